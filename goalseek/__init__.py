@@ -1,0 +1,40 @@
+"""goalseek climbs one number in a git repository. The names here are what a program may use; the rest may change."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+if typing.TYPE_CHECKING:
+    from goalseek.manifest_file import Loaded
+    from goalseek.records import IterationRecord, Record
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "iterate", "load", "read_results"]
+
+
+def load(path: str | Path) -> Loaded:
+    """Reads and checks a manifest. Raises GoalseekError naming what is wrong and where."""
+    from goalseek import manifest_file
+
+    return manifest_file.load(manifest_file.find(Path.cwd(), str(Path(path).resolve())))
+
+
+def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[IterationRecord]:
+    """Climbs, yielding each iteration's record as it is written: so many, or until a limit.
+
+    Goes on from wherever an earlier climb was left. Raises GoalseekError where something is wrong that a person can
+    put right.
+    """
+    from goalseek import loop
+
+    with loop.opened(manifest) as run:
+        yield from loop.iterate(run, loop.Ends(count=iterations))
+
+
+def read_results(path: str | Path) -> Iterator[Record]:
+    """The records in a ``results.jsonl``, oldest first. Raises GoalseekError for a line that is none."""
+    from goalseek.history import History
+
+    return History(Path(path)).records()

@@ -1,0 +1,68 @@
+"""A baseline: the ruler is taken, and the commit made that it is measured on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from goalseek import fitness
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.phases.commit import message_of
+from goalseek.ruler import Ruler, digest_of_files, keys_of
+from goalseek.run import Run, Setting
+from goalseek.scope import Scope
+from goalseek.values import Candidate, Context, Verdict
+
+_LINES_SHOWN = 20
+
+
+def take_ruler(run: Run, setting: Setting) -> Ruler:
+    """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files."""
+    fitness.refuse_uncommitted(run.repository, setting.scope, setting.apart)
+    entries = run.repository.objects.files(run.repository.tree_of(run.repository.head()))
+    return Ruler(keys_of(setting.manifest), digest_of_files(entries.items(), setting.scope, setting.apart))
+
+
+def baseline_candidate(run: Run, setting: Setting, context: Context, source: str | None) -> Candidate:
+    """The commit that a baseline measures: HEAD's ruler under the incumbent's code, or under that of ``source``.
+
+    The first is HEAD itself. A later one is a commit on the tip, unless the tip is just that already.
+    """
+    repository, standing = run.repository, run.standing
+    head = repository.head()
+    code = standing.incumbent.commit if standing.incumbent else head
+    if source is not None:
+        found = repository.resolve(source)
+        if found is None:
+            raise GoalseekError(f"--from {source}: there is no such commit", "name a commit, branch or tag", USAGE)
+        code = found
+    tree = composed(repository.tree_of(head), repository.tree_of(code), setting.scope, run)
+    if not standing.tip and tree == repository.tree_of(head):
+        return Candidate(head, tree, "")
+    if standing.tip and tree == repository.tree_of(standing.tip):
+        return Candidate(standing.tip, tree, standing.tip)
+    parents = tuple(dict.fromkeys(filter(None, (standing.tip, head, code if source else ""))))
+    message = message_of(f"New baseline of {repository.name}", repository.name, run.run_id, context.iteration, "")
+    made = repository.commit(tree, parents, message, context.moment)
+    return Candidate(made, tree, parents[0])
+
+
+def composed(ruler_tree: str, code_tree: str, scope: Scope, run: Run) -> str:
+    """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
+    objects = run.repository.objects
+    edits = {
+        found.path: found.after
+        for found in objects.differences(ruler_tree, code_tree)
+        if scope.kind(found.path) == "writable"
+    }
+    return objects.splice(ruler_tree, edits) if edits else ruler_tree
+
+
+def failed_baseline(verdict: Verdict, run_folder: Path) -> GoalseekError:
+    """The error for a baseline without a number, with the verifier's last lines."""
+    log = run_folder / "verifier.log"
+    lines = log.read_text("utf-8", "replace").splitlines()[-_LINES_SHOWN:] if log.exists() else []
+    message = f"the baseline has no number: {verdict.why}"
+    if lines:
+        message += "\n" + "\n".join(f"  | {line}" for line in lines)
+    hint = "mend the verifier or the code, commit, and run the same command again"
+    return GoalseekError(message, hint, BAD_FINDING, "baseline_failed")

@@ -1,0 +1,348 @@
+"""A folder that is kept equal to a list of files: found out by one walk, put right path by path.
+
+An equal file is never written again, so that build tools see only what changed; a changed one gets a new time. The
+walk trusts (modification time, change time, size, mode, inode) and looks into a file only where its change time is
+too near to the moment when it was recorded. Whatever else may list the changes of a folder can take this class's
+place: it needs ``bring``, ``changes`` and ``put_back``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goalseek.objects import Entry
+
+LINK = "link"
+RACY_NANOSECONDS = 20_000_000
+_FORMAT = 1
+Signature = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What one walk found: paths that are no longer as recorded, recorded ones that are gone, and new ones.
+
+    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
+    """
+
+    changed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.missing or self.added or self.folders)
+
+
+@dataclass
+class _Walked:
+    changed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    seen: int = 0
+    seen_paths: set[str] | None = None
+
+    def see(self, path: str) -> None:
+        self.seen += 1
+        if self.seen_paths is not None:
+            self.seen_paths.add(path)
+
+
+class Checkout:
+    """One folder and the files it should hold. ``read`` gives an entry's bytes (a link's target for a link).
+
+    An entry with the mode ``link`` is a symbolic link of ours to the place that its ``blob`` names.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        state: Path,
+        read: Callable[[str, Entry], bytes],
+        fill: Callable[[Path, Mapping[str, Entry]], None] | None = None,
+        ignored: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.root = root
+        self.state = state
+        self.label = ""
+        self.entries: dict[str, Entry] = {}
+        self._read = read
+        self._fill = fill
+        self._ignored = ignored
+        self._signatures: dict[str, Signature] = {}
+        self._folders: dict[str, int] = {}
+        self._racy: set[str] = set()
+
+    def load(self) -> bool:
+        """Takes up what an earlier process recorded. A stale record is right too: the walk finds the rest."""
+        try:
+            version, label, entries, signatures, racy = marshal.loads(self.state.read_bytes())
+        except (OSError, ValueError, EOFError, TypeError):
+            return False
+        if version != _FORMAT or not self.root.is_dir():
+            return False
+        self.label = label
+        self.entries = {path: Entry(*facts) for path, facts in entries.items()}
+        self._signatures, self._racy = signatures, set(racy)
+        self._count_folders()
+        return True
+
+    def save(self) -> None:
+        """Records the folder's state for the next process."""
+        entries = {path: (entry.mode, entry.blob) for path, entry in self.entries.items()}
+        content = marshal.dumps((_FORMAT, self.label, entries, self._signatures, list(self._racy)))
+        temporary = self.state.with_suffix(".new")
+        temporary.write_bytes(content)
+        temporary.replace(self.state)
+
+    def build(self, entries: Mapping[str, Entry], label: str) -> None:
+        """Makes the folder anew with just these files."""
+        clear(self.root)
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.entries, self._signatures, self._racy = dict(entries), {}, set()
+        self._count_folders()
+        real = {path: entry for path, entry in entries.items() if entry.mode != LINK}
+        if self._fill:
+            self._fill(self.root, real)
+        for path, entry in entries.items():
+            if entry.mode == LINK or not self._fill:
+                self._write(path, entry)
+        now = time.time_ns()
+        for path in entries:
+            self._record(path, now)
+        self.label = label
+        self.save()
+
+    def bring(self, wanted: Mapping[str, Entry | None], label: str) -> None:
+        """Changes the folder, clean before, to hold these entries at these paths; None removes a file."""
+        for path, entry in wanted.items():
+            if entry is None and path in self.entries:
+                self._forget(path)
+                self._remove(path)
+        written = [path for path, entry in wanted.items() if entry is not None and self.entries.get(path) != entry]
+        for path in written:
+            self._expect(path, wanted[path])
+            self._write(path, self.entries[path])
+        now = time.time_ns()
+        for path in written:
+            self._record(path, now)
+        self.label = label
+
+    def changes(self) -> Changes:
+        """What differs from what is recorded, by one walk of the folder."""
+        walked = _Walked()
+        self._walk("", walked)
+        missing: list[str] = []
+        if walked.seen < len(self.entries):
+            again = _Walked(seen_paths=set())
+            self._walk("", again)
+            assert again.seen_paths is not None
+            missing = [path for path in self.entries if path not in again.seen_paths]
+        return Changes(tuple(walked.changed), tuple(missing), tuple(walked.added), tuple(walked.folders))
+
+    def put_back(self, changes: Changes) -> None:
+        """Undoes what a walk found, path by path."""
+        for path in (*changes.added, *changes.folders):
+            self._remove(path)
+        for path in (*changes.changed, *changes.missing):
+            self._remove(path)
+            self._write(path, self.entries[path])
+        now = time.time_ns()
+        for path in (*changes.changed, *changes.missing):
+            self._record(path, now)
+
+    def clean(self) -> None:
+        """Puts back whatever is not as recorded."""
+        if found := self.changes():
+            self.put_back(found)
+
+    def size(self, path: str) -> int:
+        """The size in bytes of a recorded file."""
+        return self._signatures[path][2]
+
+    def _walk(self, folder: str, walked: _Walked) -> None:
+        signatures, racy = self._signatures, self._racy
+        with _listing(os.path.join(self.root, folder)) as listing:
+            for item in listing:
+                path = folder + item.name
+                if self._ignored and self._ignored(path):
+                    continue
+                if item.is_dir(follow_symlinks=False):
+                    if path in self.entries:
+                        walked.changed.append(path)
+                        walked.see(path)
+                    elif path in self._folders:
+                        self._walk(path + "/", walked)
+                    else:
+                        self._walk_new(path + "/", walked)
+                        walked.folders.append(path)
+                    continue
+                known = signatures.get(path)
+                if known is None:
+                    walked.added.append(path)
+                    continue
+                walked.see(path)
+                now = item.stat(follow_symlinks=False)
+                signature = (now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_mode, now.st_ino)
+                if signature != known or (path in racy and self._differs(path)):
+                    walked.changed.append(path)
+
+    def _walk_new(self, folder: str, walked: _Walked) -> None:
+        with _listing(os.path.join(self.root, folder)) as listing:
+            for item in listing:
+                path = folder + item.name
+                if item.is_dir(follow_symlinks=False):
+                    self._walk_new(path + "/", walked)
+                    walked.folders.append(path)
+                else:
+                    walked.added.append(path)
+
+    def _differs(self, path: str) -> bool:
+        entry = self.entries[path]
+        full = self.root / path
+        mode = full.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            return os.fsencode(os.readlink(full)) != self._content(path, entry)
+        if not stat.S_ISREG(mode) or read_regular(self.root, path) != self._content(path, entry):
+            return True
+        self._racy.discard(path)
+        return False
+
+    def _content(self, path: str, entry: Entry) -> bytes:
+        return os.fsencode(entry.blob) if entry.mode == LINK else self._read(path, entry)
+
+    def _write(self, path: str, entry: Entry) -> None:
+        full = self.root / path
+        content = self._content(path, entry)
+        self._real_parents(path)
+        if full.is_symlink() or full.exists():
+            remove(full)
+        if entry.mode in (LINK, "120000"):
+            os.symlink(content, os.fsencode(full))
+            return
+        mode = 0o755 if entry.mode == "100755" else 0o644
+        descriptor = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(content)
+
+    def _real_parents(self, path: str) -> None:
+        """Makes the folders above a path real folders: whatever else stands there goes."""
+        place = self.root
+        for part in path.split("/")[:-1]:
+            place = place / part
+            if place.is_symlink() or (place.exists() and not place.is_dir()):
+                place.unlink()
+            place.mkdir(exist_ok=True)
+            if not os.access(place, os.W_OK | os.X_OK):
+                place.chmod(0o755)
+
+    def _remove(self, path: str) -> None:
+        full = self.root / path
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            remove(full)
+        for above in parents(path):
+            if above in self._folders:
+                return
+            with contextlib.suppress(OSError):
+                os.rmdir(self.root / above)
+
+    def _record(self, path: str, now: int) -> None:
+        found = (self.root / path).lstat()
+        signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino)
+        self._signatures[path] = signature
+        if found.st_ctime_ns > now - RACY_NANOSECONDS:
+            self._racy.add(path)
+
+    def _expect(self, path: str, entry: Entry | None) -> None:
+        assert entry is not None
+        if path not in self.entries:
+            for above in parents(path):
+                self._folders[above] = self._folders.get(above, 0) + 1
+        self.entries[path] = entry
+
+    def _forget(self, path: str) -> None:
+        del self.entries[path]
+        self._signatures.pop(path, None)
+        self._racy.discard(path)
+        for above in parents(path):
+            self._folders[above] -= 1
+            if not self._folders[above]:
+                del self._folders[above]
+
+    def _count_folders(self) -> None:
+        self._folders = {}
+        for path in self.entries:
+            for above in parents(path):
+                self._folders[above] = self._folders.get(above, 0) + 1
+
+
+def read_regular(root: Path, path: str) -> bytes:
+    """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
+    descriptor = open_beneath(root, path)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        return file.read()
+
+
+def open_beneath(root: Path, path: str) -> int:
+    """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        *above, name = path.split("/")
+        for part in above:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is not a regular file")
+    return descriptor
+
+
+def remove(path: Path) -> None:
+    """Removes a file, a link, or a whole folder, also one that somebody made read-only."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+    _make_writable(path)
+    shutil.rmtree(path)
+
+
+def clear(root: Path) -> None:
+    """Removes a folder of the tool's own, if it is there."""
+    if root.is_symlink() or root.exists():
+        remove(root)
+
+
+def _make_writable(folder: Path) -> None:
+    folder.chmod(0o700)
+    for inner, folders, _ in os.walk(folder):
+        for name in folders:
+            place = Path(inner, name)
+            if not place.is_symlink():
+                place.chmod(0o700)
+
+
+def _listing(folder: str) -> os._ScandirIterator[str]:
+    try:
+        return os.scandir(folder)
+    except PermissionError:
+        os.chmod(folder, 0o755)
+        return os.scandir(folder)
+
+
+def parents(path: str) -> Iterable[str]:
+    """The folders above a path, nearest first."""
+    while (cut := path.rfind("/")) > 0:
+        path = path[:cut]
+        yield path

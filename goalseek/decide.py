@@ -1,0 +1,94 @@
+"""Keep or revert. Pure: what was measured, and what stands, in; a verdict with its reason out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from goalseek.manifest import Guard, Metric
+from goalseek.units import number, share_of
+from goalseek.values import Evidence, Verdict
+
+
+@dataclass(frozen=True)
+class ToBeat:
+    """The incumbent's value, and the baseline's guards, which bounds on an increase or a decrease refer to."""
+
+    value: float
+    guards: dict[str, float]
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the middle two. Raises IndexError for none."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def representative(values: Sequence[float]) -> float:
+    """What a set of runs is worth: their median, without the first where there are more."""
+    return median(values[1:] if len(values) > 1 else values)
+
+
+def decide(metric: Metric, guards: Sequence[Guard], to_beat: ToBeat, evidence: Evidence, lines_saved: int) -> Verdict:
+    """The verdict on a candidate: failures, validity and guards come before the comparison.
+
+    An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
+    """
+    if evidence.failure:
+        return Verdict("reverted", evidence.failure.reason, evidence.failure.why, incumbent=to_beat.value)
+    value = representative([run.value for run in evidence.runs if run.of == "candidate" and run.value is not None])
+    delta = value - to_beat.value if metric.direction == "maximize" else to_beat.value - value
+
+    def verdict(outcome: str, reason: str, why: str) -> Verdict:
+        return Verdict(outcome, reason, why, value, to_beat.value, delta)
+
+    if refusal := outside(metric.name, metric.valid, value):
+        return verdict("reverted", "not_valid", refusal)
+    for guard in guards:
+        if refusal := outside(guard.name, guard.valid, evidence.guards[guard.name]):
+            return verdict("reverted", "not_valid", refusal)
+        if refusal := broken(guard, evidence.guards[guard.name], to_beat.guards.get(guard.name)):
+            return verdict("reverted", "guard", refusal)
+    new, old = number(value), number(to_beat.value)
+    if delta < 0:
+        return verdict("reverted", "worse", f"{new} is worse than {old} by {number(-delta)}")
+    if delta == 0:
+        if lines_saved > 0:
+            return verdict("kept", "simpler", f"{new} as before, with {lines_saved} fewer lines")
+        return verdict("reverted", "tie", f"{new} as before, and no fewer lines")
+    margin = share_of(metric.min_delta, to_beat.value)
+    if delta < margin:
+        why = f"{new} beats {old} by {number(delta)}, less than min_delta, {number(margin)}"
+        return verdict("reverted", "below_min_delta", why)
+    return verdict("kept", "better", f"{new} beats {old} by {number(delta)}")
+
+
+def reached(metric: Metric, value: float) -> bool:
+    """Whether the target is reached."""
+    if metric.target is None:
+        return False
+    return value >= metric.target if metric.direction == "maximize" else value <= metric.target
+
+
+def broken(guard: Guard, value: float, baseline: float | None) -> str | None:
+    """Which bound of the guard the value breaks, in words; None where it holds."""
+    shown = f"{guard.name} is {number(value)}"
+    if guard.min is not None and value < guard.min:
+        return f"{shown}, below its minimum, {number(guard.min)}"
+    if guard.max is not None and value > guard.max:
+        return f"{shown}, above its maximum, {number(guard.max)}"
+    if baseline is None:
+        return None
+    if guard.max_increase is not None and value > baseline + share_of(guard.max_increase, baseline):
+        return f"{shown}, up from {number(baseline)} by more than {guard.max_increase}"
+    if guard.max_decrease is not None and value < baseline - share_of(guard.max_decrease, baseline):
+        return f"{shown}, down from {number(baseline)} by more than {guard.max_decrease}"
+    return None
+
+
+def outside(name: str, valid: tuple[float, float] | None, value: float) -> str | None:
+    """Why the value is not valid, in words; None where it is."""
+    if valid is None or valid[0] <= value <= valid[1]:
+        return None
+    return f"{name} is {number(value)}, outside its valid range, {number(valid[0])} to {number(valid[1])}"

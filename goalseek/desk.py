@@ -1,0 +1,76 @@
+"""Where one iteration is worked on: each phase is done once, and what it answered is taken from memory after that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from goalseek.errors import Rejected
+from goalseek.memory import Memory
+from goalseek.values import Rejection
+
+Value = TypeVar("Value")
+
+
+class Paused(Exception):
+    """Enough was done for now; ``following`` is the phase that comes next."""
+
+    def __init__(self, following: str) -> None:
+        super().__init__(following)
+        self.following = following
+
+
+class Desk:
+    """The phases of one iteration, in order. ``most`` is how many may be done now (None: all)."""
+
+    def __init__(self, memory: Memory, made_from: str, on_phase: Callable[[str], None], most: int | None) -> None:
+        self.seconds: dict[str, float] = {}
+        self.done: list[str] = []
+        self._memory = memory
+        self._digest = made_from
+        self._on_phase = on_phase
+        self._left = most
+
+    def do(self, phase: str, stored_as: str, kind: type[Value], work: Callable[[], Value]) -> Value:
+        """The phase's answer: the stored one, or what ``work`` gives, stored before this returns.
+
+        Raises Rejected as ``work`` did, also when it did so before; Paused where no more may be done now.
+        """
+        stored = self._memory.recall(stored_as, kind, self._digest)
+        if stored is None:
+            self._raise_remembered(phase)
+            if self._left == 0:
+                raise Paused(phase)
+            self._on_phase(phase)
+            began = time.monotonic()
+            try:
+                value = work()
+            except Rejected as rejected:
+                spent = time.monotonic() - began
+                answer = Rejection(rejected.outcome, rejected.reason, rejected.why)
+                self._digest = self._memory.keep("rejected", answer, self._digest, spent).digest
+                self._count(phase, spent)
+                raise
+            stored = self._memory.keep(stored_as, value, self._digest, time.monotonic() - began)
+            self.done.append(phase)
+            if self._left is not None:
+                self._left -= 1
+        self.seconds[phase] = stored.seconds
+        self._digest = stored.digest
+        answer_value: Value = stored.value
+        return answer_value
+
+    def _raise_remembered(self, phase: str) -> None:
+        stored = self._memory.recall("rejected", Rejection, self._digest)
+        if stored is None:
+            return
+        self._digest = stored.digest
+        self.seconds[phase] = stored.seconds
+        raise Rejected(stored.value.outcome, stored.value.reason, stored.value.why)
+
+    def _count(self, phase: str, spent: float) -> None:
+        self.seconds[phase] = spent
+        self.done.append(phase)
+        if self._left is not None:
+            self._left -= 1

@@ -1,0 +1,45 @@
+"""The two ways in which work ends early on purpose. Any other exception is a bug."""
+
+from __future__ import annotations
+
+BAD_FINDING = 1
+USAGE = 2
+UNFIT = 3
+LOCKED = 4
+NEEDS_HUMAN = 5
+BUG = 70
+
+
+class GoalseekError(Exception):
+    """Something that the user can put right: what is wrong, what would be right, and the exit code.
+
+    ``exit_code`` is one of the contract's codes; ``stop_reason`` names the end of a run where it ended one.
+    """
+
+    def __init__(self, message: str, hint: str = "", exit_code: int = USAGE, stop_reason: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.exit_code = exit_code
+        self.stop_reason = stop_reason
+
+
+class Rejected(Exception):
+    """Ends an iteration before its measurement; it is recorded like any other result.
+
+    ``outcome`` and ``reason`` are those of the contract's table; ``why`` is one sentence for people.
+    """
+
+    def __init__(self, outcome: str, reason: str, why: str) -> None:
+        super().__init__(f"{outcome} / {reason}: {why}")
+        self.outcome = outcome
+        self.reason = reason
+        self.why = why
+
+
+class Interrupted(BaseException):
+    """A signal asked the tool to end at a place that resumes; ``signal_number`` says which one."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number

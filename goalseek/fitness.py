@@ -1,0 +1,177 @@
+"""Whether a repository fits its manifest: what would otherwise go wrong in the middle of the night."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.globs import matcher
+from goalseek.manifest_file import Loaded
+from goalseek.objects import Entry
+from goalseek.quoting import quote_path
+from goalseek.repository import Repository
+from goalseek.scope import Scope
+
+_NAMED_MOST = 5
+
+
+def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> None:
+    """Raises GoalseekError for the first thing that does not fit. ``entries`` are the files of the tree to climb."""
+    repository.refuse_branch_in_the_way()
+    for problem in glob_problems(loaded, prefix, entries):
+        raise GoalseekError(problem, "globs are relative to the manifest's folder, as in .gitignore", USAGE)
+    for name in loaded.manifest.scope.share:
+        if not (loaded.folder / name).exists():
+            raise GoalseekError(f"scope.share: there is no {loaded.folder / name}", "make it, or take it out", USAGE)
+    program = loaded.manifest.project.program
+    if program and not (loaded.folder / program).is_file():
+        raise GoalseekError(
+            f"project.program: there is no {loaded.folder / program}", "write it, or take it out", USAGE
+        )
+    home = loaded.manifest.log.home.rstrip("/")
+    for name in ("logs", "runs") if home == "." else (home,):
+        below = f"{prefix}{name}/"
+        tracked = next((path for path in entries if path.startswith(below)), None)
+        if tracked:
+            message = f"log.home: {quote_path(tracked)} is committed; goalseek would write beside it"
+            raise GoalseekError(message, "choose another log.home", USAGE)
+    refuse_missing_blobs(repository)
+
+
+def glob_problems(loaded: Loaded, prefix: str, entries: Mapping[str, Entry]) -> Iterator[str]:
+    """Writable and hidden globs that match no committed file."""
+    below = [path[len(prefix) :] for path in entries if path.startswith(prefix)]
+    for name in ("writable", "read_only", "hidden"):
+        for pattern in getattr(loaded.manifest.scope, name):
+            if pattern.startswith("!"):
+                continue
+            matches = matcher((pattern,))
+            if any(map(matches, below)):
+                continue
+            message = f"scope.{name}: {pattern!r} matches no committed file"
+            there = next((path for path in _uncommitted(loaded.folder) if matches(path)), None)
+            yield message + (f"; {quote_path(there)} is there, but not committed" if there else "")
+
+
+def refuse_uncommitted(repository: Repository, scope: Scope, apart: frozenset[str]) -> None:
+    """Raises GoalseekError where a file of the ruler differs from HEAD: the baseline would not measure it."""
+    changed, unknown = [], []
+    for letters, path in repository.dirty():
+        if path in apart:
+            continue
+        if letters == "??" and scope.kind(path) == "hidden":
+            unknown.append(quote_path(path))
+        elif letters != "??" and scope.in_ruler(path):
+            changed.append(quote_path(path))
+    if unknown:
+        message = f"hidden, but not committed: {_few(unknown)}"
+        raise GoalseekError(message, "commit them; the agent never gets them", USAGE)
+    if changed:
+        message = f"the number depends on files with uncommitted changes: {_few(changed)}"
+        raise GoalseekError(message, "commit or stash them, or make them writable", USAGE)
+
+
+def refuse_missing_blobs(repository: Repository) -> None:
+    """Raises GoalseekError in a partial clone whose files are not all here."""
+    if not _is_partial(repository):
+        return
+    tree = repository.head() + "^{tree}"
+    listing = repository.git("rev-list", "--objects", "--missing=print", tree)
+    missing = sum(line.startswith(b"?") for line in listing.splitlines())
+    if missing:
+        message = f"this is a partial clone, and {missing} objects of HEAD are not here"
+        raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", UNFIT, "repository")
+
+
+def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> list[str]:
+    """What a command may miss in the trees that goalseek makes, each with its remedy."""
+    told = []
+    shared = matcher(loaded.manifest.scope.share)
+    modules = [path for path, entry in entries.items() if entry.mode == "160000" and not shared(path[len(prefix) :])]
+    if modules:
+        told.append(
+            f"submodules are not in the trees: {_few(modules)}; list them in scope.share if a command needs them"
+        )
+    pointers = lfs_files(repository, entries)
+    pointers = [path for path in pointers if not shared(path[len(prefix) :])]
+    if pointers:
+        told.append(
+            f"Git LFS files are pointers in the trees: {_few(pointers)}; "
+            "keep what a command needs in an ignored folder and list that in scope.share"
+        )
+    return told
+
+
+def lfs_files(repository: Repository, entries: Mapping[str, Entry]) -> list[str]:
+    """Files that the attributes hand to Git LFS."""
+    found: list[str] = []
+    for path, entry in entries.items():
+        if path.rsplit("/", 1)[-1] != ".gitattributes":
+            continue
+        lines = repository.objects.read(entry.blob).decode("utf-8", "replace").splitlines()
+        patterns = tuple(line.split()[0] for line in lines if "filter=lfs" in line.split())
+        folder, matches = path.removesuffix(".gitattributes"), matcher(patterns)
+        found += [name for name in entries if name.startswith(folder) and matches(name[len(folder) :])]
+    return found
+
+
+def refuse_editable(loaded: Loaded, repository: Repository) -> None:
+    """Raises GoalseekError where a shared environment has the repository itself installed editable.
+
+    Without a sandbox, every candidate would import the user's checkout from it, and measure that.
+    """
+    for name in loaded.manifest.scope.share:
+        for path in _editable_links(loaded.folder / name, repository.top):
+            message = (
+                f"scope.share: {name} has this repository installed editable ({path.name}): every candidate would "
+            )
+            message += "measure your checkout"
+            hint = f"install it without -e, or run with PYTHONPATH in [env.verify]: pip uninstall; then rm {path}"
+            raise GoalseekError(message, hint, UNFIT, "sandbox")
+
+
+def _editable_links(environment: Path, top: Path) -> Iterator[Path]:
+    for site in (environment, *environment.glob("lib*/python*/site-packages"), *environment.glob("Lib/site-packages")):
+        for path in (*site.glob("*.pth"), *site.glob("*.egg-link")):
+            lines = path.read_text("utf-8", "replace").splitlines()
+            if any(_is_inside(line.strip(), top) for line in lines if line.strip() and not line.startswith("import")):
+                yield path
+        for path in site.glob("*.dist-info/direct_url.json"):
+            try:
+                told = json.loads(path.read_text("utf-8"))
+            except ValueError:
+                continue
+            url = urllib.parse.urlparse(told.get("url", ""))
+            is_editable = told.get("dir_info", {}).get("editable") is True
+            if is_editable and url.scheme == "file" and _is_inside(urllib.parse.unquote(url.path), top):
+                yield path.parent
+
+
+def _is_inside(place: str, top: Path) -> bool:
+    return os.path.isabs(place) and Path(place).resolve().is_relative_to(top.resolve())
+
+
+def _is_partial(repository: Repository) -> bool:
+    if b"promisor" not in (repository.location.common_dir / "config").read_bytes():
+        return False
+    import git
+
+    with git.Repo(repository.top) as opened, opened.config_reader("repository") as configuration:
+        remotes = [section for section in configuration.sections() if section.startswith("remote ")]
+        return any(configuration.get_value(remote, "promisor", False) is True for remote in remotes)
+
+
+def _uncommitted(folder: Path) -> Iterator[str]:
+    for inner, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in names:
+            yield Path(inner, name).relative_to(folder).as_posix()
+
+
+def _few(paths: list[str]) -> str:
+    rest = len(paths) - _NAMED_MOST
+    return ", ".join(paths[:_NAMED_MOST]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,179 @@
+"""The end of an iteration: the ledger's commit makes it count, then refs and trees are brought to what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from goalseek import __version__, sandbox
+from goalseek.desk import Desk
+from goalseek.memory import Memory
+from goalseek.phases.commit import move_tip
+from goalseek.phases.log import Outcome, build_record, write_for_people
+from goalseek.phases.read_context import commit_lines, write_git_state
+from goalseek.plain import to_plain
+from goalseek.records import Isolation, IterationRecord, RunRecord
+from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
+from goalseek.ruler import Ruler
+from goalseek.run import Run, Setting
+from goalseek.standing import Standing
+from goalseek.state import Moment, utc_now, write_state
+
+_LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY")
+
+
+def desk_for(run: Run, number: int, most: int | None) -> tuple[Desk, Path]:
+    """The desk of an iteration, and its run folder."""
+    folder = run.loaded.runs / f"{number:04d}"
+    ignore_home(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    follows = run.standing.last.seal if run.standing.last else ""
+    memory = Memory(folder, run.seal, run.run_id, follows)
+
+    def on_phase(name: str) -> None:
+        run.last_phase = name
+        run.watch.phase(number, name)
+        if name in _LONG_PHASES:
+            tell(run, "running", number, name)
+
+    return Desk(memory, f"iteration {number}", on_phase, most), folder
+
+
+def record_iteration(
+    run: Run, setting: Setting, desk: Desk, outcome: Outcome, folder: Path, ruler: Ruler | None = None
+) -> IterationRecord:
+    """LOG: builds the record once, commits it to the ledger, and writes it for people."""
+    standing = run.standing
+    digest = ruler.digest if ruler else standing.ruler
+    provider = run.provider() if outcome.plan or outcome.verdict.outcome != "baseline" else None
+    record = desk.do(
+        "LOG",
+        "record",
+        IterationRecord,
+        lambda: build_record(
+            setting.manifest,
+            standing,
+            outcome,
+            run_id=run.run_id,
+            epoch=standing.epoch + 1 if ruler else standing.epoch,
+            timestamp=run.ledger.now(),
+            provider=provider.name if provider else "",
+            model=provider.model if provider else "",
+            seconds=dict(desk.seconds),
+            isolation=Isolation(sandbox.LEVEL, weakest(setting)),
+            digests={"ruler": digest},
+            run_dir=f"runs/{folder.name}",
+            notes=setting.notes,
+        ),
+    )
+    _begin_run(run, setting, digest)
+    candidate = record.commit_hash
+    sealed = run.ledger.append(record, candidate, ruler.to_json() if ruler else None)
+    write_for_people(folder, sealed)
+    run.remember(sealed)
+    return sealed
+
+
+def weakest(setting: Setting) -> str:
+    """How the least separated verify command sees the candidate."""
+    seen = [command.sees for command in setting.manifest.verify]
+    return "both" if "both" in seen else str(seen[-1])
+
+
+def land(run: Run) -> None:
+    """Brings tip and branch to what the last record says; doing so again is harmless."""
+    standing, repository = run.standing, run.repository
+    if standing.last is None:
+        return
+    refs = repository.refs()
+    _land_tip(repository, standing, refs)
+    if not refs.branch_is_checked_out and refs.branch != standing.tip:
+        _land_branch(run, refs)
+    number = standing.last.iteration
+    folder = run.loaded.runs / f"{number:04d}"
+    if folder.is_dir():
+        after = Refs(standing.tip, run.ledger.head, standing.tip, refs.branch_is_checked_out)
+        lines = commit_lines(repository, standing.tip, 3)
+        write_git_state(folder / "git_after.txt", after, repository.branch, lines)
+    run.watch.recorded(standing.last)
+
+
+def check_refs(run: Run) -> None:
+    """Finishes what a kill left between the record and the refs. Raises GoalseekError where somebody moved one."""
+    standing, repository = run.standing, run.repository
+    if standing.last is None:
+        return
+    refs = repository.refs()
+    last = standing.last
+    own = {standing.tip, last.commit_hash, last.parent_commit_hash}
+    if refs.tip not in own and not (refs.tip and _is_next_candidate(repository, standing, refs.tip)):
+        raise moved_by_somebody(repository.tip_ref, standing.tip, refs.tip)
+    if refs.tip != standing.tip and refs.tip in own:
+        _land_tip(repository, standing, refs)
+    if refs.branch != standing.tip and not refs.branch_is_checked_out:
+        _land_branch(run, refs)
+
+
+def tell(
+    run: Run, status: str, iteration: int | None, phase: str | None, reason: str = "", following: str = ""
+) -> None:
+    """Renews ``state.json``."""
+    now = utc_now()
+    ended = None if status == "running" else now
+    moment = Moment(
+        status, run.run_id, run.started_at, iteration, phase, now if phase else None, reason or None, ended, following
+    )
+    if run.loaded.logs.is_dir():
+        write_state(run.loaded.logs / "state.json", moment, run.standing, run.loaded.manifest.limits)
+
+
+def ignore_home(run: Run) -> None:
+    """The log folder ignores itself."""
+    home = run.loaded.manifest.log.home
+    run.loaded.logs.mkdir(parents=True, exist_ok=True)
+    if home != "." and not (run.folder / home / ".gitignore").exists():
+        (run.folder / home / ".gitignore").write_text("*\n")
+
+
+def _begin_run(run: Run, setting: Setting, ruler: str) -> None:
+    """Writes the record of a run that begins with this iteration."""
+    if run.standing.run_id == run.run_id:
+        return
+    record = RunRecord(
+        seq=0,
+        kind="run",
+        project=setting.manifest.project.name,
+        run_id=run.run_id,
+        epoch=max(run.standing.epoch, 0),
+        timestamp=run.ledger.now(),
+        began=run.began,
+        versions={"goalseek": __version__},
+        sandbox=sandbox.LEVEL,
+        limits=to_plain(setting.manifest.limits),
+        ruler=ruler,
+    )
+    run.ledger.append(record)
+
+
+def _land_tip(repository: Repository, standing: Standing, refs: Refs) -> None:
+    if refs.tip != standing.tip:
+        move_tip(repository, refs.tip, standing.tip)
+
+
+def _land_branch(run: Run, refs: Refs) -> None:
+    standing, repository = run.standing, run.repository
+    is_first = standing.last is not None and standing.last.iteration == 0
+    if refs.branch is None and not is_first:
+        raise moved_by_somebody(repository.branch_ref, standing.tip, None)
+    if refs.branch is not None and not repository.is_ancestor(refs.branch, standing.tip):
+        raise moved_by_somebody(repository.branch_ref, standing.tip, refs.branch)
+    try:
+        repository.move([RefMove(repository.branch_ref, refs.branch, standing.tip)])
+    except RefMoved:
+        raise moved_by_somebody(repository.branch_ref, standing.tip, repository.refs().branch) from None
+
+
+def _is_next_candidate(repository: Repository, standing: Standing, commit: str) -> bool:
+    """Whether a commit is the candidate of the iteration that was under way."""
+    head, _, message = repository.objects.read(commit).partition(b"\n\n")
+    trailer = f"Goalseek-Iteration: {standing.last_iteration + 1}\n".encode()
+    return f"parent {standing.tip}\n".encode() in head and trailer in message

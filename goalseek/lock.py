@@ -1,0 +1,47 @@
+"""One writer a project: an flock on a file in the common git directory, free at once when its holder dies."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from goalseek.errors import LOCKED, UNFIT, GoalseekError
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Holds the project's lock. Raises GoalseekError with exit code 4, naming the holder, where somebody has it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise GoalseekError(f"another run is at work: {_holder(descriptor)}", "wait for it", LOCKED) from None
+        except OSError as error:
+            message = f"the file system of {folder} has no locks: {error}"
+            raise GoalseekError(message, "keep the repository on a local disk", UNFIT, "repository") from None
+        holder = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": datetime.now(UTC).isoformat("T", "seconds"),
+        }
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        holder = json.loads(os.pread(descriptor, 4096, 0))
+        return f"process {holder['pid']} on {holder['host']}, since {holder['since']}"
+    except (ValueError, KeyError):
+        return "its process has not said who it is yet"

@@ -1,0 +1,177 @@
+"""The loop. One iteration is the seven phases in order; what each answers is stored before the next begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from goalseek import limits
+from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
+from goalseek.call import call_for
+from goalseek.desk import Paused
+from goalseek.errors import GoalseekError, Rejected
+from goalseek.landing import check_refs, desk_for, land, record_iteration
+from goalseek.limits import Stop, why_stop
+from goalseek.measure import said_stop
+from goalseek.phases.apply_change import apply_change
+from goalseek.phases.commit import commit
+from goalseek.phases.decide import baseline_verdict, judge
+from goalseek.phases.log import Outcome
+from goalseek.phases.plan import make_plan
+from goalseek.phases.read_context import read_baseline_context, read_context
+from goalseek.phases.verify import evidence_from_pool, verify
+from goalseek.records import IterationRecord
+from goalseek.run import Run, Setting, check_fit, opened
+from goalseek.units import in_words
+from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
+
+__all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What ends an invocation, not the run: so many iterations, so many seconds, a condition on the best."""
+
+    count: int | None = None
+    seconds: float | None = None
+    until: limits.Until | None = None
+
+
+def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
+    """Climbs until something ends it, yielding each record once it counts. ``run.stop`` says then what it was."""
+    began, count = time.monotonic(), 0
+    check_fit(run)
+    check_refs(run)
+    run.provider()
+    if run.standing.baseline is None:
+        yield baseline(run)
+    while True:
+        setting = run.setting()
+        run.stop = why_stop(setting.manifest.limits, setting.manifest.metric, run.standing, datetime.now(UTC))
+        run.stop = run.stop or _ended(run, ends, count, time.monotonic() - began)
+        if run.stop:
+            run.watch.stopped(run.stop)
+            return
+        record = iteration(run, setting)
+        count += 1
+        yield record
+        if said_stop(setting.manifest, record.verify):
+            run.stop = Stop("verifier_said_stop", record.why, "see its output: goalseek show")
+            run.watch.stopped(run.stop)
+            return
+
+
+def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationRecord:
+    """One iteration, or what is still owed of it. Raises Paused where ``most`` phases were done before its end."""
+    standing, provider = run.standing, run.provider()
+    number = standing.last_iteration + 1
+    desk, folder = desk_for(run, number, most)
+    context = plan = change = candidate = evidence = decision = None
+    objects, incumbent, start = run.repository.objects, standing.incumbent, standing.baseline
+    assert incumbent and start
+    try:
+        context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, folder))
+        plan = desk.do(
+            "PLAN", "plan", Plan, lambda: make_plan(provider, call_for(run, setting, context, "plan", None), folder)
+        )
+        change = desk.do(
+            "APPLY_CHANGE",
+            "change",
+            Change,
+            lambda: apply_change(
+                provider,
+                call_for(run, setting, context, "apply", plan),
+                plan,
+                run.workspace(setting),
+                objects,
+                setting.scope,
+                setting.manifest.scope.strays,
+                incumbent.tree,
+                folder,
+            ),
+        )
+        candidate = desk.do("COMMIT", "candidate", Candidate, lambda: commit(run, setting, context, change))
+        verifier = run.verifier(setting, standing.ruler, start.tree, start.seconds)
+        seed = run.seal.seed(run.run_id, number, 1)
+        evidence = desk.do(
+            "VERIFY", "evidence", Evidence, lambda: verify(verifier, candidate.tree, seed, number, folder)
+        )
+        decision = desk.do(
+            "DECIDE",
+            "verdict",
+            Decision,
+            lambda: judge(run.repository, setting.manifest, standing, context, change, candidate, evidence),
+        )
+        verdict = decision.verdict
+    except Rejected as rejected:
+        verdict = Verdict(rejected.outcome, rejected.reason, rejected.why)
+    assert context
+    outcome = Outcome(context, verdict, plan, change, candidate, evidence, decision)
+    record = record_iteration(run, setting, desk, outcome, folder)
+    land(run)
+    return record
+
+
+def baseline(run: Run, source: str | None = None, most: int | None = None) -> IterationRecord:
+    """A new ruler from HEAD, measured under the incumbent's code; with ``source``, under that revision's.
+
+    Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
+    """
+    setting = run.fresh_setting()
+    number = run.standing.last_iteration + 1
+    desk, folder = desk_for(run, number, most)
+    context = desk.do("READ_CONTEXT", "context", Context, lambda: read_baseline_context(run, setting, folder))
+    ruler = take_ruler(run, setting)
+    candidate = desk.do("COMMIT", "candidate", Candidate, lambda: baseline_candidate(run, setting, context, source))
+    pooled = run.standing.pooled(candidate.tree, ruler.digest)
+    verifier = run.verifier(setting, ruler.digest, candidate.tree, {})
+    seed = run.seal.seed(run.run_id, number, 1)
+    evidence = desk.do(
+        "VERIFY",
+        "evidence",
+        Evidence,
+        lambda: (
+            evidence_from_pool(pooled, folder) if pooled else verify(verifier, candidate.tree, seed, number, folder)
+        ),
+    )
+    decision = desk.do(
+        "DECIDE", "verdict", Decision, lambda: Decision(baseline_verdict(setting.manifest, evidence, candidate.commit))
+    )
+    if not decision.verdict:
+        raise failed_baseline(decision.verdict, folder)
+    outcome = Outcome(context, decision.verdict, None, None, candidate, evidence, decision)
+    record = record_iteration(run, setting, desk, outcome, folder, ruler)
+    land(run)
+    return record
+
+
+def step(run: Run) -> tuple[str, str]:
+    """Does exactly one phase; gives its name and that of the next one."""
+    check_fit(run)
+    check_refs(run)
+    run.provider()
+    try:
+        if run.standing.baseline is None:
+            record = baseline(run, most=1)
+        else:
+            setting = run.setting()
+            stop = why_stop(setting.manifest.limits, setting.manifest.metric, run.standing, datetime.now(UTC))
+            if stop:
+                raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
+            record = iteration(run, setting, most=1)
+    except Paused as paused:
+        return run.last_phase, paused.following
+    return f"LOG (iteration {record.iteration}: {record.outcome})", "READ_CONTEXT"
+
+
+def _ended(run: Run, ends: Ends, count: int, seconds: float) -> Stop | None:
+    go_on = "go on with: goalseek iterate"
+    if ends.until is not None and ends.until.holds(run.standing):
+        return Stop("until", f"{ends.until.name} {ends.until.relation} {ends.until.bound:g} holds", go_on)
+    if ends.count is not None and count >= ends.count:
+        return Stop("count", f"{count} iteration{'s' if count != 1 else ''} done", go_on)
+    if ends.seconds is not None and seconds >= ends.seconds:
+        return Stop("for", f"{in_words(ends.seconds)} are over", go_on)
+    return None

@@ -1,0 +1,243 @@
+"""The manifest's values: one frozen dataclass a table, the contract's names and defaults.
+
+Reading, checking and publishing it is the work of ``manifest_file``; here nothing is imported that takes time, so
+that ``status`` and ``log`` may use a manifest that was checked before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from goalseek import units
+
+
+@dataclass(frozen=True)
+class Written:
+    """Marks a field that people write in another form than it has here.
+
+    ``read`` turns the written form into the value and raises ValueError with what would be right; ``schema`` is the
+    JSON Schema of the written form.
+    """
+
+    read: Callable[[Any], Any]
+    schema: dict[str, Any] = dataclasses.field(hash=False)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
+        return dict(self.schema)
+
+
+def _duration(text: Any) -> float | None:
+    return None if text in ("none", None) else units.seconds(text)
+
+
+def _timeout(text: Any) -> float | str | None:
+    return "auto" if text == "auto" else _duration(text)
+
+
+def _optional(text: Any) -> Any:
+    return None if text == "none" else text
+
+
+def _name(text: Any) -> Any:
+    if isinstance(text, str) and re.fullmatch(r"[a-z0-9-]+", text) and not text.startswith("-"):
+        return text
+    raise ValueError("a project's name is made of a-z, 0-9 and -; the branch is goalseek/<name>")
+
+
+def _not_empty(patterns: Any) -> Any:
+    if not patterns:
+        raise ValueError("name at least one")
+    return tuple(patterns) if isinstance(patterns, list) else patterns
+
+
+def _margin(text: Any) -> Any:
+    units.share_of(text, 1.0)
+    return text
+
+
+def _pair(text: Any) -> Any:
+    text = _optional(text)
+    if text is None:
+        return None
+    if isinstance(text, list) and len(text) == 2 and text[0] <= text[1]:
+        return tuple(text)
+    raise ValueError("two numbers, the lowest and the highest, such as [0.0, 1.0]")
+
+
+_TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
+Seconds = Annotated[float | None, Written(_duration, _TEXT_OR_NUMBER)]
+Timeout = Annotated[float | str | None, Written(_timeout, _TEXT_OR_NUMBER)]
+Size = Annotated[int, Written(units.size, {"type": ["string", "integer"]})]
+Margin = Annotated[float | str, Written(_margin, _TEXT_OR_NUMBER)]
+Count = Annotated[int | None, Written(_optional, {"type": ["integer", "string"], "minimum": 1})]
+Amount = Annotated[float | None, Written(_optional, _TEXT_OR_NUMBER)]
+Moment = Annotated[datetime | None, Written(_optional, {"type": "string", "format": "date-time"})]
+Name = Annotated[str, Written(_name, {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$"})]
+Patterns = tuple[str, ...]
+SomePatterns = Annotated[Patterns, Written(_not_empty, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
+Range = Annotated[
+    tuple[float, float] | None, Written(_pair, {"type": "array", "items": {"type": "number"}, "minItems": 2})
+]
+Command = str | tuple[str, ...]
+Source = Literal["json", "stdout", "stderr", "wall"]
+Sees = Literal["candidate", "hidden", "both"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """Whose number is climbed: the name, the repository, and the instructions for the agent."""
+
+    name: Name
+    repo: str = "."
+    program: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopeTable:
+    """Which files a candidate consists of, and which it may see. Gitignore-style globs."""
+
+    writable: SomePatterns
+    generated: Patterns = ()
+    read_only: Patterns = ()
+    hidden: Patterns = ()
+    share: Patterns = ()
+    strays: Literal["drop", "reject"] = "drop"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """Run once for each ruler, on the baseline's tree without the hidden files; each measurement gets a copy."""
+
+    run: Command
+    gives: Patterns = ()
+    timeout: Seconds = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyCommand:
+    """One command of the measurement. ``timeout`` is in seconds, "auto", or none; ``output_max`` in bytes."""
+
+    run: Command
+    name: str = ""
+    cwd: str = "."
+    sees: Sees | None = None
+    outputs: Patterns = ()
+    output_max: Size = 2 * 2**30
+    keep: Patterns = ()
+    timeout: Timeout = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variables:
+    """What a program's environment gets beside the published list."""
+
+    pass_: Patterns = ()
+    set: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentTable:
+    """The additions to the environment of the verifier and of the agent."""
+
+    verify: Variables = Variables()
+    agent: Variables = Variables()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How one number is read from what a measurement left behind."""
+
+    name: str = ""
+    source: Source | None = None
+    path: str = "metrics.json"
+    query: str | None = None
+    regex: str | None = None
+    matches: Literal["only", "last"] = "only"
+    command: str = ""
+    valid: Range = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(Reading):
+    """The number that is climbed, and what counts as better."""
+
+    direction: Literal["maximize", "minimize"]
+    target: Amount = None
+    min_delta: Margin = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard(Reading):
+    """A second number with a bound. Increases and decreases are held against the baseline."""
+
+    min: float | None = None
+    max: float | None = None
+    max_increase: Margin | None = None
+    max_decrease: Margin | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderTable:
+    """Who proposes. The keys below ``timeout`` belong to the provider that the comment names."""
+
+    name: str
+    model: str = ""
+    timeout: Seconds = 1800.0
+    command: Patterns | None = None  # command
+    ask_plan: bool = False  # command
+    script: str = "moves.toml"  # scripted
+    sampler: Literal["tpe", "cmaes", "random"] = "tpe"  # tune
+    seed: int = 0  # tune
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """When a run ends by itself. ``time`` is active time in seconds."""
+
+    iterations: Count = None
+    time: Seconds = None
+    deadline: Moment = None
+    stagnation: Count = 10
+    failures: Count = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxTable:
+    """How agent and candidate are kept apart from the rest of the machine."""
+
+    mode: Literal["none"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogTable:
+    """Where records and artifacts lie, relative to the manifest's folder."""
+
+    home: str = ".goalseek"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """A whole manifest, checked, with every default in place."""
+
+    version: Literal[1]
+    project: Project
+    scope: ScopeTable
+    metric: Metric
+    verify: tuple[VerifyCommand, ...]
+    setup: Setup | None = None
+    env: EnvironmentTable = EnvironmentTable()
+    guard: tuple[Guard, ...] = ()
+    provider: ProviderTable | None = None
+    limits: Limits = Limits()
+    sandbox: SandboxTable = SandboxTable()
+    log: LogTable = LogTable()

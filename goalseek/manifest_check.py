@@ -1,0 +1,267 @@
+"""Whether a manifest is right: keys, types, values, and what no single table can know. Errors name line and key."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import fields, is_dataclass, replace
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+from goalseek import manifest as tables
+from goalseek.errors import GoalseekError
+from goalseek.globs import compiled
+from goalseek.manifest import Guard, Manifest, Metric, Reading, ScopeTable, VerifyCommand
+from goalseek.scope import scope
+from goalseek.toml_lines import line_of
+
+NOT_YET = frozenset(
+    """scope.hidden_from setup.network verify.network verify.once metric.noise metric.max_repeats metric.alpha
+    metric.window metric.settle metric.repeats metric.aggregate metric.examples metric.exclusive cheat holdout
+    provider.fallback provider.repair provider.billing provider.prompts provider.endpoint provider.credentials
+    provider.record provider.recordings provider.plan price review limits.tokens limits.cost_usd
+    limits.stagnation_stop limits.total sandbox.agent_network sandbox.read sandbox.cache sandbox.devices approve notify
+    log.keep_runs log.keep_outputs""".split()
+)
+_RENAMED = {"pass_": "pass"}
+Wrong = tuple[tuple[str | int, ...], str]
+
+
+def checked(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
+    """The manifest with every default in place. Raises GoalseekError with a line for each thing that is wrong."""
+    wrong = list(_later(plain))
+    if not wrong:
+        found = _validated(_as_json(plain))
+        if isinstance(found, Manifest):
+            manifest = _resolved(found)
+            wrong = list(_together(manifest))
+            if not wrong:
+                return manifest
+        else:
+            wrong = found
+    lines = [f"{path}:{line_of(text, place) or 1}: {_dotted(place)}: {reason}" for place, reason in wrong]
+    raise GoalseekError("\n".join(lines), "the manifest's keys: goalseek manifest schema")
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of the manifest as people write it."""
+    made = _adapter().json_schema()
+    text = json.dumps(made)
+    for inside, outside in _RENAMED.items():
+        text = text.replace(f'"{inside}"', f'"{outside}"')
+    document: dict[str, Any] = json.loads(text)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "goalseek manifest", **document}
+
+
+def _adapter() -> Any:
+    from pydantic import TypeAdapter
+
+    for table in vars(tables).values():
+        if isinstance(table, type) and is_dataclass(table) and table is not tables.Written:
+            table.__pydantic_config__ = {"extra": "forbid", "strict": True}  # type: ignore[attr-defined]
+    return TypeAdapter(Manifest)
+
+
+def _validated(plain: Any) -> Manifest | list[Wrong]:
+    from pydantic import ValidationError
+
+    try:
+        manifest: Manifest = _adapter().validate_json(json.dumps(plain))
+        return manifest
+    except ValidationError as error:
+        found: dict[tuple[str | int, ...], str] = {}
+        for item in error.errors():
+            place = tuple(_RENAMED.get(str(part), part) for part in item["loc"] if not _is_choice(part))
+            found.setdefault(place, _in_words(item, place))
+        return list(found.items())
+
+
+def _is_choice(part: str | int) -> bool:
+    return isinstance(part, str) and ("[" in part or part in ("str", "float", "int"))
+
+
+def _in_words(item: Any, place: tuple[str | int, ...]) -> str:
+    if item["type"] == "unexpected_keyword_argument":
+        known = _known_keys(place[:-1])
+        return f"there is no such key; known here: {', '.join(known)}" if known else "there is no such key"
+    if item["type"] == "missing":
+        return "is required"
+    message: str = item["msg"]
+    message = message.removeprefix("Value error, ").replace("Input should be", "should be")
+    shown = json.dumps(item["input"], default=str)
+    return message if len(shown) > 60 or item["type"] == "value_error" else f"{message}, not {shown}"
+
+
+def _known_keys(place: tuple[str | int, ...]) -> list[str]:
+    import typing
+
+    kind: Any = Manifest
+    for part in place:
+        if isinstance(part, int):
+            kind = typing.get_args(kind)[0]
+            continue
+        hints = typing.get_type_hints(kind)
+        name = next((inside for inside, outside in _RENAMED.items() if outside == part), part)
+        kind = hints.get(name)
+        choices = [choice for choice in typing.get_args(kind) if is_dataclass(choice)]
+        if typing.get_origin(kind) is not tuple and choices:
+            kind = choices[0]
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        return []
+    return [_RENAMED.get(field.name, field.name) for field in fields(kind)]
+
+
+def _as_json(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        renamed = {outside: inside for inside, outside in _RENAMED.items()}
+        return {renamed.get(key, key): _as_json(value) for key, value in plain.items()}
+    if isinstance(plain, list):
+        return [_as_json(value) for value in plain]
+    return plain.isoformat() if isinstance(plain, date | datetime | time) else plain
+
+
+def _later(plain: dict[str, Any]) -> list[Wrong]:
+    """Keys of the contract whose work is not done yet."""
+    wrong: list[Wrong] = []
+    for table, value in plain.items():
+        if table in NOT_YET:
+            wrong.append(((table,), "not yet"))
+        for place, inner in enumerate(value if isinstance(value, list) else [value]):
+            prefix: tuple[str | int, ...] = (table, place) if isinstance(value, list) else (table,)
+            keys = inner if isinstance(inner, dict) else {}
+            wrong += [((*prefix, key), "not yet") for key in keys if f"{table}.{key}" in NOT_YET]
+    mode = plain.get("sandbox", {}).get("mode") if isinstance(plain.get("sandbox"), dict) else None
+    if mode in ("auto", "bubblewrap", "landlock"):
+        wrong.append((("sandbox", "mode"), f'{mode!r}: not yet; only "none"'))
+    return wrong
+
+
+def _resolved(manifest: Manifest) -> Manifest:
+    """With the defaults that depend on other keys."""
+    hidden = scope("", (), hidden=manifest.scope.hidden).hidden
+    verify = tuple(_resolved_command(command, hidden) for command in manifest.verify)
+    last = verify[-1].name if verify else ""
+    metric = _resolved_reading(manifest.metric, last, "metric")
+    guards = tuple(_resolved_reading(guard, last, "guard") for guard in manifest.guard)
+    return replace(manifest, verify=verify, metric=metric, guard=guards)
+
+
+def _resolved_command(command: VerifyCommand, hidden: Any) -> VerifyCommand:
+    words = _words(command)
+    names_hidden = any(hidden(word.removeprefix("./")) for word in words)
+    return replace(
+        command,
+        name=command.name or (Path(words[0]).name if words else ""),
+        sees=command.sees or ("hidden" if names_hidden else "candidate"),
+    )
+
+
+def _words(command: VerifyCommand) -> list[str]:
+    if not isinstance(command.run, str):
+        return list(command.run)
+    try:
+        return shlex.split(command.run)
+    except ValueError:
+        return command.run.split()
+
+
+def _resolved_reading(reading: Any, last: str, fallback: str) -> Any:
+    source = reading.source or ("json" if reading.query else "stdout" if reading.regex else None)
+    name = reading.name or reading.query or fallback
+    return replace(reading, source=source, name=name, command=reading.command or last)
+
+
+def _together(manifest: Manifest) -> list[Wrong]:
+    """What is wrong between keys that are right by themselves."""
+    wrong: list[Wrong] = []
+    if not manifest.verify:
+        wrong.append((("verify",), 'needs at least one command: [[verify]] with run = "..."'))
+    wrong += _same_pattern_twice(manifest.scope)
+    wrong += _wrong_commands(manifest)
+    wrong += _wrong_reading(("metric",), manifest.metric, manifest)
+    for place, guard in enumerate(manifest.guard):
+        wrong += _wrong_reading(("guard", place), guard, manifest)
+        if (guard.min, guard.max, guard.max_increase, guard.max_decrease) == (None,) * 4:
+            wrong.append((("guard", place), "has no bound: min, max, max_increase or max_decrease"))
+    names = [manifest.metric.name, *(guard.name for guard in manifest.guard)]
+    for place, name in enumerate(names[1:]):
+        if name in names[: place + 1]:
+            wrong.append((("guard", place, "name"), f"{name!r} is taken; give it another name"))
+    provider = manifest.provider
+    if provider and provider.name == "command" and not provider.command:
+        wrong.append((("provider", "command"), 'is required by the provider "command": ["my-agent", "--edit"]'))
+    home = Path(manifest.log.home)
+    if home.is_absolute() or ".." in home.parts:
+        wrong.append((("log", "home"), "is a folder in the manifest's folder"))
+    return wrong
+
+
+def _same_pattern_twice(table: ScopeTable) -> list[Wrong]:
+    seen: dict[str, str] = {}
+    wrong: list[Wrong] = []
+    for name in ("writable", "generated", "read_only", "hidden"):
+        for pattern in getattr(table, name):
+            if pattern in seen and seen[pattern] != name:
+                wrong.append((("scope", name), f"{pattern!r} is in scope.{seen[pattern]} too; it can be in one"))
+            seen.setdefault(pattern, name)
+            try:
+                compiled(pattern)
+            except re.error as error:
+                wrong.append((("scope", name), f"{pattern!r} is not a glob: {error}"))
+    return wrong
+
+
+def _wrong_commands(manifest: Manifest) -> list[Wrong]:
+    wrong: list[Wrong] = []
+    names: list[str] = []
+    for place, command in enumerate(manifest.verify):
+        if not command.run or not _words(command):
+            wrong.append((("verify", place, "run"), "is empty"))
+        if command.name in names:
+            wrong.append((("verify", place, "name"), f"{command.name!r} is taken; give it a name of its own"))
+        if Path(command.cwd).is_absolute() or ".." in Path(command.cwd).parts:
+            wrong.append((("verify", place, "cwd"), "is a folder in the manifest's folder"))
+        names.append(command.name)
+    return wrong
+
+
+def _wrong_reading(place: tuple[str | int, ...], reading: Reading, manifest: Manifest) -> list[Wrong]:
+    wrong: list[Wrong] = []
+    wants = {"json": "query", "stdout": "regex", "stderr": "regex", "wall": None, None: None}[reading.source]
+    if reading.source is None:
+        wrong.append((place, "say how to read it: query (JSON), regex (text), or source"))
+    for key in ("query", "regex"):
+        given = getattr(reading, key) is not None
+        if given != (key == wants) and reading.source is not None:
+            state = "has no use" if given else "is required"
+            wrong.append(((*place, key), f'{state} where source = "{reading.source}"'))
+    wrong += _not_compiling(place, reading)
+    if reading.command not in [command.name for command in manifest.verify]:
+        wrong.append(((*place, "command"), f"there is no verify command named {reading.command!r}"))
+    return wrong
+
+
+def _not_compiling(place: tuple[str | int, ...], reading: Metric | Guard | Reading) -> list[Wrong]:
+    if reading.query is not None:
+        import jmespath
+
+        try:
+            jmespath.compile(reading.query)
+        except jmespath.exceptions.JMESPathError as error:
+            return [((*place, "query"), f"{reading.query!r} is not JMESPath: {str(error).splitlines()[0]}")]
+    if reading.regex is not None:
+        try:
+            groups = re.compile(reading.regex).groups
+        except re.error as error:
+            return [((*place, "regex"), f"{reading.regex!r} does not compile: {error}")]
+        if groups != 1:
+            return [((*place, "regex"), f"{reading.regex!r} has {groups} groups; it needs one, around the number")]
+    return []
+
+
+def _dotted(place: tuple[str | int, ...]) -> str:
+    return (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".") or "manifest"
+    )

@@ -1,0 +1,142 @@
+"""The manifest as a file: found, read, checked line by line, published as JSON Schema, written.
+
+A manifest that was checked once is remembered beside the records by the digest of its text, so that commands which
+only look need not check it again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from goalseek import manifest_check
+from goalseek.errors import GoalseekError
+from goalseek.manifest import Manifest
+from goalseek.plain import from_plain, to_line
+
+FILE_NAME = "goalseek.toml"
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """A checked manifest and the file it came from."""
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def folder(self) -> Path:
+        """The folder that the manifest speaks of."""
+        return self.path.parent
+
+    @property
+    def logs(self) -> Path:
+        """Where ``results.jsonl`` and ``state.json`` are."""
+        return log_folder(self.folder, self.manifest) / "logs"
+
+    @property
+    def runs(self) -> Path:
+        """Where the artifact folders are."""
+        return log_folder(self.folder, self.manifest) / "runs"
+
+
+def log_folder(folder: Path, manifest: Manifest) -> Path:
+    """``.goalseek/<name>`` beside the manifest; with ``log.home = "."`` that folder itself."""
+    home = manifest.log.home
+    return folder if home == "." else folder / home / manifest.project.name
+
+
+def find(start: Path, asked: str | None = None) -> Path:
+    """The manifest for a folder: there or in the nearest folder above. ``asked`` is what ``-m`` was given.
+
+    Raises GoalseekError where there is none.
+    """
+    if asked and ("/" in asked or asked.endswith(".toml")):
+        path = (start / asked).resolve()
+        if path.is_file():
+            return path
+        raise GoalseekError(f"there is no manifest {path}", "name an existing file with -m")
+    name = f"goalseek.{asked}.toml" if asked else FILE_NAME
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / name).is_file():
+            return folder / name
+    raise GoalseekError(f"no {name} in {start} or any folder above it", "make one with: goalseek init")
+
+
+def load(path: Path) -> Loaded:
+    """Reads and checks a manifest. Raises GoalseekError naming each wrong line, the reason, and what would be right."""
+    text, plain = _parse(path)
+    remembered = _recall(path, text, plain)
+    if remembered:
+        return Loaded(path, remembered)
+    manifest = manifest_check.checked(path, text, plain)
+    _remember(path, text, manifest)
+    return Loaded(path, manifest)
+
+
+def write(path: Path, plain: dict[str, Any], schema_line: str = "") -> None:
+    """Writes a manifest, which must not be there yet."""
+    import tomli_w
+
+    with path.open("x", encoding="utf-8") as file:
+        file.write(schema_line + tomli_w.dumps(plain))
+
+
+def schema() -> dict[str, Any]:
+    """The manifest as JSON Schema."""
+    return manifest_check.schema()
+
+
+def _parse(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise GoalseekError(f"{path} is not UTF-8: {error}", "save it as UTF-8") from None
+    try:
+        return text, tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format") from None
+
+
+def _memory_of(path: Path, plain: dict[str, Any]) -> Path | None:
+    """Where a checked manifest is remembered: beside the records, once there are some."""
+    project, log = plain.get("project"), plain.get("log", {})
+    name = project.get("name") if isinstance(project, dict) else None
+    home = log.get("home", ".goalseek") if isinstance(log, dict) else None
+    if not isinstance(name, str) or not isinstance(home, str) or not re.fullmatch(r"[a-z0-9-]+", name):
+        return None
+    logs = (path.parent if home == "." else path.parent / home / name) / "logs"
+    return logs / "manifest.json" if logs.is_dir() else None
+
+
+def _digest(path: Path, text: str) -> str:
+    from goalseek import __version__
+
+    return hashlib.sha256(f"{__version__}\0{path}\0{text}".encode()).hexdigest()
+
+
+def _recall(path: Path, text: str, plain: dict[str, Any]) -> Manifest | None:
+    memory = _memory_of(path, plain)
+    try:
+        stored = json.loads(memory.read_text()) if memory else {}
+        return from_plain(Manifest, stored["manifest"]) if stored.get("text") == _digest(path, text) else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _remember(path: Path, text: str, manifest: Manifest) -> None:
+    memory = _memory_of(path, {"project": {"name": manifest.project.name}, "log": {"home": manifest.log.home}})
+    if memory is None:
+        return
+    temporary = memory.with_suffix(".new")
+    try:
+        temporary.write_text(to_line({"text": _digest(path, text), "manifest": manifest}))
+        temporary.replace(memory)
+    except OSError:
+        return

@@ -1,0 +1,237 @@
+"""One measurement: the verify commands in order, each in the tree that it may see, and the numbers they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goalseek import outputs, process, sandbox
+from goalseek.bench import Bench
+from goalseek.capture import Sink
+from goalseek.checkout import clear, open_beneath
+from goalseek.globs import matcher
+from goalseek.manifest import Manifest, Reading, VerifyCommand
+from goalseek.metric import NoNumber, finite, from_json, from_text
+from goalseek.places import Places
+from goalseek.process import Finished
+from goalseek.values import CommandRun, Failure
+
+UNJUDGEABLE = 125
+STOP_THE_RUN = 127
+LEAST_AUTO_TIMEOUT = 60.0
+_ARTIFACTS_MOST = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one measurement gave: a value and guards, or a failure; ``seconds`` is the commands' time together."""
+
+    value: float | None
+    guards: dict[str, float]
+    verify: tuple[CommandRun, ...]
+    seed: int
+    seconds: float
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """The pinned way to measure: commands and readings of ``manifest``, run on ``bench``.
+
+    ``baseline_seconds`` are those of the baseline's commands, for ``timeout = "auto"``; empty for the baseline itself.
+    """
+
+    manifest: Manifest
+    bench: Bench
+    places: Places
+    ruler: str
+    baseline_tree: str
+    baseline_seconds: Mapping[str, float] = field(default_factory=dict)
+    on_output: Callable[[bytes], None] | None = None
+
+
+def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None) -> Sample:
+    """Measures a tree once. What the commands wrote into their run folder ends in ``artifacts``."""
+    run_folder, kept_outputs = verifier.places.scratch / "run", verifier.places.scratch / "outputs"
+    for folder in (run_folder, kept_outputs):
+        clear(folder)
+        folder.mkdir(parents=True)
+    ended: dict[str, Finished] = {}
+    runs: list[CommandRun] = []
+    failure = None
+    for command in verifier.manifest.verify:
+        finished = _run(verifier, command, tree, seed, iteration, log, run_folder, kept_outputs)
+        ended[command.name] = finished
+        runs.append(CommandRun(command.name, finished.exit_code, round(finished.seconds, 6), finished.killed))
+        failure = _failure(command, finished) or _take_outputs(verifier, command, kept_outputs)
+        if failure:
+            break
+    seconds = round(sum(run.seconds for run in runs), 6)
+    value, guards = None, {}
+    if failure is None:
+        try:
+            value = _read(verifier.manifest.metric, run_folder, kept_outputs, ended)
+            guards = {guard.name: _read(guard, run_folder, kept_outputs, ended) for guard in verifier.manifest.guard}
+        except NoNumber as nothing:
+            value, guards = None, {}
+            failure = Failure(nothing.reason, nothing.why)
+    if artifacts is not None:
+        clear(artifacts)
+        try:
+            outputs.take(run_folder, artifacts, None, _ARTIFACTS_MOST)
+        except outputs.TooMuch as error:
+            log.write(f"[the run folder was not kept whole: {error}]\n".encode())
+    return Sample(value, guards, tuple(runs), seed, seconds, failure)
+
+
+def run_command(
+    verifier: Verifier,
+    command: VerifyCommand,
+    root: Path,
+    given: Mapping[str, str],
+    timeout: float | None,
+    log: Sink,
+) -> Finished:
+    """Runs one command of the verifier in a tree that stands ready."""
+    temporary = verifier.places.scratch / "tmp"
+    clear(temporary)
+    temporary.mkdir(parents=True)
+    folder = root / verifier.places.prefix / command.cwd
+    project = {"GOALSEEK_PROJECT_ROOT": str(root / verifier.places.prefix).rstrip("/"), **given}
+    environment = sandbox.environment(
+        verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project}, temporary
+    )
+    arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
+    log.write(
+        f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
+    )
+    try:
+        finished = process.supervise(arguments, folder, environment, log, timeout, on_output=verifier.on_output)
+    except OSError as error:
+        log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
+        return Finished(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))
+    how = "timed out" if finished.timed_out else f"ended with {finished.exit_code}"
+    log.write(f"[{command.name} {how} after {finished.seconds:.3f}s]\n".encode())
+    return finished
+
+
+def prepare(verifier: Verifier, log: Sink) -> None:
+    """Runs ``setup`` once for this ruler, on the baseline's tree without the hidden files.
+
+    Raises NoNumber where it fails: nothing can be measured then.
+    """
+    setup = verifier.manifest.setup
+    given = _given(verifier)
+    if setup is None or given is None or (given / "done").exists():
+        return
+    command = VerifyCommand(run=setup.run, name="setup", sees="candidate")
+    root = verifier.bench.stand_at("candidate", verifier.baseline_tree)
+    finished = run_command(verifier, command, root, {}, setup.timeout, log)
+    if finished.timed_out or finished.exit_code:
+        how = "ran past its timeout" if finished.timed_out else f"ended with {finished.exit_code}"
+        raise NoNumber("verify_failed", f"setup {how}")
+    clear(given)
+    given.mkdir(parents=True)
+    for name in setup.gives:
+        source = root / verifier.places.prefix / name
+        if not source.is_dir() or source.is_symlink():
+            raise NoNumber("verify_failed", f"setup.gives: there is no folder {name} after setup")
+        outputs.copy_tree(source, given / "gives" / name)
+    (given / "done").touch()
+
+
+def timeout_of(command: VerifyCommand, baseline_seconds: Mapping[str, float]) -> float | None:
+    """Seconds until a command is ended; None for no limit, as for the baseline under "auto"."""
+    if command.timeout != "auto":
+        return command.timeout if isinstance(command.timeout, float) else None
+    if command.name not in baseline_seconds:
+        return None
+    return max(LEAST_AUTO_TIMEOUT, 3 * baseline_seconds[command.name])
+
+
+def said_stop(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
+    """Whether a command without candidate code ended with the exit code that stops the run."""
+    sees = {command.name: command.sees for command in manifest.verify}
+    return bool(runs) and runs[-1].exit_code == STOP_THE_RUN and sees.get(runs[-1].name) == "hidden"
+
+
+def _given(verifier: Verifier) -> Path | None:
+    return verifier.places.setup / verifier.ruler[:16] if verifier.manifest.setup else None
+
+
+def _run(
+    verifier: Verifier,
+    command: VerifyCommand,
+    tree: str,
+    seed: int,
+    iteration: int,
+    log: Sink,
+    run_folder: Path,
+    kept_outputs: Path,
+) -> Finished:
+    assert command.sees is not None
+    root = verifier.bench.stand_at(command.sees, tree)
+    below = root / verifier.places.prefix
+    given = _given(verifier)
+    if given is not None and command.sees != "hidden" and verifier.manifest.setup:
+        for name in verifier.manifest.setup.gives:
+            clear(below / name)
+            outputs.copy_tree(given / "gives" / name, below / name)
+    outputs.take(kept_outputs, below, None, 2**63)
+    variables = {
+        "GOALSEEK_RUN_DIR": str(run_folder),
+        "GOALSEEK_ITERATION": str(iteration),
+        "GOALSEEK_SEED": str(seed),
+    }
+    return run_command(verifier, command, root, variables, timeout_of(command, verifier.baseline_seconds), log)
+
+
+def _failure(command: VerifyCommand, finished: Finished) -> Failure | None:
+    if finished.timed_out:
+        return Failure("verify_timeout", f"{command.name} ran past its timeout")
+    if finished.exit_code == 0:
+        return None
+    if command.sees == "hidden" and finished.exit_code == UNJUDGEABLE:
+        return Failure("unmeasurable", f"{command.name} says that this candidate cannot be judged")
+    if command.sees == "hidden" and finished.exit_code == STOP_THE_RUN:
+        return Failure("verify_failed", f"{command.name} says stop (exit code 127)")
+    return Failure("verify_failed", f"{command.name} ended with {finished.exit_code}{_last_line(finished)}")
+
+
+def _last_line(finished: Finished) -> str:
+    text = (finished.stderr or finished.stdout).decode("utf-8", "replace").strip()
+    last = text.rsplit("\n", 1)[-1].strip() if text else ""
+    return f": {last[:200]}" if last else ""
+
+
+def _take_outputs(verifier: Verifier, command: VerifyCommand, kept_outputs: Path) -> Failure | None:
+    assert command.sees is not None
+    below = verifier.bench.root(command.sees) / verifier.places.prefix
+    if not command.outputs:
+        return None
+    try:
+        taken = outputs.take(below, kept_outputs, matcher(command.outputs), command.output_max)
+    except outputs.TooMuch as error:
+        return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
+    for pattern in command.outputs:
+        is_there = matcher((pattern,))
+        if not any(is_there(path) for path in taken):
+            return Failure("verify_failed", f"{command.name} left no output {pattern}")
+    return None
+
+
+def _read(reading: Reading, run_folder: Path, kept_outputs: Path, ended: Mapping[str, Finished]) -> float:
+    if reading.source == "wall":
+        return finite(reading.name, ended[reading.command].seconds)
+    if reading.source in ("stdout", "stderr"):
+        raw = ended[reading.command].stdout if reading.source == "stdout" else ended[reading.command].stderr
+        return from_text(reading, raw.decode("utf-8", "replace"))
+    for folder in (run_folder, kept_outputs):
+        try:
+            descriptor = open_beneath(folder, reading.path)
+        except OSError:
+            continue
+        with open(descriptor, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a descriptor
+            return from_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
+    raise NoNumber("no_metric", f"{reading.name}: the verifier wrote no {reading.path}")

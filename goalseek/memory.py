@@ -1,0 +1,75 @@
+"""What a phase answered, stored before the next one begins, so that a killed iteration goes on where it was.
+
+An answer is believed only where it names this run, the ledger commit it follows, the digest of what it was made
+from, and carries the seal of all that. Anything else is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from goalseek.plain import from_plain, to_line, to_plain
+from goalseek.seal import Seal
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A phase's answer with the seconds it took; ``digest`` is what the next answer is made from."""
+
+    value: Any
+    seconds: float
+    digest: str
+
+
+class Memory:
+    """The stored answers of one iteration, in its run folder."""
+
+    def __init__(self, folder: Path, seal: Seal, run_id: str, follows: str) -> None:
+        self.folder = folder
+        self._seal = seal
+        self._run_id = run_id
+        self._follows = follows
+
+    def recall(self, name: str, kind: type[Value], made_from: str) -> Stored | None:
+        """The stored answer, or None where there is none that is ours and made from this."""
+        try:
+            stored = json.loads((self.folder / f"{name}.json").read_text())
+            seal = stored.pop("seal")
+            body = to_line(stored)
+            expected = {"name": name, "run_id": self._run_id, "follows": self._follows, "made_from": made_from}
+            if not self._seal.holds(seal, "memory", body) or any(stored[key] != expected[key] for key in expected):
+                return None
+            return Stored(from_plain(kind, stored["value"]), stored["seconds"], seal)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def keep(self, name: str, value: Any, made_from: str, seconds: float) -> Stored:
+        """Stores an answer: a temporary name, fsync, rename."""
+        stored = {
+            "name": name,
+            "run_id": self._run_id,
+            "follows": self._follows,
+            "made_from": made_from,
+            "seconds": seconds,
+            "value": to_plain(value),
+        }
+        body = to_line(stored)
+        seal = self._seal.of("memory", body)
+        write_durably(self.folder / f"{name}.json", f'{body[:-1]},"seal":"{seal}"}}\n'.encode())
+        return Stored(value, seconds, seal)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replaces a file whole: after a crash it has the old content or the new."""
+    temporary = path.with_name(path.name + ".new")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,289 @@
+"""Git objects through a few git processes that stay open: read, write, compare and splice trees.
+
+They run under a git directory of the tool's own, so that no configuration, filter or hook of anybody applies, on the
+object store of whoever's objects these are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek import process
+from goalseek.git import HARDENED, environment, git
+
+ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of a tree: its mode ("100644", "100755", "120000", "160000") and its blob."""
+
+    mode: str
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One path on which two trees differ; None where the tree has no such file."""
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+
+
+class Missing(Exception):
+    """An object that the store does not have."""
+
+
+class Objects:
+    """The objects of one store. Close it when done: its git processes live until then."""
+
+    def __init__(self, git_dir: Path, store: Path, object_format: str) -> None:
+        self.git_dir = git_dir
+        self.store = store
+        self.zero = "0" * {"sha1": 40, "sha256": 64}[object_format]
+        self.scratch = git_dir / "scratch"
+        self._open: dict[str, subprocess.Popen[bytes]] = {}
+        self._written = 0
+
+    @classmethod
+    def prepare(cls, git_dir: Path, store: Path, object_format: str) -> Objects:
+        """Makes the tool's own git directory where it is missing."""
+        if not (git_dir / "info" / "attributes").exists():
+            git("init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", str(git_dir))
+            (git_dir / "info").mkdir(exist_ok=True)
+            (git_dir / "info" / "attributes").write_text(ATTRIBUTES)
+            (git_dir / "scratch").mkdir(exist_ok=True)
+        return cls(git_dir, store, object_format)
+
+    def close(self) -> None:
+        """Ends the git processes."""
+        for child in self._open.values():
+            for pipe in (child.stdin, child.stdout, child.stderr):
+                assert pipe is not None
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        for child in self._open.values():
+            child.wait()
+        self._open.clear()
+
+    def variables(self) -> dict[str, str]:
+        """The variables under which a git command works on these objects."""
+        return {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(self.store)}
+
+    def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
+        """One git command on these objects."""
+        together = {**self.variables(), **(variables or {})}
+        return git(
+            *arguments, stdin=stdin, folder=Path(together.get("GIT_WORK_TREE", self.git_dir)), variables=together
+        )
+
+    def read(self, name: str) -> bytes:
+        """The content of an object; ``name`` may be anything that git resolves. Raises Missing."""
+        child = self._conversation("cat-file", "--batch")
+        assert child.stdin and child.stdout
+        child.stdin.write(os.fsencode(name) + b"\n")
+        child.stdin.flush()
+        header = self._line(child, "cat-file")
+        if header.endswith(b" missing"):
+            raise Missing(name)
+        content = child.stdout.read(int(header.rpartition(b" ")[2]) + 1)
+        return content[:-1]
+
+    def write_file(self, path: Path) -> str:
+        """Stores the file's bytes, as they are, as a blob. The file must be the tool's own."""
+        return self._hashed("blob", path)
+
+    def write_bytes(self, content: bytes, kind: str = "blob") -> str:
+        """Stores the bytes as an object of this kind."""
+        path = self.scratch / f"{os.getpid()}-{self._written}"
+        self._written += 1
+        path.write_bytes(content)
+        try:
+            return self._hashed(kind, path)
+        finally:
+            path.unlink()
+
+    def tree(self, name: str) -> dict[str, Entry]:
+        """One level of a tree, subtrees with the mode "40000"."""
+        content = self.read(name)
+        width = len(name) // 2
+        entries = {}
+        place = 0
+        while place < len(content):
+            space = content.index(b" ", place)
+            end = content.index(b"\0", space)
+            blob = content[end + 1 : end + 1 + width].hex()
+            entries[os.fsdecode(content[space + 1 : end])] = Entry(content[place:space].decode(), blob)
+            place = end + 1 + width
+        return entries
+
+    def write_tree(self, entries: Mapping[str, Entry]) -> str:
+        """Stores one level of a tree."""
+        child = self._conversation("mktree", "--missing", "-z", "--batch")
+        assert child.stdin
+        for name, entry in entries.items():
+            kind = {"40000": "tree", "160000": "commit"}.get(entry.mode, "blob")
+            child.stdin.write(f"{entry.mode} {kind} {entry.blob}\t".encode() + os.fsencode(name) + b"\0")
+        child.stdin.write(b"\0")
+        child.stdin.flush()
+        return self._line(child, "mktree").decode()
+
+    def files(self, tree: str) -> dict[str, Entry]:
+        """Every file of a tree, at any depth."""
+        listing = self.git("ls-tree", "-r", "-z", "--full-tree", tree)
+        entries = {}
+        for line in listing.split(b"\0"):
+            if line:
+                facts, _, path = line.partition(b"\t")
+                mode, _, blob = facts.split(b" ")
+                entries[os.fsdecode(path)] = Entry(mode.decode(), blob.decode())
+        return entries
+
+    def differences(self, before: str, after: str) -> list[Difference]:
+        """The files on which two trees differ, without looking for renames."""
+        if before == after:
+            return []
+        child = self._conversation("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
+        assert child.stdin and child.stdout
+        child.stdin.write(f"{before} {after}\nend\n".encode())
+        child.stdin.flush()
+        self._line(child, "diff-tree")
+        found = []
+        while (facts := self._until_nul(child)) is not None:
+            path = self._until_nul(child)
+            assert path is not None
+            mode_before, mode_after, blob_before, blob_after, _ = facts[1:].decode().split(" ")
+            was = Entry(mode_before, blob_before) if mode_before != "000000" else None
+            found.append(
+                Difference(os.fsdecode(path), was, Entry(mode_after, blob_after) if mode_after != "000000" else None)
+            )
+        return found
+
+    def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
+        """The tree with some paths changed (None: removed); folders that become empty go. Costs what changes."""
+        changed = self._spliced(tree, {tuple(path.split("/")): entry for path, entry in edits.items()})
+        return changed if changed is not None else self.write_tree({})
+
+    def _spliced(self, tree: str | None, edits: Mapping[tuple[str, ...], Entry | None]) -> str | None:
+        level = self.tree(tree) if tree else {}
+        below: dict[str, dict[tuple[str, ...], Entry | None]] = {}
+        for parts, entry in edits.items():
+            if len(parts) > 1:
+                below.setdefault(parts[0], {})[parts[1:]] = entry
+            elif entry is None:
+                level.pop(parts[0], None)
+            else:
+                level[parts[0]] = entry
+        for name, inner in below.items():
+            before = level.get(name)
+            if before and before.mode != "40000" and all(entry is None for entry in inner.values()):
+                continue
+            after = self._spliced(before.blob if before and before.mode == "40000" else None, inner)
+            if after is None:
+                level.pop(name, None)
+            else:
+                level[name] = Entry("40000", after)
+        return self.write_tree(level) if level else None
+
+    def fill(self, root: Path, entries: Mapping[str, Entry]) -> None:
+        """Writes all files of a tree that does not exist yet, as git does it, without any filter."""
+        index = self.scratch / f"index-{os.getpid()}"
+        try:
+            self.index(index, entries)
+            root.mkdir(parents=True, exist_ok=True)
+            variables = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(root)}
+            self.git("checkout-index", "-a", "-f", "-q", variables=variables)
+        finally:
+            index.unlink(missing_ok=True)
+
+    def index(self, index: Path, entries: Mapping[str, Entry | None]) -> None:
+        """Puts entries into an index file; None removes one."""
+        lines = (
+            (f"{entry.mode} {entry.blob}\t" if entry else f"0 {self.zero}\t").encode() + os.fsencode(path)
+            for path, entry in entries.items()
+        )
+        self.git(
+            "update-index", "-z", "--index-info", stdin=b"\0".join(lines), variables={"GIT_INDEX_FILE": str(index)}
+        )
+
+    def _conversation(self, *arguments: str) -> subprocess.Popen[bytes]:
+        key = " ".join(arguments)
+        child = self._open.get(key)
+        if child is None:
+            variables = environment(**self.variables())
+            child = process.converse(["git", *HARDENED, *arguments], variables, self.git_dir)
+            self._open[key] = child
+        return child
+
+    def _hashed(self, kind: str, path: Path) -> str:
+        child = self._conversation("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
+        assert child.stdin
+        child.stdin.write(_c_quoted(os.fsencode(path)) + b"\n")
+        child.stdin.flush()
+        return self._line(child, "hash-object").decode()
+
+    def _line(self, child: subprocess.Popen[bytes], what: str) -> bytes:
+        assert child.stdout and child.stderr
+        line = child.stdout.readline()
+        if not line.endswith(b"\n"):
+            said = child.stderr.read().decode("utf-8", "replace").strip()
+            self.close()
+            raise ObjectsFailed(f"git {what} ended: {said}")
+        return line[:-1]
+
+    def _until_nul(self, child: subprocess.Popen[bytes]) -> bytes | None:
+        """The next field of a -z listing; None at the line that marks its end."""
+        assert child.stdout
+        field = bytearray()
+        while (byte := child.stdout.read(1)) != b"\0":
+            field += byte
+            if field == b"end\n":
+                return None
+            if not byte:
+                self._line(child, "diff-tree")
+        return bytes(field)
+
+
+class ObjectsFailed(Exception):
+    """A git process of an object store ended by itself: a full disk, a broken store."""
+
+
+def walk(objects: Objects, commit: str, most: int) -> Iterable[tuple[str, bytes]]:
+    """The first-parent history from a commit on: (hash, raw commit), newest first."""
+    for _ in range(most):
+        raw = objects.read(commit)
+        yield commit, raw
+        parent = next(
+            (line[7:].decode() for line in raw.split(b"\n\n")[0].split(b"\n") if line[:7] == b"parent "), None
+        )
+        if parent is None:
+            return
+        commit = parent
+
+
+def visible(entries: Mapping[str, Entry], is_seen: Callable[[str], bool]) -> dict[str, Entry]:
+    """The files of a tree that a folder shows: no submodules, and only what may be seen."""
+    return {path: entry for path, entry in entries.items() if entry.mode != "160000" and is_seen(path)}
+
+
+def visible_changes(
+    objects: Objects, before: str, after: str, is_seen: Callable[[str], bool]
+) -> dict[str, Entry | None]:
+    """What to change in a folder that shows one tree so that it shows another."""
+    return {
+        found.path: found.after if found.after and found.after.mode != "160000" else None
+        for found in objects.differences(before, after)
+        if is_seen(found.path)
+    }
+
+
+def _c_quoted(path: bytes) -> bytes:
+    if b"\n" not in path and not path.startswith(b'"'):
+        return path
+    return b'"' + b"".join(b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in path) + b'"'

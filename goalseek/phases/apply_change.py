@@ -1,0 +1,216 @@
+"""APPLY_CHANGE: the provider edits the workspace; what it changed is held against the scope and taken out of there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goalseek.checkout import Changes, Checkout, clear, read_regular
+from goalseek.errors import Rejected
+from goalseek.globs import matcher
+from goalseek.objects import Entry, Objects
+from goalseek.phases.plan import write_plan
+from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.quoting import quote_path
+from goalseek.scope import DROPPINGS, Scope, clashes, leaves_tree, looks_like_git
+from goalseek.values import Change, Edit, Plan
+from goalseek.workspace import Workspace
+
+_NAMED_MOST = 5
+
+
+@dataclass
+class _Sorted:
+    """What a provider changed, by what is to become of it."""
+
+    edits: dict[str, Entry | None] = field(default_factory=dict)
+    beyond: dict[str, Entry | None] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def apply_change(
+    provider: Provider,
+    call: Call,
+    plan: Plan,
+    workspace: Workspace,
+    objects: Objects,
+    scope: Scope,
+    strays: str,
+    parent_tree: str,
+    run_folder: Path,
+) -> Change:
+    """Lets the provider edit a clean workspace, and gives what it changed within its scope.
+
+    Writes ``changes.diff`` and ``snapshot/``. The workspace is put back whatever happens. Raises Rejected for edits
+    outside the scope, for no change, and where the provider failed.
+    """
+    (run_folder / "prompt.md").write_text(call.prompt, encoding="utf-8", errors="replace")
+    snapshot = run_folder / "snapshot"
+    clear(snapshot)
+    snapshot.mkdir(parents=True)
+    reply, failure = _asked(provider, call, plan)
+    changes = workspace.changes()
+    try:
+        ignored = ignored_by(workspace.tree, objects)
+        sorted_out = _sort(workspace.tree, changes, scope, ignored, objects, snapshot)
+        tried = {**sorted_out.edits, **sorted_out.beyond}
+        spliced = objects.splice(parent_tree, tried) if tried else parent_tree
+        patch, added, removed = _diff(objects, parent_tree, spliced)
+        (run_folder / "changes.diff").write_bytes(patch)
+    finally:
+        workspace.put_back(changes)
+    with (run_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
+        file.write(reply.output)
+    if failure:
+        raise failure
+    if sorted_out.refused:
+        raise Rejected("skipped", "out_of_scope", "; ".join(_few(sorted_out.refused)))
+    if sorted_out.strays and strays == "reject":
+        named = ", ".join(_few(quote_path(path) for path in sorted_out.strays))
+        raise Rejected("skipped", "out_of_scope", f"new files outside the scope: {named}")
+    if spliced == parent_tree:
+        raise Rejected("skipped", "no_change", _nothing(sorted_out.strays))
+    title = reply.title or plan.title or f"candidate {call.context.iteration}"
+    write_plan(run_folder / "plan.md", Plan(title, reply.text or plan.text, reply.files or plan.files))
+    edits = tuple(
+        Edit(path, entry.mode if entry else "", entry.blob if entry else "")
+        for path, entry in sorted(sorted_out.edits.items())
+    )
+    return Change(
+        title=title,
+        text=reply.text or plan.text,
+        edits=edits,
+        dropped=tuple(quote_path(path) for path in sorted(sorted_out.strays)),
+        lines_added=added,
+        lines_removed=removed,
+        usage=reply.usage,
+    )
+
+
+def _asked(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:
+    """A provider that failed may have left edits: they are taken for ``changes.diff`` all the same."""
+    try:
+        return provider.apply(call, plan), None
+    except Rejected as rejected:
+        return Reply(""), rejected
+
+
+def _sort(
+    tree: Checkout,
+    changes: Changes,
+    scope: Scope,
+    ignored: Callable[[str], bool],
+    objects: Objects,
+    snapshot: Path,
+) -> _Sorted:
+    found = _Sorted()
+    for path in changes.added:
+        _sort_new(path, tree, scope, ignored, objects, snapshot, found)
+    for path in (*changes.changed, *changes.missing):
+        if scope.kind(path) == "generated":
+            continue
+        if scope.kind(path) != "writable":
+            found.refused.append(f"{quote_path(path)} is not the candidate's to edit")
+            found.beyond[path] = None if path in changes.missing else _entry(path, tree, objects, snapshot)
+        elif path in changes.missing:
+            found.edits[path] = None
+        else:
+            _take(path, tree, objects, snapshot, found)
+    return found
+
+
+def _sort_new(
+    path: str,
+    tree: Checkout,
+    scope: Scope,
+    ignored: Callable[[str], bool],
+    objects: Objects,
+    snapshot: Path,
+    found: _Sorted,
+) -> None:
+    kind = scope.kind(path)
+    if kind == "hidden":
+        found.refused.append(f"{quote_path(path)} is new under a hidden pattern")
+    elif DROPPINGS(path) or kind == "generated":
+        return
+    elif kind != "writable":
+        if not ignored(path):
+            found.strays.append(path)
+    elif looks_like_git(path):
+        found.refused.append(f"{quote_path(path)}: no candidate may bring a name that git takes for its own")
+    elif path.endswith((".pyc", ".pyo")):
+        found.refused.append(f"{quote_path(path)}: bytecode outside __pycache__ would run instead of its source")
+    elif above := clashes(path, tree.entries, lambda entry: scope.kind(entry) != "writable"):
+        found.refused.append(f"{quote_path(path)} lies below {quote_path(above)}, which is not the candidate's to edit")
+    elif not ignored(path):
+        _take(path, tree, objects, snapshot, found)
+
+
+def _take(path: str, tree: Checkout, objects: Objects, snapshot: Path, found: _Sorted) -> None:
+    """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
+    try:
+        entry = _entry(path, tree, objects, snapshot)
+    except OSError as error:
+        found.refused.append(f"{quote_path(path)} cannot be read: {error.strerror}")
+        return
+    if entry is None:
+        found.refused.append(f"{quote_path(path)} is neither a file nor a link")
+    elif entry.mode == "120000" and leaves_tree(path, os.readlink(tree.root / path)):
+        found.refused.append(f"{quote_path(path)} is a link that leaves the tree")
+    elif entry != tree.entries.get(path):
+        found.edits[path] = entry
+
+
+def _entry(path: str, tree: Checkout, objects: Objects, snapshot: Path) -> Entry | None:
+    """What stands at a path of the workspace, stored; None for what git cannot hold."""
+    full = tree.root / path
+    mode = full.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return Entry("120000", objects.write_bytes(os.fsencode(os.readlink(full))))
+    if not stat.S_ISREG(mode):
+        return None
+    place = snapshot / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(read_regular(tree.root, path))
+    return Entry("100755" if mode & stat.S_IXUSR else "100644", objects.write_file(place))
+
+
+def ignored_by(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
+    """What the ``.gitignore`` files of the tree ignore, as they were before anybody edited them."""
+    files = [path for path in tree.entries if path == ".gitignore" or path.endswith("/.gitignore")]
+    rules = []
+    for path in sorted(files):
+        lines = objects.read(tree.entries[path].blob).decode("utf-8", "surrogateescape").splitlines()
+        patterns = tuple(line.rstrip() for line in lines if line.strip() and not line.startswith("#"))
+        rules.append((path.removesuffix(".gitignore"), matcher(patterns)))
+
+    def ignored(path: str) -> bool:
+        return any(path.startswith(folder) and matches(path[len(folder) :]) for folder, matches in rules)
+
+    return ignored
+
+
+def _diff(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:
+    """The patch between two trees, and how many lines it adds and removes."""
+    both = objects.git("diff-tree", "--numstat", "-p", "-r", "--binary", "--full-index", before, after)
+    numbers, _, patch = both.partition(b"\n\n")
+    rows = [line.split(b"\t") for line in numbers.splitlines()]
+    added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
+    return patch, added, removed
+
+
+def _nothing(strays: list[str]) -> str:
+    if not strays:
+        return "the provider changed nothing"
+    named = ", ".join(_few(quote_path(path) for path in strays))
+    return f"the provider changed nothing within its scope; left out: {named}"
+
+
+def _few(lines: Iterable[str]) -> list[str]:
+    ordered = sorted(lines)
+    rest = len(ordered) - _NAMED_MOST
+    return [*ordered[:_NAMED_MOST], f"and {rest} more"] if rest > 0 else ordered

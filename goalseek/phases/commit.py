@@ -1,0 +1,48 @@
+"""COMMIT: the change becomes a commit on the incumbent, reachable for ever."""
+
+from __future__ import annotations
+
+from goalseek.errors import Rejected
+from goalseek.objects import Entry
+from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
+from goalseek.run import Run, Setting
+from goalseek.values import Candidate, Change, Context
+
+
+def commit(run: Run, setting: Setting, context: Context, change: Change) -> Candidate:
+    """Makes the candidate's commit and moves the tip to it.
+
+    Raises Rejected for a tree that was already measured under this ruler, GoalseekError where somebody moved the tip.
+    """
+    standing, repository, scope = run.standing, run.repository, setting.scope
+    assert standing.incumbent
+    objects = repository.objects
+    edits = {edit.path: Entry(edit.mode, edit.blob) if edit.mode else None for edit in change.edits}
+    tree = objects.splice(standing.incumbent.tree, edits)
+    strange = [found.path for found in objects.differences(standing.incumbent.tree, tree)]
+    assert all(scope.kind(path) == "writable" for path in strange), f"not the candidate's: {strange}"
+    before = run.measured.iteration(standing.ruler, tree)
+    if before is not None:
+        raise Rejected("skipped", "duplicate", f"the same tree was measured in iteration {before}")
+    message = message_of(change.title, repository.name, run.run_id, context.iteration, run.provider().name)
+    made = repository.commit(tree, (standing.tip,), message, context.moment)
+    move_tip(repository, standing.tip, made)
+    return Candidate(made, tree, standing.tip)
+
+
+def message_of(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:
+    """A candidate's message: the title, and trailers by which it is recognised."""
+    trailers = {"Project": project, "Run": run_id, "Iteration": str(iteration), "Provider": provider}
+    return title + "\n\n" + "".join(f"Goalseek-{name}: {value}\n" for name, value in trailers.items() if value)
+
+
+def move_tip(repository: Repository, before: str | None, after: str) -> None:
+    """Moves the tip. Raises GoalseekError where it is neither where it was left nor there already."""
+    if before == after:
+        return
+    try:
+        repository.move([RefMove(repository.tip_ref, before, after)])
+    except RefMoved:
+        found = repository.refs().tip
+        if found != after:
+            raise moved_by_somebody(repository.tip_ref, before or "nothing", found) from None

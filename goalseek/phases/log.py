@@ -1,0 +1,110 @@
+"""LOG: the record is built, and written for people; the ledger's commit makes the iteration count."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.manifest import Manifest
+from goalseek.plain import to_plain
+from goalseek.quoting import quote_path
+from goalseek.records import Isolation, IterationRecord, MetricResult
+from goalseek.standing import Standing
+from goalseek.units import in_words, number
+from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Usage, Verdict
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an iteration, with the answers of the phases that it reached."""
+
+    context: Context
+    verdict: Verdict
+    plan: Plan | None = None
+    change: Change | None = None
+    candidate: Candidate | None = None
+    evidence: Evidence | None = None
+    decision: Decision | None = None
+
+
+def build_record(
+    manifest: Manifest,
+    standing: Standing,
+    outcome: Outcome,
+    *,
+    run_id: str,
+    epoch: int,
+    timestamp: str,
+    provider: str,
+    model: str,
+    seconds: dict[str, float],
+    isolation: Isolation,
+    digests: dict[str, str],
+    run_dir: str,
+    notes: tuple[str, ...],
+) -> IterationRecord:
+    """The record of an iteration: what came of it and how, whatever phase it ended in."""
+    context, verdict, plan, change = outcome.context, outcome.verdict, outcome.plan, outcome.change
+    candidate, decision = outcome.candidate, outcome.decision
+    usage = (plan.usage if plan else Usage()).plus(change.usage if change else Usage())
+    found = outcome.evidence or Evidence()
+    return IterationRecord(
+        seq=0,
+        kind="iteration",
+        project=manifest.project.name,
+        run_id=run_id,
+        epoch=epoch,
+        timestamp=timestamp,
+        iteration=context.iteration,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        why=verdict.why,
+        metric=MetricResult(
+            manifest.metric.name,
+            manifest.metric.direction,
+            verdict.value,
+            standing.incumbent.value if standing.incumbent and verdict.outcome != "baseline" else None,
+            verdict.delta,
+        ),
+        runs=found.runs,
+        guards=found.guards,
+        commit_hash=candidate.commit if candidate else None,
+        parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
+        rollback_commit_hash=decision.rollback if decision else None,
+        tree_hash=candidate.tree if candidate else None,
+        planned_files=tuple(quote_path(path) for path in plan.files) if plan else (),
+        changed_files=tuple(quote_path(edit.path) for edit in change.edits) if change else (),
+        dropped_files=change.dropped if change else (),
+        changed_loc=change.lines_added + change.lines_removed if change else 0,
+        hypothesis_summary=change.title if change else plan.title if plan else "",
+        provider=provider,
+        model=model,
+        usage=usage,
+        seconds={phase: round(spent, 6) for phase, spent in seconds.items()},
+        verify=found.verify,
+        isolation=isolation,
+        digests=digests,
+        directions=context.directions,
+        run_dir=run_dir,
+        notes=notes,
+    )
+
+
+def write_for_people(run_folder: Path, record: IterationRecord) -> None:
+    """``result.json`` and ``results_discussion.md``."""
+    (run_folder / "result.json").write_text(json.dumps(to_plain(record), indent=1) + "\n")
+    metric = record.metric
+    value = "no value" if metric.value is None else number(metric.value)
+    lines = [f"# Iteration {record.iteration}: {record.outcome} ({record.reason})", "", record.why + ".", ""]
+    if record.hypothesis_summary:
+        lines += [f"Tried: {record.hypothesis_summary}", ""]
+    lines.append(f"- {metric.name}: {value} ({metric.direction})")
+    if metric.incumbent is not None:
+        lines.append(f"- incumbent: {number(metric.incumbent)}")
+    lines += [f"- {name}: {number(guard)}" for name, guard in record.guards.items()]
+    lines += [f"- changed: {path}" for path in record.changed_files]
+    lines += [f"- left out: {path}" for path in record.dropped_files]
+    lines += [f"- {phase}: {in_words(spent)}" for phase, spent in record.seconds.items()]
+    lines += [f"- note: {note}" for note in record.notes]
+    (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")

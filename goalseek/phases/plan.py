@@ -1,0 +1,29 @@
+"""PLAN: the provider says what it means to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from goalseek.providers.provider import Call, Provider
+from goalseek.quoting import quote_path
+from goalseek.values import Plan
+
+
+def make_plan(provider: Provider, call: Call, run_folder: Path) -> Plan:
+    """Asks for a plan; writes ``prompt.md``, ``provider_output.md`` and ``plan.md``. Raises Rejected."""
+    (run_folder / "prompt.md").write_text(call.prompt, encoding="utf-8", errors="replace")
+    (run_folder / "provider_output.md").write_bytes(b"")
+    reply = provider.plan(call)
+    with (run_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
+        file.write(reply.output)
+    plan = Plan(reply.title, reply.text, reply.files, reply.usage)
+    write_plan(run_folder / "plan.md", plan)
+    return plan
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """The plan, for people."""
+    title = plan.title or "(named by the change)"
+    files = "".join(f"- {quote_path(file)}\n" for file in plan.files)
+    text = f"# {title}\n\n{plan.text}\n" + (f"\nFiles:\n{files}" if files else "")
+    path.write_text(text, encoding="utf-8", errors="replace")

@@ -1,0 +1,146 @@
+"""READ_CONTEXT: all that a proposal may know, and the state of things before it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from goalseek import __version__
+from goalseek.checkout import Checkout
+from goalseek.git import git_text
+from goalseek.objects import walk
+from goalseek.quoting import quote_path
+from goalseek.records import IterationRecord
+from goalseek.repository import Refs, Repository
+from goalseek.run import Run, Setting
+from goalseek.scope import Scope
+from goalseek.values import VISIBLE_FILES_MOST, Context, PastTry, VisibleFile
+
+_COMMITS = 10
+
+
+def read_context(run: Run, setting: Setting, run_folder: Path) -> Context:
+    """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``."""
+    standing = run.standing
+    assert standing.incumbent and standing.baseline and standing.best
+    workspace = run.workspace(setting)
+    iteration = standing.last_iteration + 1
+    commits = _write_state(run, standing.tip, run_folder)
+    limit = setting.manifest.limits.stagnation
+    return Context(
+        iteration=iteration,
+        attempt=standing.tried,
+        moment=int(time.time()),
+        incumbent_commit=standing.incumbent.commit,
+        incumbent_value=standing.incumbent.value,
+        baseline_value=standing.baseline.value,
+        best_value=standing.best.value,
+        stagnation=standing.stagnation,
+        flattened=limit is not None and standing.stagnation >= limit,
+        program=setting.program,
+        history=tuple(past_try(record) for record in run.recent if record.epoch == standing.epoch),
+        directions=tuple(direction.text for direction in setting.directions if direction.holds_at(iteration)),
+        files=visible_files(workspace.tree, setting.scope),
+        files_total=len(workspace.tree.entries),
+        commits=commits,
+    )
+
+
+def read_baseline_context(run: Run, setting: Setting, run_folder: Path) -> Context:
+    """What a baseline needs to know: nothing that is measured yet."""
+    standing = run.standing
+    commits = _write_state(run, standing.tip or run.repository.head(), run_folder)
+    return Context(
+        iteration=standing.last_iteration + 1,
+        attempt=standing.tried,
+        moment=int(time.time()),
+        incumbent_commit=standing.incumbent.commit if standing.incumbent else "",
+        incumbent_value=standing.incumbent.value if standing.incumbent else 0.0,
+        baseline_value=0.0,
+        best_value=0.0,
+        stagnation=0,
+        flattened=False,
+        program=setting.program,
+        history=(),
+        directions=(),
+        files=(),
+        files_total=0,
+        commits=commits,
+    )
+
+
+def past_try(record: IterationRecord) -> PastTry:
+    """An iteration as the next proposal may know it."""
+    return PastTry(
+        record.iteration,
+        record.outcome,
+        record.reason,
+        record.metric.value,
+        record.changed_files,
+        record.hypothesis_summary,
+        record.why,
+    )
+
+
+def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
+    """The files that the agent sees, writable ones first, at most VISIBLE_FILES_MOST."""
+    chosen: list[str] = []
+    others: list[str] = []
+    for path in tree.entries:
+        if scope.kind(path) == "writable":
+            chosen.append(path)
+        elif len(others) < VISIBLE_FILES_MOST:
+            others.append(path)
+    shown = (sorted(chosen) + sorted(others))[:VISIBLE_FILES_MOST]
+    writable = set(chosen)
+    return tuple(
+        VisibleFile(quote_path(path), tree.size(path), tree.entries[path].blob, path in writable) for path in shown
+    )
+
+
+def commit_lines(repository: Repository, commit: str, most: int) -> list[str]:
+    """Hash and subject of the newest commits, newest first."""
+    lines = []
+    for name, raw in walk(repository.objects, commit, most):
+        subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "replace")
+        lines.append(f"{name[:12]} {subject}")
+    return lines
+
+
+def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:
+    """Our refs and the newest commits, for people."""
+    lines = [f"tip {refs.tip}", f"ledger {refs.ledger}", f"branch {branch} {refs.branch}", "", *commits]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
+
+
+def _write_state(run: Run, commit: str, run_folder: Path) -> tuple[str, ...]:
+    commits = tuple(commit_lines(run.repository, commit, _COMMITS))
+    write_git_state(run_folder / "git_before.txt", run.repository.refs(), run.repository.branch, commits)
+    write_environment(run_folder / "env.json")
+    return commits
+
+
+def write_environment(path: Path) -> None:
+    """What this iteration ran with."""
+    facts = {
+        "goalseek": __version__,
+        "python": sys.version.split()[0],
+        "git": _git_version(),
+        "system": platform.platform(),
+        "machine": platform.machine(),
+    }
+    path.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _git_version() -> str:
+    global _known_git_version
+    if not _known_git_version:
+        _known_git_version = git_text("version").removeprefix("git version ")
+    return _known_git_version
+
+
+_known_git_version = ""

@@ -1,0 +1,55 @@
+"""VERIFY: the verifier's commands run on the bench; what they left becomes the evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from goalseek.capture import LogFile
+from goalseek.checkout import clear
+from goalseek.measure import Sample, Verifier, measure, prepare
+from goalseek.metric import NoNumber
+from goalseek.records import MeasurementRecord
+from goalseek.values import Evidence, Failure, VerifierRun
+
+
+def verify(verifier: Verifier, tree: str, seed: int, iteration: int, run_folder: Path) -> Evidence:
+    """Measures a tree once; writes ``verifier.log``, ``metrics.json`` and ``measurements/1/``."""
+    (run_folder / "verifier.log").unlink(missing_ok=True)
+    clear(run_folder / "measurements")
+    artifacts = run_folder / "measurements" / "1"
+    with LogFile(run_folder / "verifier.log") as log:
+        try:
+            prepare(verifier, log)
+        except NoNumber as failed:
+            return Evidence(failure=Failure(failed.reason, failed.why))
+        sample = measure(verifier, tree, seed, iteration, log, artifacts)
+    _write_metrics(run_folder / "metrics.json", verifier, sample, artifacts)
+    return evidence_of(sample)
+
+
+def evidence_of(sample: Sample) -> Evidence:
+    """One measurement of the candidate as evidence."""
+    run = VerifierRun("candidate", sample.value, sample.seed, sample.seconds)
+    return Evidence((run,), sample.guards, sample.verify, sample.failure)
+
+
+def evidence_from_pool(pooled: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
+    """Measurements made before, as evidence for the baseline that need not make them again."""
+    runs = tuple(VerifierRun("candidate", record.value, record.seed, record.seconds) for record in pooled)
+    last = pooled[-1]
+    told = [f"[measured before by {record.asked_by}: {record.value}, seed {record.seed}]\n" for record in pooled]
+    (run_folder / "verifier.log").write_text("".join(told))
+    (run_folder / "metrics.json").write_text(json.dumps({"value": last.value, **last.guards}) + "\n")
+    return Evidence(runs, last.guards, last.verify)
+
+
+def _write_metrics(path: Path, verifier: Verifier, sample: Sample, artifacts: Path) -> None:
+    """The metric's own file where there is one, else what was read."""
+    metric = verifier.manifest.metric
+    source = artifacts / metric.path
+    if metric.source == "json" and source.is_file():
+        path.write_bytes(source.read_bytes())
+        return
+    path.write_text(json.dumps({metric.name: sample.value, **sample.guards}) + "\n")

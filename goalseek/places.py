@@ -1,0 +1,58 @@
+"""Where goalseek's own trees are: outside the repository, one folder for each project of each repository."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.errors import UNFIT, GoalseekError
+from goalseek.repository import Location
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders of one project. ``prefix`` is the manifest's folder below the top, "" or "sub/"."""
+
+    home: Path
+    prefix: str
+
+    @property
+    def workspace(self) -> Path:
+        """Where the agent edits."""
+        return self.home / "workspace"
+
+    @property
+    def bench(self) -> Path:
+        """Where the verifier runs: a tree for each way of seeing."""
+        return self.home / "bench"
+
+    @property
+    def scratch(self) -> Path:
+        """Run folders and temporary folders of programs at work."""
+        return self.home / "scratch"
+
+    @property
+    def setup(self) -> Path:
+        """What ``setup`` gave, for each ruler and bench."""
+        return self.home / "setup"
+
+
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/goalseek``, or ``~/.cache/goalseek``."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "goalseek"
+
+
+def places(location: Location, folder: Path, name: str) -> Places:
+    """The places of a project whose manifest lies in ``folder``. Raises GoalseekError where they would lie inside."""
+    cache = cache_folder().resolve()
+    if cache.is_relative_to(location.top):
+        message = f"goalseek's trees would lie inside the repository, in {cache}"
+        hint = "set XDG_CACHE_HOME to a folder outside of it"
+        raise GoalseekError(message, hint, UNFIT, "repository")
+    key = hashlib.sha256(os.fsencode(location.common_dir) + b"\0" + os.fsencode(folder)).hexdigest()[:12]
+    inside = folder.resolve().is_relative_to(location.top.resolve())
+    relative = folder.resolve().relative_to(location.top.resolve()).as_posix() if inside else "."
+    return Places(cache / f"{name}-{key}", "" if relative == "." else relative + "/")

@@ -1,0 +1,266 @@
+"""The only starter of other programs, git included."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from goalseek.capture import HeadAndTail, Sink
+
+GRACE_SECONDS = 5.0
+_TOKEN = "GOALSEEK_PROCESS"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a short program ended, with all that it printed."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a supervised program ended. ``stdout`` and ``stderr`` are head and tail where there was too much."""
+
+    exit_code: int | None
+    seconds: float
+    timed_out: bool
+    killed: int
+    stdout: bytes
+    stderr: bytes
+
+
+def ask(
+    arguments: Sequence[str | os.PathLike[str]],
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    folder: Path | None = None,
+) -> Answer:
+    """Runs a short, trusted program to its end. Raises FileNotFoundError where there is no such program."""
+    done = subprocess.run(
+        list(arguments), input=stdin, capture_output=True, env=dict(environment), cwd=folder, check=False
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def attach(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
+    """Runs a program on this terminal, as a shell would, and gives its exit code."""
+    return subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
+
+
+def converse(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a trusted program that answers line by line until its input is closed."""
+    return subprocess.Popen(
+        list(arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+        cwd=folder,
+        start_new_session=True,
+    )
+
+
+def supervise(
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    log: Sink,
+    timeout: float | None = None,
+    stdin: bytes = b"",
+    on_output: Callable[[bytes], None] | None = None,
+) -> Finished:
+    """Runs an untrusted program in its own session; at its end, or its limit, nothing of it is left running.
+
+    ``timeout`` is in seconds of wall time. At the limit every descendant gets SIGTERM and, five seconds later,
+    SIGKILL. ``exit_code`` is None where the limit ended it, and negative for a signal, as in subprocess. Raises
+    OSError where the program cannot be started.
+    """
+    token = uuid.uuid4().hex
+    began = time.monotonic()
+    child = subprocess.Popen(
+        list(arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**environment, _TOKEN: token},
+        cwd=folder,
+        start_new_session=True,
+    )
+    kept = {"stdout": HeadAndTail(), "stderr": HeadAndTail()}
+    timed_out = False
+    try:
+        with _Streams(child, stdin, kept, log, on_output) as streams:
+            while child.poll() is None:
+                left = None if timeout is None else timeout - (time.monotonic() - began)
+                if left is not None and left <= 0:
+                    timed_out = True
+                    break
+                streams.wait(0.05 if left is None else min(left, 0.05))
+            seconds = time.monotonic() - began
+            killed = _end(child, token, GRACE_SECONDS)
+            streams.drain()
+    except BaseException:
+        _end(child, token, GRACE_SECONDS)
+        raise
+    exit_code = None if timed_out else child.returncode
+    return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
+
+
+class _Streams:
+    """The three pipes of a child, none of which may block the other two."""
+
+    def __init__(
+        self,
+        child: subprocess.Popen[bytes],
+        stdin: bytes,
+        kept: Mapping[str, HeadAndTail],
+        log: Sink,
+        on_output: Callable[[bytes], None] | None,
+    ) -> None:
+        self.child = child
+        self.unsent = memoryview(stdin)
+        self.kept = kept
+        self.log = log
+        self.on_output = on_output
+        self.selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> _Streams:
+        for name in ("stdin", "stdout", "stderr"):
+            pipe: IO[bytes] = getattr(self.child, name)
+            os.set_blocking(pipe.fileno(), False)
+            self.selector.register(pipe, selectors.EVENT_WRITE if name == "stdin" else selectors.EVENT_READ, name)
+        exit_watch = _exit_descriptor(self.child.pid)
+        if exit_watch is not None:
+            self.selector.register(exit_watch, selectors.EVENT_READ, "exit")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for key in list(self.selector.get_map().values()):
+            self._close(key)
+        self.selector.close()
+
+    def wait(self, seconds: float) -> int:
+        """Moves what can be moved; gives the number of pipes that had something."""
+        ready = self.selector.select(seconds if seconds > 0 else 0)
+        for key, _ in ready:
+            if key.data == "stdin":
+                self._send(key)
+            elif key.data == "exit":
+                self._close(key)
+            else:
+                self._receive(key)
+        return len(ready)
+
+    def drain(self) -> None:
+        """Takes what is left in the pipes once nobody writes any more."""
+        while any(key.data != "stdin" for key in self.selector.get_map().values()) and self.wait(0):
+            pass
+
+    def _send(self, key: selectors.SelectorKey) -> None:
+        try:
+            self.unsent = self.unsent[os.write(key.fd, self.unsent[:65536]) :] if self.unsent else self.unsent
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self.unsent = self.unsent[:0]
+        if not self.unsent:
+            self._close(key)
+
+    def _receive(self, key: selectors.SelectorKey) -> None:
+        chunk = os.read(key.fd, 65536)
+        if not chunk:
+            self._close(key)
+            return
+        self.kept[key.data].write(chunk)
+        self.log.write(chunk)
+        if self.on_output:
+            self.on_output(chunk)
+
+    def _close(self, key: selectors.SelectorKey) -> None:
+        self.selector.unregister(key.fileobj)
+        if isinstance(key.fileobj, int):
+            os.close(key.fileobj)
+            return
+        with contextlib.suppress(BrokenPipeError):
+            key.fileobj.close()  # type: ignore[attr-defined]
+
+
+def _exit_descriptor(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has such."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _end(child: subprocess.Popen[bytes], token: str, grace: float) -> int:
+    """Ends the child and all that descends from it; gives how many had to be ended beside an ended child."""
+    left = _living(child, token)
+    if not left:
+        child.wait()
+        return 0
+    for pid in left:
+        _send_signal(pid, signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    pause = 0.001
+    while time.monotonic() < deadline and _living(child, token):
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+    while stubborn := _living(child, token):
+        for pid in stubborn:
+            _send_signal(pid, signal.SIGKILL)
+        time.sleep(0.005)
+    child.wait()
+    return len(left)
+
+
+def _send_signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _living(child: subprocess.Popen[bytes], token: str) -> list[int]:
+    """The processes that carry the token or belong to the child's session, wherever they hang in the tree."""
+    found = [] if child.poll() is not None else [child.pid]
+    mark = f"{_TOKEN}={token}".encode()
+    try:
+        names = os.listdir("/proc")
+    except FileNotFoundError:
+        return _living_group(child)
+    for name in names:
+        if not name.isdigit() or int(name) in found:
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if _session_of(name) == child.pid or mark in Path("/proc", name, "environ").read_bytes():
+                found.append(int(name))
+    return found
+
+
+def _session_of(name: str) -> int:
+    """The session of a process that still runs. Raises ValueError for a zombie."""
+    with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - read hundreds of times
+        fields = file.read().rpartition(b")")[2].split()
+    if fields[0] in (b"Z", b"X"):
+        raise ValueError("ended")
+    return int(fields[3])
+
+
+def _living_group(child: subprocess.Popen[bytes]) -> list[int]:
+    """Where there is no /proc: the process group alone."""
+    try:
+        os.killpg(child.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return []
+    return [-child.pid]

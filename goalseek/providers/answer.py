@@ -1,0 +1,63 @@
+"""Reading an agent's answer: the block between two sentinel lines that carry this call's nonce, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from goalseek.values import Usage
+
+TITLE_MOST = 200
+
+
+def block(output: str, kind: str, nonce: str) -> list[str] | None:
+    """The lines between the sentinels; None where there is no such block, or more than one."""
+    opening, closing = f"<<<GOALSEEK {kind} {nonce}", f"GOALSEEK {kind} {nonce}>>>"
+    lines = [line.strip("\r") for line in output.split("\n")]
+    begins = [place for place, line in enumerate(lines) if line.strip() == opening]
+    ends = [place for place, line in enumerate(lines) if line.strip() == closing]
+    if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:
+        return None
+    return lines[begins[0] + 1 : ends[0]]
+
+
+def plan_of(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
+    """Title, text and files of a plan block. The title is "" where the block has none."""
+    while lines and not lines[0].strip():
+        lines = lines[1:]
+    if not lines:
+        return "", "", ()
+    marks = [place for place, line in enumerate(lines) if line.strip().lower() == "files:"]
+    end = marks[-1] if marks else len(lines)
+    files = tuple(line.strip().removeprefix("- ") for line in lines[end + 1 :] if line.strip())
+    return title_of(lines[0]), "\n".join(lines[1:end]).strip(), files
+
+
+def title_of(line: str) -> str:
+    """One line of printable text, at most 200 characters."""
+    text = re.sub(r"\s+", " ", "".join(char if char.isprintable() else " " for char in line)).strip()
+    return text if len(text) <= TITLE_MOST else text[: TITLE_MOST - 1] + "…"
+
+
+def usage_of(path: Path) -> Usage:
+    """What the program reported in ``$GOALSEEK_USAGE``: a JSON object; nothing where it is none."""
+    try:
+        told = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return Usage()
+    if not isinstance(told, dict):
+        return Usage()
+
+    def count(name: str) -> int:
+        value = told.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+    cost = told.get("cost_usd")
+    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < float("inf")
+    return Usage(
+        count("input_tokens"),
+        count("cached_tokens"),
+        count("output_tokens"),
+        float(cost) if known and cost is not None else None,
+    )

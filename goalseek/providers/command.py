@@ -1,0 +1,80 @@
+"""The provider ``command``: any program. The prompt is on its standard input; whatever it changes is the candidate."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.manifest import ProviderTable
+from goalseek.providers.answer import block, plan_of, title_of, usage_of
+from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.values import Plan
+
+
+@dataclass(frozen=True)
+class CommandProvider:
+    """Runs ``command`` in the workspace: once to apply; before that once to plan, where ``ask_plan`` says so."""
+
+    command: tuple[str, ...]
+    ask_plan: bool
+    model: str
+    folder: Path
+    name: str = "command"
+    needs_consent: bool = True
+
+    def check(self) -> None:
+        """Raises GoalseekError where the program cannot be found."""
+        if self._program() is None:
+            message = f"provider: there is no program {self.command[0]!r}"
+            raise GoalseekError(message, "give its path, or put it on PATH", UNFIT, "provider")
+
+    def plan(self, call: Call) -> Reply:
+        """Asks for a plan, or says that the plan comes with the change."""
+        if not self.ask_plan:
+            return Reply("", "The provider plans while it edits.")
+        reply = self._run(call)
+        if not reply.title:
+            raise Rejected("skipped", "no_plan", f"the answer has no plan between the sentinels of {call.nonce}")
+        return reply
+
+    def apply(self, call: Call, plan: Plan) -> Reply:
+        """Lets the program edit."""
+        reply = self._run(call)
+        if reply.title:
+            return reply
+        lines = [line for line in reply.output.splitlines() if line.strip()]
+        return Reply(title_of(lines[0]) if lines else "", reply.text, reply.files, reply.output, reply.usage)
+
+    def _run(self, call: Call) -> Reply:
+        program = self._program()
+        if program is None:
+            raise Rejected("skipped", "provider_failed", f"there is no program {self.command[0]!r}")
+        finished = call.start((program, *self.command[1:]), {})
+        output = finished.stdout.decode("utf-8", "replace")
+        if finished.timed_out:
+            raise Rejected("skipped", "provider_timeout", f"the provider ran past its limit ({finished.seconds:.0f}s)")
+        if finished.exit_code:
+            said = (finished.stderr or finished.stdout).decode("utf-8", "replace").strip()
+            last = f": {said.splitlines()[-1][:200]}" if said else ""
+            raise Rejected("skipped", "provider_failed", f"the provider ended with {finished.exit_code}{last}")
+        lines = block(output, "PLAN", call.nonce)
+        title, text, files = plan_of(lines) if lines is not None else ("", "", ())
+        return Reply(title, text, files, output, usage_of(call.usage_file))
+
+    def _program(self) -> str | None:
+        """The program's path: as named from the manifest's folder, or on PATH."""
+        name = self.command[0]
+        if "/" in name:
+            path = (self.folder / name).resolve()
+            return str(path) if path.is_file() else None
+        return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+
+
+def make(table: ProviderTable, folder: Path) -> Provider:
+    """The provider for a manifest. Raises GoalseekError where it names no command."""
+    if not table.command:
+        raise GoalseekError('the provider "command" needs provider.command', 'command = ["my-agent", "--edit"]')
+    return CommandProvider(table.command, table.ask_plan, table.model, folder)

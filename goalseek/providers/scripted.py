@@ -1,0 +1,103 @@
+"""The provider ``scripted``: plays the edits of a file, one a proposal. For tests, demos and trying a manifest."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from goalseek import process
+from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.git import environment
+from goalseek.manifest import ProviderTable
+from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.values import Plan
+
+
+@dataclass(frozen=True)
+class Move:
+    """One ``[[move]]``: new texts by path, or a patch as ``git apply`` takes it, or both."""
+
+    title: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    patch: Path | None = None
+
+
+@dataclass(frozen=True)
+class ScriptedProvider:
+    """Proposal n makes the n-th move."""
+
+    script: Path
+    model: str = ""
+    name: str = "scripted"
+    needs_consent: bool = False
+
+    def check(self) -> None:
+        """Raises GoalseekError where the script does not read."""
+        read_script(self.script)
+
+    def plan(self, call: Call) -> Reply:
+        """Announces the next move. Raises Rejected where the script has no more."""
+        move = self._move(call)
+        return Reply(move.title, "Move of the script.", tuple(move.files))
+
+    def apply(self, call: Call, plan: Plan) -> Reply:
+        """Makes the move."""
+        move = self._move(call)
+        for path, text in move.files.items():
+            place = call.folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(text.encode("utf-8", "surrogateescape"))
+        if move.patch is not None:
+            answer = process.ask(["git", "apply", str(move.patch)], environment(), folder=call.folder)
+            if answer.exit_code:
+                said = answer.stderr.decode("utf-8", "replace").strip()
+                raise Rejected("skipped", "provider_failed", f"{move.patch.name} does not apply: {said}")
+        return Reply(move.title, "Move of the script.", tuple(move.files))
+
+    def _move(self, call: Call) -> Move:
+        moves = read_script(self.script)
+        place = call.context.attempt
+        if place >= len(moves):
+            raise Rejected(
+                "skipped", "provider_failed", f"{self.script.name} has no move {place + 1}; it has {len(moves)}"
+            )
+        return moves[place]
+
+
+def read_script(path: Path) -> list[Move]:
+    """The moves of a script. Raises GoalseekError naming the move that is wrong."""
+    try:
+        plain = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise GoalseekError(
+            f"provider.script: {error}", "name a file with [[move]] tables", UNFIT, "provider"
+        ) from None
+    except ValueError as error:
+        raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format", UNFIT, "provider") from None
+    moves = plain.get("move")
+    if not isinstance(moves, list) or set(plain) != {"move"}:
+        raise GoalseekError(
+            f"{path}: a script is a list of [[move]]", "[[move]] with title and files", UNFIT, "provider"
+        )
+    return [_move(path, number, move) for number, move in enumerate(moves, start=1)]
+
+
+def _move(path: Path, number: int, plain: Any) -> Move:
+    title, files, patch = plain.get("title"), plain.get("files", {}), plain.get("patch")
+    right = isinstance(title, str) and isinstance(files, dict) and all(isinstance(text, str) for text in files.values())
+    if not right or set(plain) - {"title", "files", "patch"} or not (files or patch):
+        message = f"{path}: move {number}: has title, and files or patch"
+        raise GoalseekError(message, 'title = "...", files = { "x.py" = "new text" }', UNFIT, "provider")
+    for name in files:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            message = f"{path}: move {number}: {name!r} leaves the folder"
+            raise GoalseekError(message, "paths are relative to the manifest's folder", UNFIT, "provider")
+    return Move(title, files, (path.parent / patch).resolve() if patch else None)
+
+
+def make(table: ProviderTable, folder: Path) -> Provider:
+    """The provider for a manifest."""
+    return ScriptedProvider((folder / table.script).resolve(), table.model)

@@ -1,0 +1,134 @@
+"""The lines of ``results.jsonl``: one frozen dataclass a kind, fields in the order in which they are written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from goalseek.plain import from_plain
+from goalseek.values import CommandRun, Usage, VerifierRun
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """What every record begins with. ``timestamp`` is UTC; ``epoch`` says which ruler."""
+
+    schema: int = SCHEMA
+    seq: int
+    kind: str
+    project: str
+    run_id: str
+    epoch: int
+    timestamp: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(Head):
+    """A run began."""
+
+    began: str
+    versions: dict[str, str]
+    sandbox: str
+    limits: dict[str, Any]
+    ruler: str
+    seal: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasurementRecord(Head):
+    """A verifier run outside an iteration, which a later one under the same ruler need not make again."""
+
+    tree: str
+    ruler: str
+    asked_by: str
+    value: float
+    seed: int
+    seconds: float
+    guards: dict[str, float] = field(default_factory=dict)
+    verify: tuple[CommandRun, ...] = ()
+    seal: str = ""
+
+
+@dataclass(frozen=True)
+class MetricResult:
+    """The metric of one iteration; ``delta`` is positive where better, ``odds`` is e^LLR where a rule gave odds."""
+
+    name: str
+    direction: str
+    value: float | None
+    incumbent: float | None
+    delta: float | None
+    odds: float | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An earlier try of the same iteration."""
+
+    commit_hash: str
+    reason: str
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """The level that held: of the sandbox, and of the verifier's weakest command."""
+
+    sandbox: str
+    verifier: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IterationRecord(Head):
+    """One iteration, whatever came of it. Paths are C-quoted as git does."""
+
+    iteration: int
+    outcome: str
+    reason: str
+    why: str
+    metric: MetricResult
+    runs: tuple[VerifierRun, ...] = ()
+    guards: dict[str, float] = field(default_factory=dict)
+    attempts: tuple[Attempt, ...] = ()
+    commit_hash: str | None = None
+    parent_commit_hash: str | None = None
+    rollback_commit_hash: str | None = None
+    tree_hash: str | None = None
+    planned_files: tuple[str, ...] = ()
+    changed_files: tuple[str, ...] = ()
+    dropped_files: tuple[str, ...] = ()
+    changed_loc: int = 0
+    hypothesis_summary: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: Usage = Usage()
+    seconds: dict[str, float] = field(default_factory=dict)
+    verify: tuple[CommandRun, ...] = ()
+    isolation: Isolation
+    digests: dict[str, str] = field(default_factory=dict)
+    directions: tuple[str, ...] = ()
+    run_dir: str
+    notes: tuple[str, ...] = ()
+    seal: str = ""
+
+
+Record = RunRecord | MeasurementRecord | IterationRecord
+
+KINDS: dict[str, type[RunRecord] | type[MeasurementRecord] | type[IterationRecord]] = {
+    "run": RunRecord,
+    "measurement": MeasurementRecord,
+    "iteration": IterationRecord,
+}
+
+
+def from_line(line: str | bytes) -> Record:
+    """The record on one line. Raises ValueError where the line is none, or of a kind that is not known."""
+    row = json.loads(line)
+    if not isinstance(row, dict) or row.get("kind") not in KINDS:
+        raise ValueError("not a record")
+    if row.get("schema") != SCHEMA:
+        raise ValueError(f"a record of schema {row.get('schema')}; this version reads schema {SCHEMA}")
+    return from_plain(KINDS[row["kind"]], row)

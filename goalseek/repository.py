@@ -1,0 +1,215 @@
+"""The user's repository: anything is read, but only objects and goalseek's own refs are written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek import process
+from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
+from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, git_text
+from goalseek.objects import Objects
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a repository is: top of the working tree, this worktree's git directory, the common one, its hash."""
+
+    top: Path
+    git_dir: Path
+    common_dir: Path
+    object_format: str
+
+
+@dataclass(frozen=True)
+class RefMove:
+    """One compare-and-swap: the ref must be at ``before`` (None: absent) and goes to ``after``."""
+
+    ref: str
+    before: str | None
+    after: str
+
+
+@dataclass(frozen=True)
+class Refs:
+    """Our refs as they are: hashes, or None; whether the branch is checked out somewhere."""
+
+    tip: str | None
+    ledger: str | None
+    branch: str | None
+    branch_is_checked_out: bool
+
+
+class RefMoved(Exception):
+    """A compare-and-swap failed: somebody else moved the ref."""
+
+
+def locate(folder: Path) -> Location:
+    """The repository that the folder belongs to. Raises GoalseekError where there is none, or only a bare one."""
+    try:
+        lines = git_text(
+            "rev-parse",
+            "--is-bare-repository",
+            "--absolute-git-dir",
+            "--path-format=absolute",
+            "--git-common-dir",
+            "--show-object-format",
+            folder=folder,
+        ).split("\n")
+    except (GitFailed, FileNotFoundError, NotADirectoryError) as error:
+        if "dubious ownership" in str(error):
+            raise GoalseekError(f"git does not trust {folder}: {error}", "", UNFIT, "repository") from None
+        hint = "run: git init && git add -A && git commit -m start"
+        raise GoalseekError(f"{folder} is not in a git repository", hint, UNFIT, "repository") from None
+    if lines[0] == "true":
+        hint = "goalseek reads files of a checkout; clone the repository, or add a worktree"
+        raise GoalseekError(f"{folder} is in a bare repository", hint, UNFIT, "repository")
+    top = git_text("rev-parse", "--path-format=absolute", "--show-toplevel", folder=folder)
+    return Location(Path(top), Path(lines[1]), Path(lines[2]), lines[3])
+
+
+class Repository:
+    """One repository for one project name. Close it when done."""
+
+    def __init__(self, location: Location, name: str) -> None:
+        self.location = location
+        self.top = location.top
+        self.name = name
+        self.own = location.common_dir / "goalseek" / name
+        self.tip_ref = f"refs/goalseek/{name}/tip"
+        self.ledger_ref = f"refs/goalseek/{name}/ledger"
+        self.branch = f"goalseek/{name}"
+        self.branch_ref = f"refs/heads/{self.branch}"
+        self._objects: Objects | None = None
+        self._refs: subprocess.Popen[bytes] | None = None
+
+    @property
+    def objects(self) -> Objects:
+        """The repository's objects, through a git directory of our own."""
+        if self._objects is None:
+            self.own.mkdir(parents=True, exist_ok=True)
+            store = self.location.common_dir / "objects"
+            self._objects = Objects.prepare(self.own / "objects.git", store, self.location.object_format)
+        return self._objects
+
+    def close(self) -> None:
+        """Ends the git processes."""
+        if self._objects:
+            self._objects.close()
+            self._objects = None
+        if self._refs:
+            self._refs.communicate()
+            self._refs = None
+
+    def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """One hardened git command on the repository itself."""
+        return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin)
+
+    def resolve(self, revision: str) -> str | None:
+        """The commit that a revision names, or None."""
+        try:
+            found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
+        except GitFailed:
+            return None
+        return found.decode().strip()
+
+    def head(self) -> str:
+        """The commit of HEAD. Raises GoalseekError where there is none yet."""
+        commit = self.resolve("HEAD")
+        if commit is None:
+            hint = "run: git add -A && git commit -m start"
+            raise GoalseekError(f"{self.top} has no commit yet", hint, UNFIT, "repository")
+        return commit
+
+    def tree_of(self, commit: str) -> str:
+        """The tree of a commit."""
+        return self.objects.read(commit).split(b"\n", 1)[0].removeprefix(b"tree ").decode()
+
+    def refs(self) -> Refs:
+        """Our refs, in one look."""
+        pattern = "%(refname) %(objectname) %(worktreepath)"
+        listing = self.git("for-each-ref", f"--format={pattern}", self.tip_ref, self.ledger_ref, self.branch_ref)
+        found = {}
+        for line in listing.decode("utf-8", "surrogateescape").splitlines():
+            ref, commit, path = line.split(" ", 2)
+            found[ref] = (commit, path)
+        nothing = (None, "")
+        branch, path = found.get(self.branch_ref, nothing)
+        return Refs(
+            found.get(self.tip_ref, nothing)[0], found.get(self.ledger_ref, nothing)[0], branch, bool(path.strip())
+        )
+
+    def move(self, moves: Sequence[RefMove]) -> None:
+        """Moves refs, all or none. Raises RefMoved where one is not where it should be."""
+        if not moves:
+            return
+        child = self._updater()
+        assert child.stdin and child.stdout and child.stderr
+        zero = self.objects.zero
+        lines = ["start", *(f"update {move.ref} {move.after} {move.before or zero}" for move in moves)]
+        try:
+            child.stdin.write(("\n".join([*lines, "prepare", "commit"]) + "\n").encode())
+            child.stdin.flush()
+        except BrokenPipeError:
+            pass
+        answers = [child.stdout.readline() for _ in range(3)]
+        if answers != [b"start: ok\n", b"prepare: ok\n", b"commit: ok\n"]:
+            _, said = child.communicate()
+            self._refs = None
+            raise RefMoved(said.decode("utf-8", "replace").strip())
+
+    def commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
+        """Stores a commit by goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""
+        who = f"{AUTHOR[0]} <{AUTHOR[1]}> {moment} +0000"
+        lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
+        raw = "\n".join([*lines, "", message])
+        return self.objects.write_bytes(raw.encode("utf-8", "surrogateescape"), "commit")
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Whether one commit is the other, or reachable from it."""
+        try:
+            self.git("merge-base", "--is-ancestor", older, newer)
+        except GitFailed:
+            return False
+        return True
+
+    def refuse_branch_in_the_way(self) -> None:
+        """Raises GoalseekError where a branch makes ours impossible."""
+        in_the_way = self.git("for-each-ref", "--format=%(refname:short)", "refs/heads/goalseek").decode().split("\n")
+        for branch in ("goalseek", *(name for name in in_the_way if name.startswith(self.branch + "/"))):
+            if branch in in_the_way:
+                message = f"the branch {branch!r} is in the way: git cannot make {self.branch!r} beside it"
+                raise GoalseekError(message, f"run: git branch -m {branch} {branch}-old", UNFIT, "repository")
+
+    def dirty(self) -> list[tuple[str, str]]:
+        """What ``git status`` says of the checkout, under the user's own configuration: (two letters, path)."""
+        arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
+        variables = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+        for name in [name for name in variables if name.startswith("GIT_") and name != "GIT_OPTIONAL_LOCKS"]:
+            del variables[name]
+        answer = process.ask(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
+        if answer.exit_code:
+            raise GitFailed(tuple(arguments), answer.exit_code, answer.stderr)
+        return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
+
+    def _updater(self) -> subprocess.Popen[bytes]:
+        if self._refs is None:
+            variables = environment(GIT_DIR=str(self.location.git_dir))
+            arguments = ["git", *HARDENED, "update-ref", "--stdin"]
+            self._refs = process.converse(arguments, variables, self.top)
+        return self._refs
+
+
+def moved_by_somebody(what: str, expected: str, found: str | None) -> GoalseekError:
+    """The stop that follows when a ref of ours is not where goalseek left it."""
+    message = (
+        f"{what} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {(found or 'nothing')[:12]}"
+    )
+    hint = (
+        f"to go on from goalseek's: git update-ref {what} {expected}; "
+        "to take your own commit as the new start: the same, then goalseek baseline --from COMMIT"
+    )
+    return GoalseekError(message, hint, NEEDS_HUMAN, "needs_human")

@@ -1,0 +1,92 @@
+"""The ruler: what a number depends on beside the candidate. Taken when a baseline is made, and pinned."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from goalseek.manifest import EnvironmentTable, Guard, Manifest, Metric, Setup, Variables, VerifyCommand
+from goalseek.objects import Entry
+from goalseek.plain import from_plain, to_line, to_plain
+from goalseek.scope import Scope
+
+_READING = ("name", "source", "path", "query", "regex", "matches", "command", "valid")
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """The pinned keys, in plain form, and the digest of the hidden and read-only files of the baseline's tree."""
+
+    keys: dict[str, Any]
+    files: str
+
+    @property
+    def digest(self) -> str:
+        """Names this ruler: numbers of two rulers are never compared."""
+        return hashlib.sha256(to_line(self).encode()).hexdigest()
+
+    @classmethod
+    def from_json(cls, text: str) -> Ruler:
+        """The ruler that ``to_json`` wrote."""
+        return from_plain(cls, json.loads(text))
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return to_line(self)
+
+
+def keys_of(manifest: Manifest) -> dict[str, Any]:
+    """The keys of the manifest that belong to the ruler."""
+    commands = [{**to_plain(command), "timeout": None} for command in manifest.verify]
+    plain = {
+        "scope": {"hidden": manifest.scope.hidden, "read_only": manifest.scope.read_only},
+        "setup": {**to_plain(manifest.setup), "timeout": None} if manifest.setup else None,
+        "verify": commands,
+        "env": manifest.env.verify,
+        "metric": {name: getattr(manifest.metric, name) for name in (*_READING, "direction")},
+        "guard": [{name: getattr(guard, name) for name in _READING} for guard in manifest.guard],
+    }
+    made: dict[str, Any] = json.loads(to_line(plain))
+    return made
+
+
+def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope, apart: frozenset[str]) -> str:
+    """The digest of the files that the number depends on; ``apart`` are those that belong to no ruler."""
+    lines = sorted(
+        f"{entry.mode} {entry.blob} {path}" for path, entry in entries if path not in apart and scope.in_ruler(path)
+    )
+    return hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def under(manifest: Manifest, ruler: Ruler) -> Manifest:
+    """The manifest with the ruler's keys as they were pinned, and everything else as it is now."""
+    keys = ruler.keys
+    timeouts = {command.name: command.timeout for command in manifest.verify}
+    verify = tuple(
+        replace(from_plain(VerifyCommand, plain), timeout=timeouts.get(plain["name"], "auto"))
+        for plain in keys["verify"]
+    )
+    metric: Metric = replace(manifest.metric, **_reading(keys["metric"]), direction=keys["metric"]["direction"])
+    bounds = {guard.name: guard for guard in manifest.guard}
+    guards = tuple(replace(bounds.get(plain["name"], Guard()), **_reading(plain)) for plain in keys["guard"])
+    setup = None
+    if keys["setup"]:
+        timeout = manifest.setup.timeout if manifest.setup else Setup(run="").timeout
+        setup = replace(from_plain(Setup, keys["setup"]), timeout=timeout)
+    scope = replace(manifest.scope, hidden=tuple(keys["scope"]["hidden"]), read_only=tuple(keys["scope"]["read_only"]))
+    env = EnvironmentTable(verify=from_plain(Variables, keys["env"]), agent=manifest.env.agent)
+    return replace(manifest, verify=verify, metric=metric, guard=guards, setup=setup, scope=scope, env=env)
+
+
+def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
+    """The names of the keys in which the manifest has come to differ from the pinned ruler."""
+    now = keys_of(manifest)
+    return [name for name in now if now[name] != ruler.keys.get(name)]
+
+
+def _reading(plain: dict[str, Any]) -> dict[str, Any]:
+    values = {name: plain[name] for name in _READING}
+    return {**values, "valid": tuple(values["valid"]) if values["valid"] else None}

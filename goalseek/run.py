@@ -1,0 +1,314 @@
+"""A run: what it holds open, and what is derived afresh for each iteration."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import secrets
+import shutil
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from goalseek import directions, fitness, manifest_file, sandbox
+from goalseek.bench import Bench
+from goalseek.directions import Direction
+from goalseek.errors import GoalseekError
+from goalseek.globs import matcher
+from goalseek.kept import kept_steps
+from goalseek.ledger import Ledger
+from goalseek.limits import Stop
+from goalseek.lock import only_writer
+from goalseek.manifest import Manifest, ProviderTable
+from goalseek.manifest_file import Loaded
+from goalseek.measure import Verifier
+from goalseek.measured import Measured
+from goalseek.places import Places, places
+from goalseek.plain import to_line
+from goalseek.providers import make_provider
+from goalseek.providers.provider import Provider
+from goalseek.records import IterationRecord
+from goalseek.repository import Repository, locate
+from goalseek.ruler import Ruler, differing_keys, under
+from goalseek.scope import Scope, scope
+from goalseek.seal import Seal
+from goalseek.standing import Standing
+from goalseek.state import utc_now
+from goalseek.watch import Watch
+from goalseek.workspace import Workspace
+
+RECENT = 200
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one iteration goes by: the manifest under the pinned ruler, and what follows from it."""
+
+    manifest: Manifest
+    scope: Scope
+    scope_key: str
+    apart: frozenset[str]
+    program: str
+    directions: tuple[Direction, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Run:
+    """The open repository, ledger and trees of one project. Made by ``opened``."""
+
+    def __init__(self, loaded: Loaded, repository: Repository, watch: Watch, asked: ProviderTable | None) -> None:
+        self.loaded = loaded
+        self.repository = repository
+        self.watch = watch
+        self.places: Places = places(repository.location, _relative_to(loaded, repository), repository.name)
+        self.seal = Seal.open(repository.own)
+        self.ledger = Ledger(repository, loaded.logs / "results.jsonl", self.seal)
+        self.measured = Measured(repository.own / "measured.sqlite", self.ledger.history, self.standing.seq)
+        self.recent: deque[IterationRecord] = deque(self._newest(), maxlen=RECENT)
+        self.run_id = self.standing.run_id
+        self.began = ""
+        self.started_at = utc_now()
+        self.last_phase = ""
+        self.stop: Stop | None = None
+        self._asked = asked
+        self._provider: Provider | None = None
+        self._workspace: Workspace | None = None
+        self._bench: Bench | None = None
+        self._trees_for = ""
+
+    @property
+    def standing(self) -> Standing:
+        """Where the climb stands."""
+        return self.ledger.standing
+
+    @property
+    def folder(self) -> Path:
+        """The manifest's folder in the user's checkout."""
+        return self.loaded.folder
+
+    @property
+    def directions_folder(self) -> Path:
+        """Where directions are kept."""
+        return self.loaded.logs.parent / "directions"
+
+    def close(self) -> None:
+        """Records the trees' state, and ends the git processes."""
+        self._close_trees()
+        self.measured.close()
+        self.repository.close()
+        shutil.rmtree(self.places.scratch, ignore_errors=True)
+
+    def setting(self) -> Setting:
+        """Reads manifest, program and directions afresh. Of a manifest that is wrong now, the last good one holds."""
+        told: list[str] = []
+        try:
+            self.loaded = manifest_file.load(self.loaded.path)
+        except GoalseekError as error:
+            told.append(f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}")
+        pinned = self.ledger.pinned()
+        manifest = self.loaded.manifest
+        if pinned is not None:
+            ruler = Ruler.from_json(pinned)
+            differing = differing_keys(manifest, ruler)
+            if differing:
+                names = ", ".join(differing)
+                told.append(f"the manifest differs from the pinned ruler in {names}; goalseek baseline adopts it")
+            manifest = under(manifest, ruler)
+        return self._setting(manifest, tuple(told))
+
+    def fresh_setting(self) -> Setting:
+        """The setting for a new baseline: keys from the manifest, whatever was pinned."""
+        self.loaded = manifest_file.load(self.loaded.path)
+        return self._setting(self.loaded.manifest, ())
+
+    def provider(self) -> Provider:
+        """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
+        if self._provider is None:
+            self._provider = chosen_provider(self.loaded, self._asked)
+            self._provider.check()
+        return self._provider
+
+    def workspace(self, setting: Setting) -> Workspace:
+        """The agent's tree under this setting, at the incumbent."""
+        self._trees(setting)
+        assert self._workspace
+        self._workspace.stand_at(lambda label: kept_steps(self.ledger.history, self.standing, label))
+        return self._workspace
+
+    def bench(self, setting: Setting) -> Bench:
+        """The verifier's trees under this setting."""
+        self._trees(setting)
+        assert self._bench
+        return self._bench
+
+    def verifier(self, setting: Setting, ruler: str, baseline_tree: str, seconds: dict[str, float]) -> Verifier:
+        """The pinned way to measure."""
+        bench = self.bench(setting)
+        return Verifier(
+            setting.manifest, bench, self.places, ruler, baseline_tree, seconds, on_output=self.watch.output
+        )
+
+    def remember(self, record: IterationRecord) -> None:
+        """Takes in a record that was just written."""
+        self.measured.add(record)
+        self.recent.appendleft(record)
+
+    def links(self, manifest: Manifest) -> dict[str, str]:
+        """The shared folders as links: path in a tree, place on disk."""
+        return {
+            self.places.prefix + name.rstrip("/"): str((self.folder / name).resolve()) for name in manifest.scope.share
+        }
+
+    def _setting(self, manifest: Manifest, told: tuple[str, ...]) -> Setting:
+        made, apart = scope_of(self.loaded, manifest, self.places.prefix)
+        lists = (manifest.scope, manifest.provider.script if manifest.provider else "", self.links(manifest))
+        key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
+        program = self.folder / (manifest.project.program or "program.md")
+        text = program.read_text("utf-8", "replace") if program.is_file() else ""
+        return Setting(manifest, made, key, apart, text, tuple(directions.directions(self.directions_folder)), told)
+
+    def _trees(self, setting: Setting) -> None:
+        keep = [pattern for command in setting.manifest.verify for pattern in command.keep]
+        wanted = setting.scope_key + to_line(keep)
+        if self._trees_for == wanted:
+            return
+        self._close_trees()
+        self.places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        prefix, kept = self.places.prefix, matcher(tuple(keep))
+        links, objects = self.links(setting.manifest), self.repository.objects
+        is_seen = setting.scope.seen_by("agent")
+        self._workspace = Workspace(self.places.workspace, objects, is_seen, setting.scope_key, links)
+        self._bench = Bench(
+            self.places.bench,
+            objects,
+            setting.scope,
+            setting.scope_key,
+            links,
+            lambda path: path.startswith(prefix) and kept(path[len(prefix) :]),
+        )
+        self._trees_for = wanted
+
+    def _close_trees(self) -> None:
+        if self._workspace:
+            self._workspace.close()
+        if self._bench:
+            self._bench.close()
+        self._workspace = self._bench = None
+        self._trees_for = ""
+
+    def _newest(self) -> list[IterationRecord]:
+        newest = (record for record in self.ledger.history.newest() if isinstance(record, IterationRecord))
+        return list(islice(newest, RECENT))
+
+
+def scope_of(loaded: Loaded, manifest: Manifest, prefix: str) -> tuple[Scope, frozenset[str]]:
+    """The scope with goalseek's own additions, and the paths that belong to no ruler.
+
+    Manifests, the script of a scripted provider and the log folder are hidden; the program is read-only.
+    """
+    program = manifest.project.program or "program.md"
+    hidden = [*manifest.scope.hidden, "/goalseek.toml", "/goalseek.*.toml", f"/{loaded.path.name}"]
+    hidden.append("/logs/" if manifest.log.home == "." else f"/{manifest.log.home}/")
+    if manifest.provider and manifest.provider.name == "scripted":
+        hidden.append("/" + manifest.provider.script)
+    made = scope(
+        prefix, manifest.scope.writable, manifest.scope.generated, [*manifest.scope.read_only, f"/{program}"], hidden
+    )
+    return made, frozenset({prefix + program, prefix + loaded.path.name, prefix + "goalseek.toml"})
+
+
+def chosen_provider(loaded: Loaded, asked: ProviderTable | None) -> Provider:
+    """The provider to use. Raises GoalseekError where none is named, or a program would start without consent."""
+    table = asked or loaded.manifest.provider
+    if table is None:
+        hint = '--provider tune, or in the manifest: provider.name = "command" with provider.command'
+        raise GoalseekError("no provider is named: who is to propose?", hint)
+    provider = make_provider(table, loaded.folder)
+    if provider.needs_consent:
+        sandbox.refuse_without_consent(loaded.manifest, provider.name)
+    return provider
+
+
+def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> ProviderTable | None:
+    """The provider table that the command line asks for; None for the manifest's own."""
+    written = loaded.manifest.provider
+    if name is None and model is None:
+        return None
+    if name is None or (written and written.name == name):
+        if written is None:
+            raise GoalseekError("--model without a provider", "--provider NAME --model M")
+        return replace(written, model=model if model is not None else written.model)
+    return ProviderTable(name=name, model=model or "")
+
+
+@contextlib.contextmanager
+def opened(
+    loaded: Loaded, watch: Watch | None = None, asked: ProviderTable | None = None, is_new: bool = False
+) -> Iterator[Run]:
+    """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be."""
+    repository = open_repository(loaded)
+    existed = loaded.logs.parent.exists()
+    try:
+        with only_writer(repository.own):
+            run = Run(loaded, repository, watch or Watch(), asked)
+            try:
+                begin(run, is_new)
+                yield run
+            finally:
+                run.close()
+                if run.standing.seq < 0 and not existed:
+                    _leave_nothing(loaded, repository)
+    finally:
+        repository.close()
+
+
+def open_repository(loaded: Loaded) -> Repository:
+    """The repository that the manifest speaks of."""
+    return Repository(locate(loaded.folder / loaded.manifest.project.repo), loaded.manifest.project.name)
+
+
+def begin(run: Run, is_new: bool) -> None:
+    """Goes on with the run that the records name, or begins one, recorded with its first iteration."""
+    pending = run.repository.own / "run"
+    known = pending.read_text().strip() if pending.exists() else ""
+    if is_new or not run.standing.run_id:
+        if is_new or not known:
+            known = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+            pending.write_text(known + "\n")
+        run.began = "asked for" if is_new else "first"
+        run.run_id = known
+    elif known and known != run.standing.run_id:
+        run.began = "asked for"
+        run.run_id = known
+
+
+def check_fit(run: Run) -> None:
+    """The preflight: repository and manifest fit each other. Raises GoalseekError; notes what a command may miss."""
+    commit = run.standing.incumbent.commit if run.standing.incumbent else run.repository.head()
+    entries = run.repository.objects.files(run.repository.tree_of(commit))
+    fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
+    fitness.refuse_editable(run.loaded, run.repository)
+    for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
+        run.watch.note(told)
+    if run.ledger.mended:
+        run.watch.note(run.ledger.mended)
+
+
+def _relative_to(loaded: Loaded, repository: Repository) -> Path:
+    inside = loaded.folder.resolve().is_relative_to(repository.top.resolve())
+    return loaded.folder.resolve() if inside else repository.top.resolve()
+
+
+def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
+    """Takes away what was made for a run that never had a record."""
+    shutil.rmtree(loaded.logs.parent, ignore_errors=True)
+    shutil.rmtree(repository.own, ignore_errors=True)
+    home = loaded.folder / loaded.manifest.log.home
+    with contextlib.suppress(OSError):
+        (home / ".gitignore").unlink()
+        home.rmdir()
+    with contextlib.suppress(OSError):
+        repository.own.parent.rmdir()

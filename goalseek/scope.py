@@ -1,0 +1,106 @@
+"""Whose a file is: the manifest's globs, their precedence, and what no candidate may bring."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from goalseek.globs import matcher
+from goalseek.manifest import Sees
+
+Kind = Literal["hidden", "read_only", "generated", "writable", "other"]
+
+DROPPINGS = matcher(
+    (
+        "__pycache__/",
+        ".pytest_cache/",
+        ".mypy_cache/",
+        ".ruff_cache/",
+        ".hypothesis/",
+        ".ipynb_checkpoints/",
+        ".DS_Store",
+        ".aider*",
+    )
+)
+_LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/")."""
+
+    prefix: str
+    hidden: Callable[[str], bool]
+    read_only: Callable[[str], bool]
+    generated: Callable[[str], bool]
+    writable: Callable[[str], bool]
+
+    def kind(self, path: str) -> Kind:
+        """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new."""
+        if not path.startswith(self.prefix):
+            return "other"
+        below = path[len(self.prefix) :]
+        if self.hidden(below):
+            return "hidden"
+        if self.read_only(below):
+            return "read_only"
+        if self.generated(below):
+            return "generated"
+        return "writable" if self.writable(below) else "other"
+
+    def in_ruler(self, path: str) -> bool:
+        """Whether a tracked file is one that the number depends on beside the candidate."""
+        return self.kind(path) in ("hidden", "read_only", "other")
+
+    def seen_by(self, sees: Sees | Literal["agent"]) -> Callable[[str], bool]:
+        """A function that says whether a tracked path is in the tree of such a command, or of the agent."""
+        if sees == "both":
+            return lambda path: True
+        if sees == "hidden":
+            return self.in_ruler
+        return lambda path: self.kind(path) != "hidden"
+
+
+def scope(
+    prefix: str,
+    writable: Iterable[str],
+    generated: Iterable[str] = (),
+    read_only: Iterable[str] = (),
+    hidden: Iterable[str] = (),
+) -> Scope:
+    """A scope from the manifest's lists."""
+    return Scope(prefix, *(matcher(tuple(patterns)) for patterns in (hidden, read_only, generated, writable)))
+
+
+def looks_like_git(path: str) -> bool:
+    """Whether a part of the path would be taken for a repository's own folder on some file system."""
+    for part in path.split("/"):
+        visible = "".join(char for char in part if unicodedata.category(char) != "Cf")
+        if _LOOKS_LIKE_GIT.fullmatch(visible.rstrip(". ")):
+            return True
+    return False
+
+
+def leaves_tree(path: str, target: str) -> bool:
+    """Whether a symbolic link at ``path`` points outside the tree."""
+    if target.startswith("/"):
+        return True
+    depth = path.count("/")
+    for part in target.split("/"):
+        depth += -1 if part == ".." else 0 if part in ("", ".") else 1
+        if depth < 0:
+            return True
+    return False
+
+
+def clashes(path: str, other: Mapping[str, object], is_out: Callable[[str], bool]) -> str | None:
+    """The existing out-of-scope entry that a new file at ``path`` would lie below, or None."""
+    parts = path.split("/")
+    for depth in range(1, len(parts)):
+        above = "/".join(parts[:depth])
+        if above in other and is_out(above):
+            return above
+    return None

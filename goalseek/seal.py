@@ -1,0 +1,52 @@
+"""The secret of a project, and what is sealed with it: evidence, verdicts and records that are believed on resume."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+
+class Seal:
+    """Seals with a secret that was made at the first run. Without a sandbox it finds accidents, not forgery."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    @classmethod
+    def open(cls, folder: Path) -> Seal:
+        """Reads the secret of this folder, or makes it (readable by its owner alone)."""
+        path = folder / "secret"
+        try:
+            return cls(path.read_bytes())
+        except FileNotFoundError:
+            pass
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f"secret.{os.getpid()}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(secrets.token_bytes(32))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        finally:
+            temporary.unlink()
+        return cls(path.read_bytes())
+
+    def of(self, *parts: str) -> str:
+        """The seal of these texts, in this order."""
+        joined = b"".join(len(raw).to_bytes(8, "big") + raw for raw in (part.encode() for part in parts))
+        return hmac.new(self._secret, joined, hashlib.sha256).hexdigest()
+
+    def holds(self, seal: str, *parts: str) -> bool:
+        """Whether this is the seal of these texts."""
+        return hmac.compare_digest(seal, self.of(*parts))
+
+    def seed(self, run_id: str, iteration: int, measurement: int) -> int:
+        """The seed of one measurement: another for each, the same when it is resumed. 0 to 2**31 - 1."""
+        return int(self.of("seed", run_id, str(iteration), str(measurement))[:8], 16) & 0x7FFFFFFF

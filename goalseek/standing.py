@@ -1,0 +1,152 @@
+"""Where a climb stands: a fold over its records and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from goalseek.records import IterationRecord, MeasurementRecord, Record, RunRecord
+from goalseek.values import Usage
+
+PROVIDER_FAILED = ("provider_failed", "provider_timeout")
+CRASHED = ("verify_failed", "verify_timeout", "no_metric", "not_finite", "unmeasurable")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A measured commit: its value, guards, and the seconds each command took."""
+
+    iteration: int
+    seq: int
+    commit: str
+    tree: str
+    value: float
+    guards: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A measurement made outside an iteration, of ``tree`` under ``ruler``."""
+
+    tree: str
+    ruler: str
+    record: MeasurementRecord
+
+
+@dataclass(frozen=True)
+class Spend:
+    """What was spent: iterations (baselines not counted), active seconds, and the providers' usage."""
+
+    iterations: int = 0
+    seconds: float = 0.0
+    usage: Usage = Usage()
+
+    def plus(self, record: IterationRecord) -> Spend:
+        """With one more iteration."""
+        counted = self.iterations + (record.outcome != "baseline")
+        return Spend(counted, self.seconds + sum(record.seconds.values()), self.usage.plus(record.usage))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All that deciding, limiting and showing need to know of the past."""
+
+    seq: int = -1
+    run_id: str = ""
+    run_began: str = ""
+    project: str = ""
+    metric: str = ""
+    direction: str = ""
+    epoch: int = -1
+    ruler: str = ""
+    last_iteration: int = -1
+    tried: int = 0
+    tip: str = ""
+    baseline: Mark | None = None
+    incumbent: Mark | None = None
+    best: Mark | None = None
+    last: IterationRecord | None = None
+    stagnation: int = 0
+    provider_failures: int = 0
+    crashes: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+    spend: Spend = Spend()
+    total: Spend = Spend()
+    pool: tuple[Pooled, ...] = ()
+
+    def after(self, record: Record) -> Standing:
+        """The standing with one more record."""
+        following = replace(self, seq=record.seq, project=record.project)
+        if isinstance(record, RunRecord):
+            return _after_run(following, record)
+        if isinstance(record, MeasurementRecord):
+            return replace(following, pool=(*self.pool, Pooled(record.tree, record.ruler, record))[-50:])
+        return _after_iteration(following, record)
+
+    def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
+        """The measurements that need not be made again for this tree under this ruler."""
+        return tuple(entry.record for entry in self.pool if (entry.tree, entry.ruler) == (tree, ruler))
+
+
+def _after_run(standing: Standing, record: RunRecord) -> Standing:
+    return replace(
+        standing,
+        run_id=record.run_id,
+        run_began=record.timestamp,
+        spend=Spend(),
+        outcomes={},
+        stagnation=0,
+        provider_failures=0,
+        crashes=0,
+    )
+
+
+def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
+    outcomes = {**standing.outcomes, record.outcome: standing.outcomes.get(record.outcome, 0) + 1}
+    following = replace(
+        standing,
+        epoch=record.epoch,
+        metric=record.metric.name,
+        direction=record.metric.direction,
+        last_iteration=record.iteration,
+        last=record,
+        outcomes=outcomes,
+        spend=standing.spend.plus(record),
+        total=standing.total.plus(record),
+        tip=record.rollback_commit_hash or record.commit_hash or standing.tip,
+    )
+    if record.outcome == "baseline":
+        mark = _mark(record)
+        ruler = record.digests.get("ruler", "")
+        return replace(
+            following, ruler=ruler, baseline=mark, incumbent=mark, best=mark, stagnation=0, crashes=0, pool=()
+        )
+    following = replace(
+        following,
+        tried=standing.tried + 1,
+        provider_failures=standing.provider_failures + 1 if record.reason in PROVIDER_FAILED else 0,
+        crashes=standing.crashes + 1 if record.reason in CRASHED else _uncrashed(standing, record),
+    )
+    if record.outcome != "kept":
+        return replace(following, stagnation=standing.stagnation + 1)
+    mark = _mark(record)
+    return replace(following, incumbent=mark, best=mark, stagnation=0)
+
+
+def _uncrashed(standing: Standing, record: IterationRecord) -> int:
+    """A measured candidate ends a streak of crashes; one that was never measured says nothing about it."""
+    return standing.crashes if record.outcome == "skipped" else 0
+
+
+def _mark(record: IterationRecord) -> Mark:
+    if record.commit_hash is None or record.tree_hash is None or record.metric.value is None:
+        raise ValueError(f"record {record.seq}: {record.outcome} without a commit or a value")
+    return Mark(
+        iteration=record.iteration,
+        seq=record.seq,
+        commit=record.commit_hash,
+        tree=record.tree_hash,
+        value=record.metric.value,
+        guards=record.guards,
+        seconds={command.name: command.seconds for command in record.verify},
+    )

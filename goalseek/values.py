@@ -1,0 +1,192 @@
+"""What one phase hands to the next. Paths are text relative to the repository's root, odd bytes as surrogates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+VISIBLE_FILES_MOST = 500
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars."""
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    estimated: bool = False
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together; the cost is unknown only where neither is known."""
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+            sum(costs) if costs else None,
+            self.estimated or other.estimated,
+        )
+
+
+@dataclass(frozen=True)
+class PastTry:
+    """One earlier iteration as the next proposal may know it."""
+
+    iteration: int
+    outcome: str
+    reason: str
+    value: float | None
+    changed_files: tuple[str, ...]
+    title: str
+    why: str
+
+
+@dataclass(frozen=True)
+class VisibleFile:
+    """A file that the agent can see: its size in bytes and its blob's hash; writable or read-only."""
+
+    path: str
+    size: int
+    blob: str
+    writable: bool
+
+
+@dataclass(frozen=True)
+class Context:
+    """READ_CONTEXT's answer: all that a proposal may know, gathered once.
+
+    ``attempt`` counts proposals, baselines not among them; ``moment`` is when this was, in seconds since 1970.
+    ``files`` are at most VISIBLE_FILES_MOST, writable ones first, of ``files_total``.
+    """
+
+    iteration: int
+    attempt: int
+    moment: int
+    incumbent_commit: str
+    incumbent_value: float
+    baseline_value: float
+    best_value: float
+    stagnation: int
+    flattened: bool
+    program: str
+    history: tuple[PastTry, ...]
+    directions: tuple[str, ...]
+    files: tuple[VisibleFile, ...]
+    files_total: int
+    commits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """PLAN's answer. ``files`` are those that the provider means to change.
+
+    Where a provider plans while it edits, ``title`` is empty here and the change brings it.
+    """
+
+    title: str
+    text: str
+    files: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One path of a change: its new mode and blob; a mode of "" means that it was deleted."""
+
+    path: str
+    mode: str
+    blob: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """APPLY_CHANGE's answer: what the candidate is made of; strays that were left out are named in ``dropped``."""
+
+    title: str
+    text: str
+    edits: tuple[Edit, ...]
+    dropped: tuple[str, ...]
+    lines_added: int
+    lines_removed: int
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """COMMIT's answer: the candidate's commit, its tree, and the commit it stands on."""
+
+    commit: str
+    tree: str
+    parent: str
+
+
+@dataclass(frozen=True)
+class VerifierRun:
+    """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed."""
+
+    of: str
+    value: float | None
+    seed: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CommandRun:
+    """One verify command as it ended; ``killed`` counts what had to be killed at its end."""
+
+    name: str
+    exit_code: int | None
+    seconds: float
+    killed: int = 0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a measurement has no number: the contract's reason, and one sentence."""
+
+    reason: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """VERIFY's answer: what was measured, and what failed where something did."""
+
+    runs: tuple[VerifierRun, ...] = ()
+    guards: dict[str, float] = field(default_factory=dict)
+    verify: tuple[CommandRun, ...] = ()
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """DECIDE's answer. ``delta`` is in the metric's units and positive where better."""
+
+    outcome: str
+    reason: str
+    why: str
+    value: float | None = None
+    incumbent: float | None = None
+    delta: float | None = None
+
+    def __bool__(self) -> bool:
+        """Whether the candidate becomes the incumbent."""
+        return self.outcome in ("kept", "baseline")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The verdict, and the commit that takes the candidate back where it was rejected."""
+
+    verdict: Verdict
+    rollback: str | None = None
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """How an iteration ended before its measurement."""
+
+    outcome: str
+    reason: str
+    why: str

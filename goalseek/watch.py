@@ -1,0 +1,25 @@
+"""What a view is told while a climb goes on. Each method does nothing here; a view overrides what it shows."""
+
+from __future__ import annotations
+
+from goalseek.limits import Stop
+from goalseek.records import IterationRecord
+
+
+class Watch:
+    """Told by the loop, in the order in which things happen."""
+
+    def note(self, text: str) -> None:
+        """Something that a person should know."""
+
+    def phase(self, iteration: int, name: str) -> None:
+        """A phase begins."""
+
+    def output(self, chunk: bytes) -> None:
+        """A provider or the verifier printed something."""
+
+    def recorded(self, record: IterationRecord) -> None:
+        """An iteration ended, and counts."""
+
+    def stopped(self, stop: Stop) -> None:
+        """The invocation ends."""

@@ -1,0 +1,203 @@
+"""Where the agent edits: a repository of its own, whose object store never held a hidden file.
+
+The tool works on a copy of the git folder that the agent never gets (``workspace.git``); the agent's ``.git`` is kept
+equal to it, file by file, so that nothing that is planted there is ever run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.checkout import LINK, Changes, Checkout, clear
+from goalseek.git import AUTHOR, GitFailed, git
+from goalseek.objects import Entry, Objects, visible, visible_changes
+
+_BRANCH = "refs/heads/goalseek"
+_LOOSE_MOST = 300
+_NOT_MIRRORED = ("scratch", "hooks", "description", "branches")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One commit that the agent may see: a kept tree, and what to say about it."""
+
+    label: str
+    tree: str
+    message: str
+    moment: int
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """What the tree's label says: the step, under which scope, the tree in the repository, the commit made of it."""
+
+    label: str = ""
+    scope_key: str = ""
+    tree: str = ""
+    commit: str = ""
+
+
+class Workspace:
+    """The agent's tree and its git folder."""
+
+    def __init__(
+        self, folder: Path, objects: Objects, is_seen: Callable[[str], bool], scope_key: str, links: Mapping[str, str]
+    ) -> None:
+        self.root = folder
+        self._objects = objects
+        self._is_seen = is_seen
+        self._scope_key = scope_key
+        self._links = {path: Entry(LINK, target) for path, target in links.items()}
+        self._pristine = folder.with_name(folder.name + ".git")
+        object_format = "sha1" if len(objects.zero) == 40 else "sha256"
+        self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
+        self.tree = Checkout(
+            folder, folder.with_name(folder.name + ".state"), self._content, objects.fill, lambda path: path == ".git"
+        )
+        self.git_folder = Checkout(
+            folder / ".git", folder.with_name(folder.name + ".git.state"), self._pristine_content
+        )
+
+    def close(self) -> None:
+        """Records the state for the next process."""
+        if self.tree.label:
+            self.tree.save()
+            self.git_folder.save()
+        self._store.close()
+
+    def stand_at(self, steps: Callable[[str], Iterable[Step]]) -> None:
+        """Brings tree and history to the last of the steps.
+
+        ``steps(label)`` gives the steps after the one with that label, oldest first; all of them for an unknown label.
+        """
+        if not self.tree.label and self.tree.load() and self.git_folder.load():
+            self.clean()
+        if not self.tree.label or self._standing().scope_key != self._scope_key:
+            self._start()
+        moved = False
+        for step in steps(self._standing().label):
+            self._take(step)
+            moved = True
+        if moved:
+            self._mirror()
+
+    def changes(self) -> Changes:
+        """What differs in the tree from what the tool put there; the agent's git folder is not part of it."""
+        return self.tree.changes()
+
+    def put_back(self, changes: Changes) -> None:
+        """Brings the tree back, and the git folder with it."""
+        if changes:
+            self.tree.put_back(changes)
+        if not (self.root / ".git").is_dir() or (self.root / ".git").is_symlink():
+            clear(self.root / ".git")
+            (self.root / ".git").mkdir()
+        self.git_folder.clean()
+
+    def clean(self) -> None:
+        """Puts back whatever is not as the tool left it."""
+        self.put_back(self.changes())
+
+    def _start(self) -> None:
+        """An empty workspace with a new git folder."""
+        self._store.close()
+        clear(self._pristine)
+        object_format = "sha1" if len(self._objects.zero) == 40 else "sha256"
+        self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
+        for key, value in (
+            ("core.bare", "false"),
+            ("core.logAllRefUpdates", "true"),
+            ("core.autocrlf", "false"),
+            ("gc.auto", "0"),
+            ("user.name", AUTHOR[0]),
+            ("user.email", AUTHOR[1]),
+        ):
+            git("config", "--file", str(self._pristine / "config"), key, value)
+        (self._pristine / "info" / "exclude").write_text("".join(f"/{path}\n" for path in self._links))
+        (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
+        clear(self.root)
+        self.tree.entries = {}
+        self.tree.label = ""
+
+    def _standing(self) -> _Standing:
+        return _Standing(*self.tree.label.split(" ")) if self.tree.label else _Standing()
+
+    def _take(self, step: Step) -> None:
+        before = self._standing()
+        changed: dict[str, Entry | None]
+        if not before.tree:
+            wanted = visible(self._objects.files(step.tree), self._is_seen)
+            self._copy_blobs({entry.blob for entry in wanted.values()})
+            changed = dict(wanted)
+        else:
+            changed = visible_changes(self._objects, before.tree, step.tree, self._is_seen)
+            for entry in changed.values():
+                if entry is not None:
+                    self._store.write_bytes(self._objects.read(entry.blob))
+        commit = self._commit(step, changed, before.commit)
+        label = f"{step.label} {self._scope_key} {step.tree} {commit}"
+        if before.tree:
+            self.tree.bring(changed, label)
+            return
+        self.tree.build({**{path: entry for path, entry in changed.items() if entry}, **self._links}, label)
+        with contextlib.suppress(GitFailed):  # only so that the agent's first git status is quick
+            variables = {"GIT_INDEX_FILE": str(self._pristine / "index"), "GIT_WORK_TREE": str(self.root)}
+            self._store.git("update-index", "-q", "--refresh", variables=variables)
+
+    def _commit(self, step: Step, changed: Mapping[str, Entry | None], parent: str) -> str:
+        index = self._pristine / "index"
+        self._store.index(index, changed)
+        tree = self._store.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip()
+        message = step.message.encode("utf-8", "replace")
+        above = ("-p", parent) if parent else ()
+        signed = _signed(step.moment)
+        commit = self._store.git("commit-tree", tree, *above, stdin=message, variables=signed).decode().strip()
+        self._store.git("update-ref", _BRANCH, commit)
+        return commit
+
+    def _copy_blobs(self, blobs: set[str]) -> None:
+        if not blobs:
+            return
+        names = "\n".join(sorted(blobs)).encode() + b"\n"
+        pack = self._objects.git("pack-objects", "--stdout", "-q", "--window=0", stdin=names)
+        self._store.git("index-pack", "--stdin", "--fix-thin", stdin=pack)
+
+    def _mirror(self) -> None:
+        """Brings the agent's git folder to the tool's."""
+        if sum(1 for _ in self._pristine.glob("objects/??/*")) > _LOOSE_MOST:
+            self._store.git("repack", "-a", "-d", "-q")
+        wanted: dict[str, Entry | None] = {}
+        for folder, folders, names in os.walk(self._pristine):
+            inside = Path(folder).relative_to(self._pristine).as_posix()
+            if inside == ".":
+                folders[:] = [name for name in folders if name not in _NOT_MIRRORED]
+                names = [name for name in names if name not in _NOT_MIRRORED]
+            for name in names:
+                path = name if inside == "." else f"{inside}/{name}"
+                found = (self._pristine / path).stat()
+                wanted[path] = Entry("100644", f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}")
+        if not self.git_folder.label:
+            self.git_folder.build({path: entry for path, entry in wanted.items() if entry}, "mirror")
+        else:
+            gone = {path: None for path in self.git_folder.entries if path not in wanted}
+            self.git_folder.bring({**gone, **wanted}, "mirror")
+
+    def _content(self, path: str, entry: Entry) -> bytes:
+        return self._objects.read(entry.blob)
+
+    def _pristine_content(self, path: str, entry: Entry) -> bytes:
+        return (self._pristine / path).read_bytes()
+
+
+def _signed(moment: int) -> dict[str, str]:
+    name, mail = AUTHOR
+    date = f"{moment} +0000"
+    return {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", name), ("EMAIL", mail), ("DATE", date))
+    }
