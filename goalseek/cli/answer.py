@@ -1,0 +1,48 @@
+"""Answers on stdout, chatter on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from goalseek.errors import GoalseekError
+from goalseek.plain import to_plain
+
+
+def wants_json(options: argparse.Namespace) -> bool:
+    """Whether the answer is for a program."""
+    return bool(options.json or options.query)
+
+
+def answer(options: argparse.Namespace, value: Any) -> None:
+    """One JSON value, or the part of it that ``--query`` names."""
+    print(json.dumps(queried(options, to_plain(value)), ensure_ascii=True))
+
+
+def answer_lines(options: argparse.Namespace, values: Iterable[Any]) -> None:
+    """A list as JSON lines; with ``--query``, the query of each row, where it finds something."""
+    for value in values:
+        found = queried(options, to_plain(value))
+        if found is not None or not options.query:
+            print(json.dumps(found, ensure_ascii=True))
+
+
+def queried(options: argparse.Namespace, plain: Any) -> Any:
+    """What ``--query`` finds in a JSON value. Raises GoalseekError for a query that does not parse."""
+    if not options.query:
+        return plain
+    import jmespath
+
+    try:
+        return jmespath.search(options.query, plain)
+    except jmespath.exceptions.JMESPathError as error:
+        raise GoalseekError(f"--query {options.query!r}: {error}", "see https://jmespath.org") from None
+
+
+def say(options: argparse.Namespace, text: str) -> None:
+    """A line of chatter."""
+    if not options.quiet:
+        print(text, file=sys.stderr)

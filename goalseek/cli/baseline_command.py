@@ -1,0 +1,25 @@
+"""``goalseek baseline``: a new ruler."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek import loop
+from goalseek.cli.options import loaded
+from goalseek.cli.watching import watch_for
+from goalseek.landing import check_refs
+from goalseek.run import check_fit, opened
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``baseline`` takes."""
+    parser.add_argument("--from", dest="source", metavar="REV", help="new code as well, from this revision")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures a baseline."""
+    with opened(loaded(options), watch_for(options)) as opened_run:
+        check_fit(opened_run)
+        check_refs(opened_run)
+        loop.baseline(opened_run, options.source)
+    return 0

@@ -1,0 +1,38 @@
+"""The commands by name: their group in the help, and one line about each."""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "init": ("start", "ask five questions, show the number, write a manifest"),
+    "doctor": ("start", "fit for the night? every cross with its remedy"),
+    "demo": ("start", "a fixture as a fresh repository, a baseline and a climb"),
+    "iterate": ("run", "one iteration; -n N; or until a limit"),
+    "step": ("run", "exactly one phase, then stop and name the next"),
+    "baseline": ("run", "a new ruler from HEAD under the incumbent's code"),
+    "status": ("run", "the best, the last, streaks, spend, what to do next"),
+    "direct": ("run", "a direction for the agent from the next iteration on"),
+    "exec": ("run", "a command, or a shell, where the agent or the verifier runs"),
+    "log": ("take home", "the records, a line each"),
+    "show": ("take home", "one record in full"),
+    "promote": ("take home", "the kept changes as ordinary commits; without a target, a preview"),
+    "manifest": ("take home", "the manifest with its defaults, or its JSON Schema"),
+    "prune": ("take home", "remove workspaces, benches and old artifacts"),
+    "completion": ("take home", "a completion script for bash, zsh or fish"),
+}
+NOT_YET = ("noise", "stop", "approve", "decline", "report", "serve", "compare", "audit")
+
+
+def help_text(version: str) -> str:
+    """What ``goalseek --help`` prints."""
+    lines = [
+        "usage: goalseek [-C DIR] [-m MANIFEST] [-q|-v] [--json] [--query JMESPATH]",
+        "                [--color auto|always|never] COMMAND ...",
+        "",
+        "Climbs one number in a git repository: an agent proposes, git remembers,",
+        "a verifier it cannot see measures, and only a measured gain stays.",
+    ]
+    for group in ("start", "run", "take home"):
+        lines += ["", group]
+        lines += [f"  {name:<11} {text}" for name, (where, text) in COMMANDS.items() if where == group]
+    lines += ["", "goalseek COMMAND --help says more of one.", f"goalseek {version}"]
+    return "\n".join(lines)

@@ -1,0 +1,47 @@
+"""The options that every command takes, before or after its name."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NoReturn
+
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.manifest_file import Loaded, find, load
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are ours."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises GoalseekError with the usage line."""
+        raise GoalseekError(f"{self.prog}: {message}", self.format_usage().strip(), USAGE)
+
+
+def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
+    """Adds the global options; below the top they leave a value alone that was given before the command."""
+
+    def default(value: Any) -> Any:
+        return value if is_top else argparse.SUPPRESS
+
+    group = parser.add_argument_group("everywhere") if not is_top else parser
+    group.add_argument("-C", dest="folder", metavar="DIR", default=default("."), help="work in this folder")
+    group.add_argument("-m", dest="manifest", metavar="MANIFEST", default=default(None), help="a name or a path")
+    group.add_argument("-q", dest="quiet", action="store_true", default=default(False), help="less chatter")
+    group.add_argument("-v", dest="verbose", action="store_true", default=default(False), help="more chatter")
+    group.add_argument("--json", action="store_true", default=default(False), help="answers as JSON")
+    group.add_argument("--query", metavar="JMESPATH", default=default(None), help="of the JSON answer, this part")
+    group.add_argument("--color", choices=("auto", "always", "never"), default=default("auto"))
+
+
+def start_folder(options: argparse.Namespace) -> Path:
+    """The folder that ``-C`` names. Raises GoalseekError where there is none."""
+    folder = Path(options.folder)
+    if not folder.is_dir():
+        raise GoalseekError(f"-C {options.folder}: there is no such folder", "name an existing one")
+    return folder.resolve()
+
+
+def loaded(options: argparse.Namespace) -> Loaded:
+    """The manifest that the options lead to, checked."""
+    return load(find(start_folder(options), options.manifest))

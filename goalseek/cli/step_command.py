@@ -1,0 +1,29 @@
+"""``goalseek step``: exactly one phase."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek import loop
+from goalseek.cli.answer import answer, wants_json
+from goalseek.cli.options import loaded
+from goalseek.run import asked_provider, opened
+from goalseek.watch import Watch
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``step`` takes."""
+    parser.add_argument("--provider", metavar="P", help="who proposes, instead of the manifest's")
+    parser.add_argument("--model", metavar="M", help="the provider's model")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Does one phase, and names the next."""
+    manifest = loaded(options)
+    with opened(manifest, Watch(), asked_provider(manifest, options.provider, options.model)) as opened_run:
+        done, following = loop.step(opened_run)
+    if wants_json(options):
+        answer(options, {"done": done, "next": following})
+    else:
+        print(f"done: {done}; next: {following}")
+    return 0

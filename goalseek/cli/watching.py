@@ -1,0 +1,17 @@
+"""Which view a climb is shown in."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from goalseek.views.lines import EventWatch, LineWatch
+from goalseek.views.style import painter
+from goalseek.watch import Watch
+
+
+def watch_for(options: argparse.Namespace) -> Watch:
+    """Events for ``--json``, lines otherwise."""
+    if options.json:
+        return EventWatch(sys.stdout)
+    return LineWatch(painter(sys.stdout, options.color), options.quiet, options.verbose)

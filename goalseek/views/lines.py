@@ -1,0 +1,86 @@
+"""One plain line an iteration."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TextIO
+
+from goalseek.limits import Stop
+from goalseek.plain import to_plain
+from goalseek.records import IterationRecord
+from goalseek.units import in_words, number
+from goalseek.views.style import OUTCOME_COLORS, Paint
+from goalseek.watch import Watch
+
+
+def record_line(record: IterationRecord, paint: Paint) -> str:
+    """``  12  kept      better   0.981   ↑0.006  title -- why``, aligned over lines."""
+    value = "-" if record.metric.value is None else number(record.metric.value)
+    outcome = paint(f"{record.outcome:<9}", OUTCOME_COLORS[record.outcome])
+    title = record.hypothesis_summary or ("HEAD as it is" if record.outcome == "baseline" else "")
+    why = paint(record.why, "grey")
+    return f"{record.iteration:>4}  {outcome} {record.reason:<16} {value:>10}  {title}{' -- ' if title else ''}{why}"
+
+
+class LineWatch(Watch):
+    """Prints a line for each iteration on stdout, and chatter on stderr."""
+
+    def __init__(self, paint: Paint, is_quiet: bool, is_verbose: bool) -> None:
+        self._paint = paint
+        self._is_quiet = is_quiet
+        self._is_verbose = is_verbose
+
+    def note(self, text: str) -> None:
+        """A line of chatter."""
+        print(f"note: {text}", file=sys.stderr)
+
+    def phase(self, iteration: int, name: str) -> None:
+        """A line of chatter where it is wanted."""
+        if self._is_verbose:
+            print(f"{iteration:>4}  {name}", file=sys.stderr)
+
+    def recorded(self, record: IterationRecord) -> None:
+        """The iteration's line."""
+        print(record_line(record, self._paint), flush=True)
+        for note in record.notes:
+            self.note(note)
+        if record.dropped_files and not self._is_quiet:
+            self.note(f"left out: {', '.join(record.dropped_files)}")
+        took = sum(record.seconds.values())
+        if self._is_verbose:
+            print(f"      took {in_words(took)}", file=sys.stderr)
+
+    def stopped(self, stop: Stop) -> None:
+        """Why it ended, and what to do next."""
+        if not self._is_quiet:
+            print(f"stopped: {stop.why}" + (f"; {stop.next}" if stop.next else ""), file=sys.stderr)
+
+
+class EventWatch(Watch):
+    """One JSON event a line: ``phase``, ``iteration``, ``note``, ``stopped``."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def note(self, text: str) -> None:
+        """A note."""
+        self._emit({"event": "note", "text": text})
+
+    def phase(self, iteration: int, name: str) -> None:
+        """A phase begins."""
+        self._emit({"event": "phase", "iteration": iteration, "phase": name})
+
+    def recorded(self, record: IterationRecord) -> None:
+        """An iteration counts: its whole record."""
+        self._emit({"event": "iteration", "record": to_plain(record)})
+
+    def stopped(self, stop: Stop) -> None:
+        """The end."""
+        self._emit(
+            {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next, "exit": stop.exit_code}
+        )
+
+    def _emit(self, event: dict[str, object]) -> None:
+        self._stream.write(json.dumps(event) + "\n")
+        self._stream.flush()

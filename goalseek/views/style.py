@@ -1,0 +1,24 @@
+"""Colour for words, where the terminal and the person want it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TextIO
+
+Paint = Callable[[str, str], str]
+_CODES = {"green": "32", "red": "31", "yellow": "33", "grey": "90", "bold": "1", "cyan": "36"}
+OUTCOME_COLORS = {"kept": "green", "baseline": "cyan", "reverted": "grey", "skipped": "yellow"}
+
+
+def painter(stream: TextIO, color: str) -> Paint:
+    """A function (text, colour) for this stream; ``color`` is "auto", "always" or "never"."""
+    wanted = color == "always" or (
+        color == "auto"
+        and stream.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM", "dumb") != "dumb"
+    )
+    if not wanted:
+        return lambda text, name: text
+    return lambda text, name: f"\x1b[{_CODES[name]}m{text}\x1b[0m"
