@@ -39,6 +39,21 @@ def only_writer(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def holder_of(folder: Path) -> str | None:
+    """Who holds the project's lock, in words; None where nobody does."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
 def _holder(descriptor: int) -> str:
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))

@@ -127,7 +127,7 @@ KINDS: dict[str, type[RunRecord] | type[MeasurementRecord] | type[IterationRecor
 def from_line(line: str | bytes) -> Record:
     """The record on one line. Raises ValueError where the line is none, or of a kind that is not known."""
     row = json.loads(line)
-    if not isinstance(row, dict) or row.get("kind") not in KINDS:
+    if not isinstance(row, dict) or not isinstance(row.get("kind"), str) or row["kind"] not in KINDS:
         raise ValueError("not a record")
     if row.get("schema") != SCHEMA:
         raise ValueError(f"a record of schema {row.get('schema')}; this version reads schema {SCHEMA}")

@@ -28,12 +28,13 @@ from goalseek.measure import Verifier
 from goalseek.measured import Measured
 from goalseek.places import Places, places
 from goalseek.plain import to_line
+from goalseek.project_scope import scope_of
 from goalseek.providers import make_provider
 from goalseek.providers.provider import Provider
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository, locate
 from goalseek.ruler import Ruler, differing_keys, under
-from goalseek.scope import Scope, scope
+from goalseek.scope import Scope
 from goalseek.seal import Seal
 from goalseek.standing import Standing
 from goalseek.state import utc_now
@@ -202,22 +203,6 @@ class Run:
     def _newest(self) -> list[IterationRecord]:
         newest = (record for record in self.ledger.history.newest() if isinstance(record, IterationRecord))
         return list(islice(newest, RECENT))
-
-
-def scope_of(loaded: Loaded, manifest: Manifest, prefix: str) -> tuple[Scope, frozenset[str]]:
-    """The scope with goalseek's own additions, and the paths that belong to no ruler.
-
-    Manifests, the script of a scripted provider and the log folder are hidden; the program is read-only.
-    """
-    program = manifest.project.program or "program.md"
-    hidden = [*manifest.scope.hidden, "/goalseek.toml", "/goalseek.*.toml", f"/{loaded.path.name}"]
-    hidden.append("/logs/" if manifest.log.home == "." else f"/{manifest.log.home}/")
-    if manifest.provider and manifest.provider.name == "scripted":
-        hidden.append("/" + manifest.provider.script)
-    made = scope(
-        prefix, manifest.scope.writable, manifest.scope.generated, [*manifest.scope.read_only, f"/{program}"], hidden
-    )
-    return made, frozenset({prefix + program, prefix + loaded.path.name, prefix + "goalseek.toml"})
 
 
 def chosen_provider(loaded: Loaded, asked: ProviderTable | None) -> Provider:

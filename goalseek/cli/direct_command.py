@@ -1,0 +1,52 @@
+"""``goalseek direct``: tell the agent something, from the next iteration on."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek import directions
+from goalseek.cli.answer import answer, answer_lines, wants_json
+from goalseek.cli.options import loaded
+from goalseek.errors import GoalseekError
+from goalseek.history import History
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``direct`` takes."""
+    parser.add_argument("text", nargs="?", metavar="TEXT")
+    parser.add_argument("--from", dest="first", type=int, metavar="N", help="from this iteration on (the next)")
+    parser.add_argument("--to", dest="last", type=int, metavar="M", help="up to this iteration")
+    parser.add_argument("--list", action="store_true", help="show what holds")
+    parser.add_argument("--drop", type=int, metavar="K", help="take direction K back")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Adds, lists or drops."""
+    manifest = loaded(options)
+    folder = manifest.logs.parent / "directions"
+    if sum((options.text is not None, options.list, options.drop is not None)) != 1:
+        raise GoalseekError("direct: a text, --list or --drop K", 'goalseek direct "prefer fewer parameters"')
+    if options.drop is not None:
+        directions.drop(folder, options.drop)
+        print(f"direction {options.drop} is dropped")
+        return 0
+    if options.list:
+        found = directions.directions(folder)
+        if wants_json(options):
+            answer_lines(options, found)
+            return 0
+        for one in found:
+            until = f" to {one.last}" if one.last is not None else " on"
+            print(f"{one.number:>4}  from {one.first}{until}: {one.text}")
+        return 0
+    following = History(manifest.logs / "results.jsonl").standing().last_iteration + 1
+    first = options.first if options.first is not None else max(following, 1)
+    made = directions.add(folder, options.text, first, options.last)
+    home = manifest.folder / manifest.manifest.log.home
+    if manifest.manifest.log.home != "." and not (home / ".gitignore").exists():
+        (home / ".gitignore").write_text("*\n")
+    if wants_json(options):
+        answer(options, made)
+    else:
+        print(f"direction {made.number}, from iteration {made.first}: {made.text}")
+    return 0

@@ -1,0 +1,46 @@
+"""``goalseek prune``: what can be made again, or is old, goes; records and commits never."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from goalseek.checkout import remove
+from goalseek.cli.answer import answer, wants_json
+from goalseek.cli.options import loaded
+from goalseek.errors import GoalseekError
+from goalseek.run import opened
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``prune`` takes."""
+    parser.add_argument("--keep", type=int, default=500, metavar="N", help="artifact folders to keep, the newest (500)")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Removes workspace, bench, and old artifact folders."""
+    if options.keep < 0:
+        raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
+    manifest = loaded(options)
+    with opened(manifest) as run_now:
+        home = run_now.places.home
+        best = run_now.standing.best
+        kept_best = {f"{best.iteration:04d}"} if best else set()
+        folders = sorted(
+            (path for path in manifest.runs.glob("[0-9]*") if path.is_dir()), key=lambda path: int(path.name)
+        )
+        old = [path for path in folders[: max(len(folders) - options.keep, 0)] if path.name not in kept_best]
+        going: list[Path] = [*([home] if home.exists() else []), *old]
+    if not options.dry_run:
+        for path in going:
+            remove(path)
+    if wants_json(options):
+        answer(options, {"removed": [str(path) for path in going], "dry_run": options.dry_run})
+        return 0
+    verb = "would remove" if options.dry_run else "removed"
+    for path in going:
+        print(f"{verb} {path}")
+    if not going:
+        print("nothing to remove")
+    return 0

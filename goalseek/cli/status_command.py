@@ -1,0 +1,56 @@
+"""``goalseek status``: where the climb stands, in a second."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from goalseek.cli.answer import answer, wants_json
+from goalseek.cli.options import loaded
+from goalseek.overview import Overview, overview
+from goalseek.units import in_words, number
+from goalseek.views.style import Paint, painter
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """``status`` takes nothing of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Shows the overview."""
+    seen = overview(loaded(options))
+    if wants_json(options):
+        answer(options, seen)
+        return 0
+    print("\n".join(_lines(seen, painter(sys.stdout, options.color))))
+    return 0
+
+
+def _lines(seen: Overview, paint: Paint) -> list[str]:
+    lines = [f"{paint(seen.project, 'bold')}: {seen.status}" + (f" ({seen.stop_reason})" if seen.stop_reason else "")]
+    if seen.phase:
+        lines[0] += f", in {seen.phase} since {seen.phase_started_at}"
+    if seen.best is None or seen.baseline is None:
+        return [*lines, "nothing is measured yet", f"next: {seen.next}"]
+    better = "higher" if seen.direction == "maximize" else "lower"
+    gain = seen.best.value - seen.baseline.value
+    lines.append(
+        f"  best       {paint(number(seen.best.value), 'green')} {seen.metric} ({better} is better), iteration "
+        f"{seen.best.iteration}; baseline {number(seen.baseline.value)}, {gain:+.6g}"
+    )
+    if seen.last:
+        lines.append(
+            f"  last       {seen.last['iteration']}: {seen.last['outcome']}/{seen.last['reason']}, {seen.last['why']}"
+        )
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in seen.outcomes.items())
+    lines.append(f"  this run   {counts or 'nothing yet'}; {seen.stagnation} since the last keep")
+    lines.append(f"  spend      {in_words(seen.spend.seconds)}, {_tokens(seen)}")
+    lines += [f"  {paint('differs', 'yellow')}    {name}; goalseek baseline adopts it" for name in seen.differs]
+    return [*lines, f"next: {seen.next}"]
+
+
+def _tokens(seen: Overview) -> str:
+    usage = seen.spend.usage
+    tokens = usage.input_tokens + usage.cached_tokens + usage.output_tokens
+    cost = f", ${usage.cost_usd:.2f}" if usage.cost_usd is not None else ""
+    return f"{tokens} tokens{cost}"

@@ -1,0 +1,121 @@
+"""What ``status`` tells: the standing, the picture of a run at work, and what has come to differ from the ruler."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalseek.git import GitFailed, git, git_text
+from goalseek.history import History
+from goalseek.lock import holder_of
+from goalseek.manifest_file import Loaded
+from goalseek.project_scope import scope_of
+from goalseek.ruler import Ruler, differing_keys
+from goalseek.standing import Mark, Spend, Standing
+from goalseek.state import read_state
+
+_NAMED_MOST = 5
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All that ``status`` shows."""
+
+    project: str
+    status: str
+    metric: str
+    direction: str
+    run_id: str
+    iteration: int
+    phase: str | None
+    phase_started_at: str | None
+    stop_reason: str | None
+    baseline: Mark | None
+    best: Mark | None
+    last: dict[str, Any] | None
+    stagnation: int
+    outcomes: dict[str, int]
+    spend: Spend
+    differs: tuple[str, ...]
+    next: str
+
+
+def overview(loaded: Loaded) -> Overview:
+    """Reads records and the picture; asks git only what differs from the ruler. Holds no lock."""
+    history = History(loaded.logs / "results.jsonl")
+    standing = history.standing()
+    picture = read_state(loaded.logs / "state.json")
+    holder = _holder(loaded)
+    status = str(picture.get("status", "pending"))
+    if status == "running" and holder is None:
+        status = "interrupted"
+    last = standing.last
+    return Overview(
+        project=loaded.manifest.project.name,
+        status=status,
+        metric=standing.metric or loaded.manifest.metric.name,
+        direction=standing.direction or loaded.manifest.metric.direction,
+        run_id=standing.run_id,
+        iteration=standing.last_iteration,
+        phase=picture.get("phase") if status == "running" else None,
+        phase_started_at=picture.get("phase_started_at") if status == "running" else None,
+        stop_reason=picture.get("stop_reason"),
+        baseline=standing.baseline,
+        best=standing.best,
+        last={"iteration": last.iteration, "outcome": last.outcome, "reason": last.reason, "why": last.why}
+        if last
+        else None,
+        stagnation=standing.stagnation,
+        outcomes=standing.outcomes,
+        spend=standing.spend,
+        differs=tuple(_differing(loaded, standing)),
+        next=_next(status, standing, str(picture.get("next", ""))),
+    )
+
+
+def _next(status: str, standing: Standing, told: str) -> str:
+    if standing.baseline is None:
+        return "goalseek doctor, then goalseek iterate"
+    if status == "running":
+        return "watch it: goalseek log --last 5"
+    if status in ("failed", "blocked") and told:
+        return told
+    return "goalseek iterate goes on; goalseek promote takes the kept changes home"
+
+
+def _holder(loaded: Loaded) -> str | None:
+    try:
+        own = Path(_common_dir(loaded)) / "goalseek" / loaded.manifest.project.name
+    except GitFailed:
+        return None
+    return holder_of(own)
+
+
+def _common_dir(loaded: Loaded) -> str:
+    folder = loaded.folder / loaded.manifest.project.repo
+    return git_text("rev-parse", "--path-format=absolute", "--git-common-dir", folder=folder)
+
+
+def _differing(loaded: Loaded, standing: Standing) -> list[str]:
+    """What a new baseline would adopt: keys of the manifest, and files of HEAD."""
+    if standing.baseline is None:
+        return []
+    folder = loaded.folder / loaded.manifest.project.repo
+    name = loaded.manifest.project.name
+    try:
+        pinned = git("cat-file", "blob", f"refs/goalseek/{name}/ledger:ruler.json", folder=folder).decode()
+        arguments = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", standing.baseline.commit, "HEAD")
+        changed = [os.fsdecode(path) for path in git(*arguments, folder=folder).split(b"\0") if path]
+        prefix = git_text("rev-parse", "--show-prefix", folder=loaded.folder)
+    except GitFailed:
+        return []
+    scope, apart = scope_of(loaded, loaded.manifest, prefix)
+    differing = [f"key {key}" for key in differing_keys(loaded.manifest, Ruler.from_json(pinned))]
+    files = [path for path in changed if path not in apart and scope.in_ruler(path)]
+    return differing + [f"file {path}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
+
+
+def _more(count: int) -> list[str]:
+    return [f"and {count} more files"] if count > 0 else []

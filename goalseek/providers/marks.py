@@ -1,0 +1,255 @@
+"""Constants that a comment marks, in files of any language: where each stands, and what it may become.
+
+``RATE = 0.1  # goalseek: float 1e-4..1 log``, ``depth: 3  // goalseek: int 1..12``, ``KERNEL = "rbf"  # goalseek:
+choice "rbf" "linear"``. Pure: bytes in, constants or bytes out. Only a literal's own characters are ever replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from goalseek.errors import GoalseekError
+from goalseek.quoting import quote_path
+
+Value = float | int | str
+
+EXAMPLE = "LEARNING_RATE = 0.1  # goalseek: float 1e-4..1 log"
+_FORMS = 'write float LOW..HIGH [log], int LOW..HIGH [log | step N], or choice "A" "B"'
+_EXACT = 2**53
+_BLOCKS = ((r"/\*+", r"\*/"), ("<!--", "-->"), (r"\(\*", r"\*\)"), (r"\{-", r"-\}"), (r"\{#", r"#\}"))
+_BLOCK_COMMENTS = "|".join(rf"{start}[ \t]*goalseek:([^\r\n]*?)(?:{end}|(?=[\r\n]|\Z))" for start, end in _BLOCKS)
+_COMMENT = re.compile(rf"{_BLOCK_COMMENTS}|(?:\#+|//+!?|--+|;+|%+|!)[ \t]*goalseek:([^\r\n]*)")
+_NUMBER = re.compile(
+    r"(?<![\w.])(?!0[xXbBoO]\w)"
+    r"((?>(?:(?<![\w.)\]])[-+])?(?:\d+(?:_\d+)*(?:\.\d+|\.(?![\w.]))?|\.\d+)(?:[eE][-+]?\d+)?))"
+    r"(?=_?[A-Za-z]\w*(?![\w.])|%|(?![\w.]))"
+)
+_QUOTED = re.compile(r'"([^"\\\r\n]*)"|' r"'([^'\\\r\n]*)'|" r"`([^`\\\r\n]*)`")
+_BARE = re.compile(r"[^\s\"'`,;:=()\[\]{}<>]+")
+_OPTION = re.compile(r"""\s*,?\s*(?:"([^"'`\\]+)"|'([^"'`\\]+)'|([^\s"'`\\,]+))(?=[\s,]|\Z)""")
+_ANNOTATED = re.compile(r"([^\W\d][\w.$-]*)[\"']?\s*(?<!:):(?![:=])\s*[^\s=:;,]+\s*=[^\w=]*\Z")
+_GO_TYPES = r"(?:u?int(?:8|16|32|64)?|float(?:32|64)|string|bool|byte|rune)"
+_GO = re.compile(rf"\b(?:var|const)\s+(\w+)\s+{_GO_TYPES}\s*=[^\w=]*\Z")
+_IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d][\w.$-]*")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from ``low`` to ``high``, both allowed; of kind "int" those that ``step`` reaches from ``low``."""
+
+    kind: str
+    low: float
+    high: float
+    log: bool = False
+    step: int = 1
+
+    def holds(self, value: Value) -> bool:
+        """Whether the value is one of these numbers."""
+        if isinstance(value, str) or not self.low <= value <= self.high:
+            return False
+        return self.kind == "float" or (value - self.low) % self.step == 0
+
+    def read(self, text: str) -> Value | None:
+        """The number that a literal says; None where it says none of this kind."""
+        try:
+            return int(text) if self.kind == "int" else float(text)
+        except ValueError:
+            return None
+
+    def nearest(self, value: Value) -> Value:
+        """The value as it is written: floats with four significant digits, and never outside of the range."""
+        if self.kind == "int":
+            return int(value)
+        return min(max(float(f"{float(value):.4g}"), self.low), self.high) + 0.0
+
+    def __str__(self) -> str:
+        shown = f"{self.kind} {as_text(self._typed(self.low))}..{as_text(self._typed(self.high))}"
+        return shown + (" log" if self.log else "") + (f" step {self.step}" if self.step > 1 else "")
+
+    def _typed(self, value: float) -> Value:
+        return int(value) if self.kind == "int" else value
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One of at least two texts."""
+
+    options: tuple[str, ...]
+
+    def holds(self, value: Value) -> bool:
+        """Whether the value is one of these texts."""
+        return value in self.options
+
+    def read(self, text: str) -> Value | None:
+        """The text itself."""
+        return text
+
+    def nearest(self, value: Value) -> Value:
+        """The value as it is written."""
+        return value
+
+    def __str__(self) -> str:
+        return "choice " + " ".join(f'"{option}"' for option in self.options)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One marked constant. ``start`` and ``end`` bound the literal's characters in the file's text."""
+
+    path: str
+    line: int
+    name: str
+    domain: Range | Choices
+    value: Value
+    start: int
+    end: int
+
+
+class _Wrong(Exception):
+    """A bad mark: what is wrong, and what would be right."""
+
+
+def find(path: str, content: bytes) -> tuple[Constant, ...]:
+    """The marked constants of one file, in order. Raises GoalseekError with file, line and what would be right."""
+    if b"goalseek:" not in content:
+        return ()
+    text = _text(content)
+    found: list[Constant] = []
+    after = 0
+    for comment in _COMMENT.finditer(text):
+        line_start = max(text.rfind("\n", 0, comment.start()), text.rfind("\r", 0, comment.start())) + 1
+        line = len(re.findall(r"\r\n|\r|\n", text[:line_start])) + 1
+        specification = next(group for group in comment.groups() if group is not None).strip()
+        region_start, after = max(after, line_start), comment.end()
+        region = text[region_start : comment.start()]
+        if not region.strip() and specification.split()[:1] not in (["float"], ["int"], ["choice"]):
+            continue
+        try:
+            constant = _constant(path, line, region, region_start, _domain(specification))
+            if earlier := next((other for other in found if other.name == constant.name), None):
+                raise _Wrong(f"{constant.name} is marked in line {earlier.line} already", "give one another name")
+        except _Wrong as wrong:
+            what, right = wrong.args
+            raise GoalseekError(f"{quote_path(path)}:{line}: {what}", right) from None
+        found.append(constant)
+    return tuple(found)
+
+
+def by_name(constants: Iterable[Constant]) -> dict[str, Constant]:
+    """Each constant under its name where no other file has one of that name, else under ``path:NAME``."""
+    listed = tuple(constants)
+    count = Counter(constant.name for constant in listed)
+    return {
+        constant.name if count[constant.name] == 1 else f"{quote_path(constant.path)}:{constant.name}": constant
+        for constant in listed
+    }
+
+
+def rewritten(content: bytes, values: Mapping[Constant, Value]) -> bytes:
+    """The file with other values, and every other byte as it was. A literal that says the value already stays."""
+    text = _text(content)
+    for constant in sorted(values, key=lambda constant: constant.start, reverse=True):
+        if values[constant] != constant.value:
+            text = text[: constant.start] + as_text(values[constant]) + text[constant.end :]
+    return text.encode("utf-8", "surrogateescape")
+
+
+def as_text(value: Value) -> str:
+    """The literal for a value. An exponent always has a point before it: YAML takes ``1e-05`` for a text."""
+    if isinstance(value, str):
+        return value
+    text = repr(value)
+    return text.replace("e", ".0e") if "e" in text and "." not in text else text
+
+
+def shown(value: Value) -> str:
+    """A value for titles: numbers as they are written, texts in JSON's quotes."""
+    return json.dumps(value, ensure_ascii=not value.isprintable()) if isinstance(value, str) else as_text(value)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _domain(specification: str) -> Range | Choices:
+    kind, rest = (*specification.split(None, 1), "", "")[:2]
+    if kind == "choice":
+        return _choices(rest)
+    if kind not in ("float", "int"):
+        raise _Wrong(f"unknown kind {kind!r} of mark", _FORMS)
+    match = re.fullmatch(r"\s*(\S+?)\s*\.\.\s*(\S+)(?:\s+(log)|\s+step\s+(\d+))?\s*", rest)
+    if not match or (match[4] and kind == "float"):
+        raise _Wrong(f"cannot read the mark {specification!r}", _FORMS)
+    low, high = (Range(kind, 0, 0).read(text) for text in (match[1], match[2]))
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        raise _Wrong(f"{match[1]}..{match[2]} are not two numbers of kind {kind}", _FORMS)
+    if not (math.isfinite(low) and math.isfinite(high)) or (kind == "int" and max(abs(low), abs(high)) > _EXACT):
+        raise _Wrong(f"the range {match[1]}..{match[2]} is too wide", "write finite bounds, integers within 2**53")
+    if low >= high:
+        raise _Wrong(f"the range {match[1]}..{match[2]} is empty", "write the lower bound first, then a higher one")
+    if match[3] and low <= 0:
+        raise _Wrong(f"a range with log cannot start at {match[1]}", "write a lower bound above 0, or leave out log")
+    step = int(match[4] or 1)
+    if match[4] and not 1 <= step <= high - low:
+        raise _Wrong(f"step {step} does not fit into {match[1]}..{match[2]}", "write a step of at least 1")
+    return Range(kind, low, high, bool(match[3]), step)
+
+
+def _choices(rest: str) -> Choices:
+    options: list[str] = []
+    place = 0
+    while rest[place:].strip():
+        match = _OPTION.match(rest, place)
+        if not match:
+            raise _Wrong(f"cannot read the choices {rest.strip()!r}", 'write them as "A" "B", without quotes inside')
+        options.append(match[1] or match[2] or match[3])
+        place = match.end()
+    if len(set(options)) < 2 or len(set(options)) < len(options):
+        raise _Wrong("a choice needs at least two different values", 'write choice "A" "B"')
+    return Choices(tuple(options))
+
+
+def _constant(path: str, line: int, region: str, offset: int, domain: Range | Choices) -> Constant:
+    if isinstance(domain, Range):
+        start, end, value = _number(region, domain)
+        problem = f"the value {region[start:end]} is outside of {domain}"
+    else:
+        start, end, value = _choice(region, domain)
+        problem = f"the value {region[start:end]!r} is not among the choices, {domain}"
+    if not domain.holds(value):
+        raise _Wrong(problem, "change the value, or the mark so that it holds the value")
+    return Constant(path, line, _name(region[:start]) or f"line{line}", domain, value, offset + start, offset + end)
+
+
+def _number(region: str, domain: Range) -> tuple[int, int, Value]:
+    for match in reversed(list(_NUMBER.finditer(region))):
+        value = domain.read(match[1])
+        if value is not None:
+            return match.start(1), match.end(1), value
+    raise _Wrong(f"no {domain.kind} value before the mark", f"write the value on the mark's line, such as {EXAMPLE}")
+
+
+def _choice(region: str, domain: Choices) -> tuple[int, int, Value]:
+    quoted = [match.span(match.lastindex or 0) for match in _QUOTED.finditer(region)]
+    outside = _QUOTED.sub(lambda match: " " * len(match[0]), region)
+    bare = [match.span() for match in _BARE.finditer(outside)]
+    places = sorted(quoted + bare)
+    if not places:
+        raise _Wrong("no value before the mark", "write the value on the mark's line, quoted or as one word")
+    known = [place for place in places if domain.holds(region[slice(*place)])]
+    start, end = (known or quoted or bare)[-1]
+    if (start, end) in bare and not all(_BARE.fullmatch(option) for option in domain.options):
+        raise _Wrong("one of the choices is not a single word, and the value is not quoted", "quote the value")
+    return start, end, region[start:end]
+
+
+def _name(left: str) -> str:
+    if match := _ANNOTATED.search(left) or _GO.search(left):
+        return match[1]
+    identifiers: list[str] = _IDENTIFIER.findall(left)
+    return identifiers[-1] if identifiers else ""

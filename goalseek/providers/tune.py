@@ -1,0 +1,277 @@
+"""Proposes other values for marked constants, with Optuna's samplers: no model, no key, no network.
+
+Nothing is remembered between two calls: each builds a study from the records' titles, so a resumed climb knows what
+it tried, and the same history gives the same answer in any process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import itertools
+import json
+import math
+import random
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.manifest import ProviderTable
+from goalseek.providers import marks
+from goalseek.providers.marks import Constant, Range, Value
+from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.values import Plan
+
+Setting = dict[str, Value]
+
+_STARTUP = 6
+_ASKS = 10
+_DRAWS = 200
+_COUNTABLE = 10_000
+_REFUSED = ("guard", "not_valid")
+
+
+class Tune:
+    """The provider ``tune``: plans by asking a sampler, applies what a plan's title names."""
+
+    name = "tune"
+    needs_consent = False
+
+    def __init__(self, table: ProviderTable) -> None:
+        self.model: str = table.sampler
+        self._seed = table.seed
+
+    def check(self) -> None:
+        """Raises GoalseekError where the packages of the extra are missing."""
+        for module in ("optuna", "cmaes") if self.model == "cmaes" else ("optuna",):
+            if importlib.util.find_spec(module) is None:
+                raise _missing(module)
+
+    def plan(self, call: Call) -> Reply:
+        """A setting that was not tried yet. Raises GoalseekError for bad marks, Rejected where all were tried."""
+        constants = _constants(call)
+        present: Setting = {name: constant.domain.nearest(constant.value) for name, constant in constants.items()}
+        history = sorted(call.context.history, key=lambda attempt: attempt.iteration)
+        past = [(setting, attempt) for attempt in history if (setting := parse(attempt.title, constants))]
+        sampler, note = _fitting(self.model, constants)
+        seed = _digest(self._seed, call.context.attempt, len(past))
+        seen = [present, *(setting for setting, _ in past)]
+        with _quiet():
+            study = _Study(sampler, call.direction, constants, present, seed, self._seed)
+            study.tell(present, call.context.incumbent_value, "COMPLETE")
+            for setting, attempt in past:
+                if setting != present:
+                    refused = attempt.reason in _REFUSED
+                    state = "FAIL" if attempt.value is None else "PRUNED" if refused else "COMPLETE"
+                    study.tell(setting, attempt.value, state)
+            asked = (study.ask() for _ in range(_ASKS))
+            chosen = next((setting for setting in asked if setting not in seen), None)
+        chosen = chosen or _untried(constants, seen, seed)
+        changed = [name for name in constants if chosen[name] != constants[name].value]
+        files = tuple(dict.fromkeys(constants[name].path for name in changed))
+        lines = [_line(name, constants[name].value, chosen[name]) for name in constants]
+        return Reply(title(chosen), "\n".join([*lines, *note]), files)
+
+    def apply(self, call: Call, plan: Plan) -> Reply:
+        """Writes the values that the plan's title names. Raises Rejected where it does not name all of them."""
+        constants = _constants(call)
+        setting = parse(plan.title, constants)
+        if setting is None:
+            raise Rejected("skipped", "no_plan", f"no value for each marked constant in the title {plan.title!r}")
+        changed = []
+        for path in dict.fromkeys(constant.path for constant in constants.values()):
+            values = {constant: setting[name] for name, constant in constants.items() if constant.path == path}
+            before = (call.folder / path).read_bytes()
+            after = marks.rewritten(before, values)
+            if after != before:
+                (call.folder / path).write_bytes(after)
+                changed.append(path)
+        return Reply(plan.title, plan.text, tuple(changed))
+
+
+def make(table: ProviderTable, folder: Path) -> Provider:
+    """The provider that the manifest describes."""
+    return Tune(table)
+
+
+def title(setting: Setting) -> str:
+    """``RATE = 0.0316, DEPTH = 5``: every constant with its value, as ``parse`` reads it."""
+    return ", ".join(f"{name} = {marks.shown(value)}" for name, value in setting.items())
+
+
+def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
+    """The setting that a title names; None unless it has one allowed value for each constant and nothing else."""
+    names = "|".join(re.escape(name) for name in sorted(constants, key=len, reverse=True))
+    assignment = re.compile(rf'({names}) = ("(?:[^"\\]|\\.)*"|[^",]+)(?:, |\Z)')
+    found: Setting = {}
+    place = 0
+    while place < len(text):
+        match = assignment.match(text, place)
+        if not match or match[1] in found:
+            return None
+        domain = constants[match[1]].domain
+        value = _value(match[2]) if match[2].startswith('"') else domain.read(match[2])
+        if value is None or not domain.holds(value):
+            return None
+        found[match[1]] = value
+        place = match.end()
+    return {name: found[name] for name in constants} if len(found) == len(constants) else None
+
+
+class _Study:
+    """An Optuna study in memory, told about settings and asked for one."""
+
+    def __init__(
+        self, sampler: str, direction: str, constants: Mapping[str, Constant], present: Setting, seed: int, base: int
+    ) -> None:
+        optuna = _optuna()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._optuna = optuna
+        self._constants = constants
+        self._replays = sampler == "cmaes"
+        self._distributions = {name: _distribution(optuna, constant) for name, constant in constants.items()}
+        tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True)
+        if sampler == "cmaes":
+            numbers = {name: value for name, value in present.items() if not isinstance(value, str)}
+            chosen = optuna.samplers.CmaEsSampler(
+                x0=numbers,
+                seed=_digest(base) % 2**31,
+                n_startup_trials=0,
+                independent_sampler=tpe,
+                warn_independent_sampling=False,
+            )
+        else:
+            chosen = optuna.samplers.RandomSampler(seed=seed) if sampler == "random" else tpe
+        self._study = optuna.create_study(direction=direction, sampler=chosen)
+
+    def tell(self, setting: Setting, value: float | None, state: str) -> None:
+        """One more setting with what came of it: COMPLETE with its value, PRUNED, or FAIL."""
+        states = self._optuna.trial.TrialState
+        if not self._replays or state != "COMPLETE" or not self._study.trials:
+            trial = self._optuna.trial.create_trial(
+                params=setting,
+                distributions=self._distributions,
+                state=states[state],
+                value=value if state == "COMPLETE" else None,
+            )
+            self._study.add_trial(trial)
+            return
+        # CMA-ES keeps its state in the trials that it was asked for, so each is asked for again.
+        self._study.enqueue_trial(setting)
+        self._study.tell(self._study.ask(self._distributions), value)
+
+    def ask(self) -> Setting:
+        """What the sampler suggests next."""
+        trial = self._study.ask(self._distributions)
+        setting = {name: constant.domain.nearest(trial.params[name]) for name, constant in self._constants.items()}
+        self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+        return setting
+
+
+def _constants(call: Call) -> dict[str, Constant]:
+    found: list[Constant] = []
+    for path in sorted(call.writable):
+        file = call.folder / path
+        if file.is_file() and not file.is_symlink():
+            found.extend(marks.find(path, file.read_bytes()))
+    if not found:
+        raise GoalseekError("no constant is marked in the writable files", f"mark one by a comment: {marks.EXAMPLE}")
+    return marks.by_name(found)
+
+
+def _fitting(sampler: str, constants: Mapping[str, Constant]) -> tuple[str, list[str]]:
+    numbers = sum(isinstance(constant.domain, Range) for constant in constants.values())
+    if sampler != "cmaes" or numbers > 1:
+        return sampler, []
+    return "tpe", ["cmaes needs two numbers at least; tpe took its place."]
+
+
+def _distribution(optuna: Any, constant: Constant) -> Any:
+    domain = constant.domain
+    if not isinstance(domain, Range):
+        return optuna.distributions.CategoricalDistribution(domain.options)
+    if domain.kind == "float":
+        return optuna.distributions.FloatDistribution(domain.low, domain.high, log=domain.log)
+    low, high = int(domain.low), int(domain.high)
+    return optuna.distributions.IntDistribution(low, high - (high - low) % domain.step, domain.log, domain.step)
+
+
+def _untried(constants: Mapping[str, Constant], seen: list[Setting], seed: int) -> Setting:
+    """A setting drawn at random that was not seen. Raises Rejected where there is none."""
+    domains = {name: constant.domain for name, constant in constants.items()}
+    sizes = [
+        len(domain.options)
+        if not isinstance(domain, Range)
+        else (int(domain.high) - int(domain.low)) // domain.step + 1
+        if domain.kind == "int"
+        else math.inf
+        for domain in domains.values()
+    ]
+    source = random.Random(seed)
+    if math.prod(sizes) <= _COUNTABLE:
+        every = itertools.product(*(_values(domain) for domain in domains.values()))
+        left = [setting for values in every if (setting := dict(zip(domains, values, strict=True))) not in seen]
+        if left:
+            return source.choice(left)
+        raise Rejected("skipped", "no_plan", f"every setting of {', '.join(constants)} was tried")
+    for _ in range(_DRAWS):
+        setting = {name: _drawn(domain, source) for name, domain in domains.items()}
+        if setting not in seen:
+            return setting
+    raise Rejected("skipped", "no_plan", f"found no setting of {', '.join(constants)} that was not tried")
+
+
+def _values(domain: Range | marks.Choices) -> list[Value]:
+    if not isinstance(domain, Range):
+        return list(domain.options)
+    return list(range(int(domain.low), int(domain.high) + 1, domain.step))
+
+
+def _drawn(domain: Range | marks.Choices, source: random.Random) -> Value:
+    if not isinstance(domain, Range):
+        return source.choice(domain.options)
+    if domain.kind == "int":
+        return source.randrange(int(domain.low), int(domain.high) + 1, domain.step)
+    if domain.log:
+        return domain.nearest(math.exp(source.uniform(math.log(domain.low), math.log(domain.high))))
+    return domain.nearest(source.uniform(domain.low, domain.high))
+
+
+def _line(name: str, old: Value, new: Value) -> str:
+    return f"{name}: {marks.shown(old)}" + (", as before" if old == new else f" -> {marks.shown(new)}")
+
+
+def _value(quoted: str) -> Value | None:
+    try:
+        value = json.loads(quoted)
+    except ValueError:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _digest(*parts: int) -> int:
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big")
+
+
+def _missing(module: str) -> GoalseekError:
+    message = f"provider tune needs the package {module}, of the extra goalseek[tune]"
+    return GoalseekError(message, 'pip install "goalseek[tune]"', UNFIT)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise _missing("optuna") from None
+    return optuna
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,153 @@
+"""Keep or revert: failures, validity and guards first, then the comparison in the metric's direction."""
+
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from goalseek.decide import ToBeat, broken, decide, median, reached, representative
+from goalseek.manifest import Guard, Metric
+from goalseek.values import Evidence, Failure, Verdict, VerifierRun
+
+numbers = st.floats(-1e9, 1e9)
+directions = st.sampled_from(["maximize", "minimize"])
+
+
+def measured(*values: float | None, guards: dict[str, float] | None = None, failure: Failure | None = None) -> Evidence:
+    return Evidence(tuple(VerifierRun("candidate", value, 1, 1.0) for value in values), guards or {}, (), failure)
+
+
+def metric(direction: str = "maximize", **more: object) -> Metric:
+    return Metric(name="accuracy", direction=direction, **more)  # type: ignore[arg-type]
+
+
+def verdict_on(value: float, incumbent: float, lines_saved: int = 0, **more: object) -> Verdict:
+    return decide(metric(**more), (), ToBeat(incumbent, {}), measured(value), lines_saved)  # type: ignore[arg-type]
+
+
+@given(directions, numbers, numbers, st.integers(-5, 5))
+def test_only_what_is_better_or_as_good_and_shorter_is_kept(
+    direction: str, value: float, incumbent: float, lines_saved: int
+) -> None:
+    verdict = verdict_on(value, incumbent, lines_saved, direction=direction)
+    better = value > incumbent if direction == "maximize" else value < incumbent
+    if better:
+        expected = ("kept", "better")
+    elif value == incumbent:
+        expected = ("kept", "simpler") if lines_saved > 0 else ("reverted", "tie")
+    else:
+        expected = ("reverted", "worse")
+    assert (verdict.outcome, verdict.reason) == expected
+    assert bool(verdict) == (verdict.outcome == "kept")
+    assert verdict.delta is not None
+    assert (verdict.delta > 0) == better
+    assert (verdict.value, verdict.incumbent) == (value, incumbent)
+
+
+@given(numbers, numbers, st.integers(-5, 5))
+def test_the_direction_is_only_a_sign(value: float, incumbent: float, lines_saved: int) -> None:
+    up = verdict_on(value, incumbent, lines_saved, direction="maximize")
+    down = verdict_on(-value, -incumbent, lines_saved, direction="minimize")
+    assert (up.outcome, up.reason, up.delta) == (down.outcome, down.reason, down.delta)
+
+
+@given(directions, numbers, numbers)
+def test_of_two_trees_at_most_one_beats_the_other(direction: str, one: float, other: float) -> None:
+    first, second = verdict_on(one, other, direction=direction), verdict_on(other, one, direction=direction)
+    assert not (first and second)
+    assert bool(first or second) == (one != other)
+
+
+@given(directions, numbers, numbers, st.floats(0, 1e6))
+def test_a_gain_below_min_delta_is_reverted_and_says_so(
+    direction: str, value: float, incumbent: float, margin: float
+) -> None:
+    verdict = verdict_on(value, incumbent, direction=direction, min_delta=margin)
+    gain = value - incumbent if direction == "maximize" else incumbent - value
+    assert bool(verdict) == (gain > 0 and gain >= margin)
+    if 0 < gain < margin:
+        assert verdict.reason == "below_min_delta"
+
+
+def test_a_gain_of_exactly_min_delta_is_kept() -> None:
+    assert verdict_on(1.0, 0.5, min_delta=0.5).reason == "better"
+
+
+def test_a_min_delta_in_percent_is_of_the_incumbents_magnitude() -> None:
+    assert verdict_on(-99.4, -100.0, min_delta="0.5%").reason == "better"
+    assert verdict_on(-99.6, -100.0, min_delta="0.5%").reason == "below_min_delta"
+
+
+@pytest.mark.parametrize("lines_saved", [-1, 0, 5])
+def test_a_failure_goes_before_everything(lines_saved: int) -> None:
+    failure = Failure("verify_timeout", "train took longer than 20m")
+    verdict = decide(metric(), (), ToBeat(0.5, {}), measured(0.9, None, failure=failure), lines_saved)
+    assert (verdict.outcome, verdict.reason, verdict.why) == (
+        "reverted",
+        "verify_timeout",
+        "train took longer than 20m",
+    )
+    assert (verdict.value, verdict.delta, verdict.incumbent) == (None, None, 0.5)
+
+
+@pytest.mark.parametrize(("value", "kept"), [(1.0, True), (0.6, True), (1.0000001, False), (-0.1, False)])
+def test_a_value_outside_of_its_valid_range_is_reverted_whatever_it_beats(value: float, kept: bool) -> None:
+    verdict = verdict_on(value, 0.5, valid=(0.0, 1.0))
+    assert bool(verdict) == kept
+    assert kept or verdict.reason == "not_valid"
+
+
+def test_a_broken_guard_reverts_even_the_best_value_and_names_its_bound() -> None:
+    guards = (Guard(name="size_kb", max=512.0),)
+    verdict = decide(metric(), guards, ToBeat(0.5, {}), measured(0.9, guards={"size_kb": 513.0}), 9)
+    assert (verdict.outcome, verdict.reason) == ("reverted", "guard")
+    assert "size_kb is 513" in verdict.why
+    assert "512" in verdict.why
+
+
+def test_a_guard_outside_of_its_valid_range_is_not_valid() -> None:
+    guards = (Guard(name="size_kb", valid=(0.0, 9.0), max=5.0),)
+    verdict = decide(metric(), guards, ToBeat(0.5, {}), measured(0.9, guards={"size_kb": 10.0}), 0)
+    assert (verdict.outcome, verdict.reason) == ("reverted", "not_valid")
+
+
+@given(numbers, numbers, numbers)
+def test_a_guard_holds_exactly_between_its_bounds(low: float, high: float, value: float) -> None:
+    assert (broken(Guard(name="g", min=low, max=high), value, None) is None) == (low <= value <= high)
+
+
+@given(numbers, st.floats(-1e6, 1e6), st.floats(0, 100))
+def test_an_increase_in_percent_is_held_against_the_baseline(value: float, baseline: float, percent: float) -> None:
+    bound = abs(baseline) * float(f"{percent:.2f}") / 100
+    assume(abs(abs(value - baseline) - bound) > 1e-6)
+    up = broken(Guard(name="g", max_increase=f"{percent:.2f}%"), value, baseline)
+    down = broken(Guard(name="g", max_decrease=f"{percent:.2f}%"), value, baseline)
+    assert (up is not None) == (value - baseline > bound)
+    assert (down is not None) == (baseline - value > bound)
+
+
+@given(st.lists(numbers, min_size=1, max_size=9))
+def test_a_median_has_as_many_values_above_as_below_and_ignores_order(values: list[float]) -> None:
+    middle = median(values)
+    assert sum(value < middle for value in values) <= len(values) / 2
+    assert sum(value > middle for value in values) <= len(values) / 2
+    assert median(sorted(values, reverse=True)) == middle
+
+
+@given(numbers, st.lists(numbers, max_size=6))
+def test_the_first_run_counts_only_where_it_is_alone(first: float, later: list[float]) -> None:
+    assert representative([first, *later]) == (median(later) if later else first)
+
+
+def test_runs_of_the_incumbent_and_runs_without_a_value_do_not_count() -> None:
+    runs = (VerifierRun("incumbent", 9.0, 1, 1.0), VerifierRun("candidate", None, 1, 1.0))
+    evidence = Evidence((*runs, VerifierRun("candidate", 0.6, 1, 1.0)))
+    assert decide(metric(), (), ToBeat(0.5, {}), evidence, 0).value == 0.6
+
+
+@given(directions, numbers, numbers)
+def test_a_target_is_reached_at_the_value_itself_and_beyond(direction: str, target: float, value: float) -> None:
+    beyond = value >= target if direction == "maximize" else value <= target
+    assert reached(metric(direction, target=target), value) == beyond
+    assert not reached(metric(direction), math.copysign(math.inf, value))

@@ -1,0 +1,138 @@
+"""The list of globs against git itself: what ``git check-ignore`` says of the same patterns and the same files."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from goalseek.globs import compiled, matcher
+
+FOLDERS = ("", "a/", "src/", "a/src/", "src/a/", "src/a/b1/", "src/.h/", "a/src/a/")
+NAMES = ("f", "a", "b1", "x.py", "src", "a.py", "a-b.c", ".h", "x y", "z]", "[q", "back\\slash", "B", "a*b", "!n", "#c")
+# The same name cannot be a folder and a file, and a folder's name cannot hold a dot where negations are compared.
+PATHS = tuple(path for path in (folder + name for folder in FOLDERS for name in NAMES) if f"{path}/" not in FOLDERS)
+FILE_PARTS = ("x.py", "a.py", "*.py", "?.py", "*.c", "[a-x].py", "a-b.*", "*-b.c")
+
+PIECES = r"""
+a b1 src * ? ** x.py *.py [ab] [!a] [^a]* [a-c]1 []z]* z] [z-a] \* a\*b .h .* [a]** **c *** [[:alpha:]] [[:upper:]]
+[[:punct:]]* [a-]* [\]z]* *.[pc]y [!-]-b.c back\\slash \[q [[]q [+--]* [&&~~] [q a\
+"""
+piece = st.sampled_from(["x y", *PIECES.split()])
+pattern = st.builds(
+    lambda start, parts, end: start + "/".join(parts) + end,
+    st.sampled_from(["", "", "/"]),
+    st.lists(piece, min_size=1, max_size=4),
+    st.sampled_from(["", "", "/", "/**"]),
+)
+file_pattern = st.builds(
+    lambda start, folder, name: start + folder + name,
+    st.sampled_from(["", "!"]),
+    st.sampled_from(["", "/", "src/", "**/a/", "src/**/"]),
+    st.sampled_from(FILE_PARTS),
+)
+
+
+@pytest.fixture(scope="module")
+def repository() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _git(folder, "init", "-q")
+        for path in PATHS:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).touch()
+        yield folder
+
+
+def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "LC_ALL": "C",
+    }
+    done = subprocess.run(["git", *arguments], cwd=folder, env=environment, input=stdin, capture_output=True)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def _ignored(folder: Path, patterns: list[str]) -> set[str]:
+    (folder / ".git/info/exclude").write_bytes("".join(f"{pattern}\n" for pattern in patterns).encode())
+    found = _git(folder, "check-ignore", "-z", "--no-index", "--stdin", stdin="\0".join(PATHS).encode())
+    return set(found.decode().split("\0")) - {""}
+
+
+def _matched(patterns: list[str]) -> set[str]:
+    matches = matcher(patterns)
+    return {path for path in PATHS if matches(path)}
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(patterns=st.lists(pattern, min_size=1, max_size=3))
+@example(patterns=["src/**"])
+@example(patterns=["**/src/**/a.py"])
+@example(patterns=["src/a/"])
+@example(patterns=["[z-a]"])
+@example(patterns=["src[.-0]a"])
+@example(patterns=["\\!n", "\\#c"])
+def test_a_list_of_patterns_matches_the_files_that_git_ignores_by_it(repository: Path, patterns: list[str]) -> None:
+    assert _matched(patterns) == _ignored(repository, patterns)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(patterns=st.lists(file_pattern, min_size=2, max_size=5))
+def test_the_last_pattern_that_matches_a_file_decides_as_in_git(repository: Path, patterns: list[str]) -> None:
+    assert _matched(patterns) == _ignored(repository, patterns)
+
+
+@pytest.mark.parametrize("taken_back", ["!src/vendor", "!src/vendor/", "!src/vendor/**"])
+def test_what_lies_below_a_matched_folder_can_be_taken_back(taken_back: str) -> None:
+    matches = matcher(["src/**", taken_back])
+    assert matches("src/x.py")
+    assert not matches("src/vendor/deep/x.py")
+
+
+def test_a_pattern_after_the_one_that_took_back_matches_again() -> None:
+    matches = matcher(["*.py", "!vendor/", "vendor/keep.py"])
+    assert [matches(path) for path in ("x.py", "vendor/x.py", "vendor/keep.py")] == [True, False, True]
+
+
+def test_a_leading_dot_and_slash_anchors_to_the_folder() -> None:
+    matches = matcher(["./run.py"])
+    assert matches("run.py")
+    assert not matches("deep/run.py")
+
+
+def test_a_question_mark_is_one_character_of_any_script() -> None:
+    assert matcher(["?.txt"])("é.txt")
+
+
+def test_names_with_newlines_and_odd_bytes_are_matched() -> None:
+    matches = matcher(["hidden/**"])
+    assert matches("hidden/a\nb")
+    assert matches(os.fsdecode(b"hidden/\xff"))
+
+
+@pytest.mark.parametrize("patterns", [[], [""], [" "]])
+def test_a_list_without_patterns_matches_nothing(patterns: list[str]) -> None:
+    assert not matcher(patterns)("x")
+
+
+@settings(max_examples=300)
+@given(st.text(min_size=1, max_size=12), st.text(max_size=12))
+def test_no_pattern_is_too_odd_and_what_it_matches_covers_what_lies_below(odd: str, path: str) -> None:
+    expression = compiled(odd)
+    assert expression.fullmatch(f"{path}/below") or not expression.fullmatch(path)
+
+
+@pytest.mark.parametrize("name", ["plain.py", "a b", "[x]", "*", "?", "\\", "#", "!"])
+def test_an_escaped_name_matches_itself_only(name: str) -> None:
+    matches = matcher(["".join(f"\\{char}" for char in name)])
+    assert matches(name)
+    assert matches(f"deep/{name}")
+    assert not matches(f"{name}x")

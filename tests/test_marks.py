@@ -1,0 +1,182 @@
+"""Marked constants: found in any language, refused with file, line and remedy, replaced character by character."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.providers import marks
+from goalseek.providers.marks import Choices, Constant, Range
+
+
+def only(line: str) -> Constant:
+    (constant,) = marks.find("src/x", line.encode())
+    return constant
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value", "domain"),
+    [
+        ("LEARNING_RATE = 0.1  # goalseek: float 1e-4..1 log", "LEARNING_RATE", 0.1, Range("float", 1e-4, 1.0, True)),
+        ("DEPTH = 3  // goalseek: int 1..12", "DEPTH", 3, Range("int", 1, 12)),
+        ('K = "rbf"  # goalseek: choice "rbf" "linear"', "K", "rbf", Choices(("rbf", "linear"))),
+        ("let depth: i32 = 3; // goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
+        ("let depth = 3_u8; // goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
+        ("  depth: 3  # goalseek: int 1..13 step 2", "depth", 3, Range("int", 1, 13, False, 2)),
+        ("max-depth = 3 ; goalseek: int 1..12 log", "max-depth", 3, Range("int", 1, 12, True)),
+        ("local depth = 3 -- goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
+        ("SET @depth = 3; -- goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
+        ("const double rate = 1e-3; /* goalseek: float 1e-4..1 */", "rate", 1e-3, Range("float", 1e-4, 1.0)),
+        ("float rate = .5f; // goalseek: float 0..1", "rate", 0.5, Range("float", 0.0, 1.0)),
+        ("<depth>3</depth> <!-- goalseek: int 1..12 -->", "depth", 3, Range("int", 1, 12)),
+        ('  "depth": 3, // goalseek: int 1..12', "depth", 3, Range("int", 1, 12)),
+        ("#define DEPTH 3 // goalseek: int 1..12", "DEPTH", 3, Range("int", 1, 12)),
+        ("var depth int = 3 // goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
+        ("  --radius: 3px; /* goalseek: int 1..12 */", "radius", 3, Range("int", 1, 12)),
+        ("DEPTH='3' # goalseek: int 1..12", "DEPTH", 3, Range("int", 1, 12)),
+        ("fit(rate=0.5, depth=3, fast=True)  # goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
+        ("offset: int = -3  # goalseek: int -5..5", "offset", -3, Range("int", -5, 5)),
+        ("last = 10-3  # goalseek: int 1..12", "last", 3, Range("int", 1, 12)),
+        ("mode: fast  # goalseek: choice fast slow", "mode", "fast", Choices(("fast", "slow"))),
+        ("size = 32  # goalseek: choice 16, 32, 64", "size", "32", Choices(("16", "32", "64"))),
+        ("color = '#fff'  # goalseek: choice '#fff' '#000'", "color", "#fff", Choices(("#fff", "#000"))),
+        ("größe = 3  # goalseek: int 1..12", "größe", 3, Range("int", 1, 12)),
+        ("- 3  # goalseek: int 1..12", "line1", 3, Range("int", 1, 12)),
+    ],
+)
+def test_a_marked_constant_is_found_in_many_languages(
+    line: str, name: str, value: marks.Value, domain: Range | Choices
+) -> None:
+    constant = only(line)
+    assert (constant.name, constant.value, constant.domain) == (name, value, domain)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "remedy"),
+    [
+        ("x = 3  # goalseek: integer 1..12", "unknown kind 'integer'", "float LOW..HIGH"),
+        ("x = 3  # goalseek:", "unknown kind ''", "float LOW..HIGH"),
+        ("x = 3  # goalseek: int 12..1", "12..1 is empty", "lower bound first"),
+        ("x = 3  # goalseek: int 3..3", "3..3 is empty", "lower bound first"),
+        ("x = 0.5  # goalseek: float 0..1 log", "cannot start at 0", "above 0"),
+        ("x = 3  # goalseek: int 1.5..4", "not two numbers of kind int", "int LOW..HIGH"),
+        ("x = 3  # goalseek: int 1-4", "cannot read the mark", "int LOW..HIGH"),
+        ("x = 3  # goalseek: int 1..4 (deep)", "cannot read the mark", "int LOW..HIGH"),
+        ("x = 3  # goalseek: int 1..4 step 0", "step 0", "at least 1"),
+        ("x = 0.5  # goalseek: float 0..1 step 2", "cannot read the mark", "step N"),
+        ("x = 0.5  # goalseek: float 0..inf", "too wide", "finite"),
+        ("x = 0.5  # goalseek: float nan..1", "too wide", "finite"),
+        ("x = depth()  # goalseek: int 1..4", "no int value", "on the mark's line"),
+        ("x = 0x10  # goalseek: int 1..99", "no int value", "on the mark's line"),
+        ("# goalseek: int 1..4", "no int value", "on the mark's line"),
+        ("x = 5  # goalseek: int 1..4", "5 is outside of int 1..4", "change the value"),
+        ("x = 4  # goalseek: int 1..9 step 2", "4 is outside of int 1..9 step 2", "change the value"),
+        ('x = "a"  # goalseek: choice "a"', "at least two", 'choice "A" "B"'),
+        ('x = "a"  # goalseek: choice "a" "a"', "at least two", 'choice "A" "B"'),
+        ('x = "a"  # goalseek: choice "a "b"', "cannot read the choices", "without quotes"),
+        ('x = "c"  # goalseek: choice "a" "b"', "'c' is not among", "change the value"),
+        ('x: a  # goalseek: choice a "b c"', "not a single word", "quote the value"),
+    ],
+)
+def test_a_bad_mark_is_refused_with_file_line_and_what_would_be_right(line: str, problem: str, remedy: str) -> None:
+    with pytest.raises(GoalseekError) as caught:
+        marks.find("src/x", f"first\r\nsecond\n{line}\n".encode())
+    assert caught.value.message.startswith("src/x:3: ")
+    assert problem in caught.value.message
+    assert remedy in caught.value.hint
+    assert caught.value.exit_code == USAGE
+
+
+def test_two_marks_of_one_name_in_one_file_are_refused() -> None:
+    with pytest.raises(GoalseekError, match=r"src/x:3: a is marked in line 1 already"):
+        marks.find("src/x", b"a = 1  # goalseek: int 1..3\n\na = 2  # goalseek: int 1..3\n")
+
+
+def test_two_marks_on_one_line_each_have_their_own_value() -> None:
+    found = marks.find("x.c", b"f(a=1 /* goalseek: int 1..3 */, b=2 /* goalseek: int 1..3 */);")
+    assert [(constant.name, constant.value) for constant in found] == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"x = 3  # an ordinary comment\n",
+        b"# goalseek: a tool that climbs\n",
+        b'"""see goalseek: it climbs"""\n',
+        "x = 3  # goalseek: int 1..4".encode("utf-16"),
+        b"\xff\xfe\x00binary",
+    ],
+)
+def test_a_file_without_a_mark_has_no_constants(content: bytes) -> None:
+    assert marks.find("x", content) == ()
+
+
+def test_names_are_short_where_unique_and_carry_the_file_where_not() -> None:
+    first = marks.find("a.py", b"RATE = 1  # goalseek: int 1..3\nDEPTH = 1  # goalseek: int 1..3\n")
+    second = marks.find("sub/b.py", b"RATE = 2  # goalseek: int 1..3\n")
+    assert list(marks.by_name([*first, *second])) == ["a.py:RATE", "DEPTH", "sub/b.py:RATE"]
+
+
+def test_a_value_that_is_there_already_keeps_its_spelling() -> None:
+    content = b"a = 1_0.50  # goalseek: float 0..20\n"
+    (constant,) = marks.find("x", content)
+    assert marks.rewritten(content, {constant: 10.5}) == content
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after"),
+    [
+        (
+            b"let a: f64 = 0.1f64; // goalseek: float 1e-9..1\r\n",
+            1e-5,
+            b"let a: f64 = 1.0e-05f64; // goalseek: float 1e-9..1\r\n",
+        ),
+        (b"\xef\xbb\xbfa = 3\t# goalseek: int 1..9\r", 7, b"\xef\xbb\xbfa = 7\t# goalseek: int 1..9\r"),
+        (b"\xe9\xff a = 3 # goalseek: int 1..9", 7, b"\xe9\xff a = 7 # goalseek: int 1..9"),
+        (b"a = 'x'  # goalseek: choice 'x' 'y'", "y", b"a = 'y'  # goalseek: choice 'x' 'y'"),
+        (b"3 = a = 3 /* goalseek: int 1..9 */ 3", 7, b"3 = a = 7 /* goalseek: int 1..9 */ 3"),
+    ],
+)
+def test_only_the_literal_is_replaced(before: bytes, value: marks.Value, after: bytes) -> None:
+    (constant,) = marks.find("x", before)
+    assert marks.rewritten(before, {constant: value}) == after
+
+
+bounds = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: float(f"{value:.6g}"))
+lines = st.text(st.characters(exclude_characters="#/-;%!<(*{", exclude_categories=["Cs"]), max_size=20).map(str.encode)
+
+
+@given(bounds, bounds, st.data(), lines, lines, st.sampled_from([b"\n", b"\r\n"]))
+def test_a_written_number_is_read_again_and_nothing_else_has_changed(
+    one: float, other: float, data: st.DataObject, before: bytes, after: bytes, ending: bytes
+) -> None:
+    low, high = sorted((one, other))
+    if low == high:
+        high = low + 1
+    domain = Range("float", low, high)
+    value, new = (domain.nearest(data.draw(st.floats(low, high))) for _ in range(2))
+    content = before + ending + f"rate = {marks.as_text(value)}; // goalseek: {domain}".encode() + ending + after
+    (constant,) = marks.find("x", content)
+    written = marks.rewritten(content, {constant: new})
+    (again,) = marks.find("x", written)
+    assert (constant.value, again.value, again.domain) == (value, new, domain)
+    assert marks.rewritten(written, {again: value}) == content
+
+
+@given(st.floats(1e-12, 1e12), st.floats(1e-12, 1e12), st.floats(1e-12, 1e12))
+def test_a_rounded_float_stays_in_its_range_and_says_what_it_is(one: float, two: float, three: float) -> None:
+    low, value, high = sorted((one, two, three))
+    domain = Range("float", low, high)
+    rounded = domain.nearest(value)
+    assert isinstance(rounded, float)
+    assert domain.holds(rounded)
+    assert float(marks.as_text(rounded)) == rounded
+    assert abs(rounded - value) <= 1e-3 * value
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_float_literal_always_has_a_point(value: float) -> None:
+    assert re.fullmatch(r"-?\d+\.\d+(e[-+]\d+)?", marks.as_text(value))

@@ -1,0 +1,136 @@
+"""What is stored comes back as it was, and what does not fit is refused."""
+
+import json
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goalseek.plain import from_plain, to_line, to_plain
+from goalseek.records import KINDS, IterationRecord, MeasurementRecord, Record, RunRecord, from_line
+from goalseek.values import Candidate, Change, Context, Evidence, Plan, Usage, Verdict
+
+
+@dataclass(frozen=True)
+class Held:
+    moment: datetime
+    pair: tuple[str, float]
+
+
+text = st.text(max_size=8) | st.binary(max_size=6).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
+number = st.floats(allow_nan=False, allow_infinity=False)
+st.register_type_strategy(str, text)
+st.register_type_strategy(float, number)
+
+limits = st.fixed_dictionaries({"limits": st.dictionaries(text, st.none() | number | text | st.integers(), max_size=3)})
+run_records = st.builds(
+    lambda record, more: replace(record, schema=1, kind="run", **more),
+    st.builds(RunRecord, limits=st.just({})),
+    limits,
+)
+measurement_records = st.builds(MeasurementRecord, schema=st.just(1), kind=st.just("measurement"))
+iteration_records = st.builds(
+    IterationRecord,
+    **{
+        field.name: st.just(1) if field.name == "schema" else st.just("iteration") if field.name == "kind" else ...
+        for field in fields(IterationRecord)
+    },
+)
+records = st.one_of(run_records, measurement_records, iteration_records)
+values = st.one_of(*(st.from_type(kind) for kind in (Plan, Change, Candidate, Context, Evidence, Verdict, Usage)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(values)
+def test_what_a_phase_hands_on_comes_back_equal(value: Any) -> None:
+    assert from_plain(type(value), json.loads(to_line(value))) == value
+
+
+@settings(max_examples=25, deadline=None)
+@given(records)
+def test_a_record_comes_back_from_its_line_equal(record: Record) -> None:
+    line = to_line(record)
+    assert from_line(line) == record
+    assert from_line(line.encode()) == record
+    assert to_line(from_line(line)) == line
+
+
+@settings(max_examples=25, deadline=None)
+@given(records)
+def test_a_line_is_ascii_without_a_newline_and_in_the_order_of_the_fields(record: Record) -> None:
+    line = to_line(record)
+    assert line.isascii()
+    assert "\n" not in line
+    assert list(json.loads(line)) == [field.name for field in fields(record)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(iteration_records, st.data())
+def test_a_field_that_an_older_line_lacks_takes_its_default(record: IterationRecord, data: st.DataObject) -> None:
+    row = to_plain(record)
+    name = data.draw(st.sampled_from(["seal", "notes", "usage", "attempts", "guards", "commit_hash"]))
+    del row[name]
+    defaults = IterationRecord(
+        seq=0, kind="iteration", project="", run_id="", epoch=0, timestamp="", iteration=0, outcome="", reason="",
+        why="", metric=record.metric, isolation=record.isolation, run_dir="",
+    )  # fmt: skip
+    assert from_line(json.dumps(row)) == replace(record, **{name: getattr(defaults, name)})
+
+
+@settings(max_examples=25, deadline=None)
+@given(iteration_records, st.sampled_from(["seq", "outcome", "metric", "isolation", "run_dir"]))
+def test_a_line_without_a_field_that_has_no_default_is_refused(record: IterationRecord, name: str) -> None:
+    row = to_plain(record)
+    del row[name]
+    with pytest.raises(ValueError, match=name):
+        from_line(json.dumps(row))
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", "3", "{}", '{"kind":"other","schema":1}', '{"kind":"run","schema":2}'])
+def test_a_line_that_is_no_record_is_refused(line: str) -> None:
+    with pytest.raises(ValueError):
+        from_line(line)
+
+
+@settings(max_examples=25, deadline=None)
+@given(iteration_records, st.data())
+def test_a_torn_line_is_refused(record: IterationRecord, data: st.DataObject) -> None:
+    line = to_line(record)
+    with pytest.raises(ValueError):
+        from_line(line[: data.draw(st.integers(0, len(line) - 1))])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_json_does_not_know_is_never_written(value: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        to_line(Verdict("kept", "better", "", value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"),
+    [
+        (Usage, []), (Usage, "input_tokens"), (Usage, None), (Usage, {"input_tokens": "many"}),
+        (Usage, {"cost_usd": "1"}), (Plan, {"title": 3, "text": ""}), (Plan, {"title": "", "text": "", "files": "ab"}),
+        (Plan, {"title": "", "text": "", "files": [3]}), (Evidence, {"runs": {}}), (Evidence, {"guards": []}),
+        (Evidence, {"runs": [{"of": "candidate"}]}), (Evidence, {"failure": []}),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(kind: type, plain: object) -> None:
+    with pytest.raises(ValueError, match=f"not a {kind.__name__}"):
+        from_plain(kind, plain)
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    assert from_plain(Usage, {"input_tokens": 3, "newer": True}) == Usage(3)
+
+
+def test_moments_and_pairs_come_back_with_their_types() -> None:
+    held = Held(datetime(2026, 12, 1, 7, tzinfo=UTC), ("a", 0.5))
+    assert from_plain(Held, json.loads(to_line(held))) == held
+
+
+def test_every_kind_of_record_can_be_read() -> None:
+    assert set(KINDS.values()) == {RunRecord, MeasurementRecord, IterationRecord}

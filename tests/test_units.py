@@ -1,0 +1,91 @@
+"""Durations, sizes and percentages as people write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalseek import units
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (90, 90.0), (0.5, 0.5), ("90", 90.0), ("90s", 90.0), ("250ms", 0.25), ("30m", 1800.0), ("30min", 1800.0),
+        ("8h", 28800.0), ("1.5h", 5400.0), ("1h30m", 5400.0), ("1h 30m", 5400.0), ("2d", 172800.0), ("90 s", 90.0),
+    ],
+)  # fmt: skip
+def test_a_duration_is_read_in_seconds(written: str | float, expected: float) -> None:
+    assert units.seconds(written) == expected
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "none", "soon", "5 parsecs", "-5s", "5s-", "0", "0s", 0, -1, True, float("inf"), float("nan"), "1e3"],
+)
+def test_what_is_no_duration_is_refused(written: str | float) -> None:
+    with pytest.raises(ValueError, match="duration"):
+        units.seconds(written)
+
+
+@given(st.integers(0, 400), st.integers(0, 23), st.integers(0, 59), st.integers(1, 59))
+def test_the_parts_of_a_duration_add_up(days: int, hours: int, minutes: int, seconds: int) -> None:
+    expected = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    assert units.seconds(f"{days}d{hours}h{minutes}m{seconds}s") == expected
+
+
+@given(st.floats(0, 1e8))
+def test_a_duration_in_words_is_right_to_the_units_that_it_shows(duration: float) -> None:
+    words = units.in_words(duration)
+    coarse = 0.05 if duration < 10 else 0.5 if duration < 3600 else 60.5 if duration < 86400 else 3600.5
+    total = sum(float(word[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[word[-1]] for word in words.split())
+    assert abs(total - duration) <= coarse + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("duration", "words"),
+    [
+        (0.4, "0.4s"), (9.94, "9.9s"), (9.99, "10s"), (12, "12s"), (59.6, "1m 00s"), (200, "3m 20s"),
+        (3599.7, "1h 00m"), (7500, "2h 05m"), (86399.9, "1d 0h"), (100800, "1d 4h"),
+    ],
+)  # fmt: skip
+def test_a_duration_is_shown_as_people_say_it(duration: float, words: str) -> None:
+    assert units.in_words(duration) == words
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (0, 0), (2048, 2048), ("2048", 2048), ("3B", 3), ("2KB", 2000), ("512KiB", 524288), ("2GiB", 2**31),
+        ("1.5MiB", 1572864), ("1 TB", 10**12),
+    ],
+)  # fmt: skip
+def test_a_size_is_read_in_bytes(written: str | int, expected: int) -> None:
+    assert units.size(written) == expected
+
+
+@pytest.mark.parametrize("written", ["", "many", "5 kilos", "-5", -1, True, 1.5, "1e3", None])
+def test_what_is_no_size_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match="size"):
+        units.size(written)  # type: ignore[arg-type]
+
+
+@given(st.floats(0, 1e3), st.floats(-1e6, 1e6))
+def test_a_share_is_of_the_magnitude_and_never_negative(percent: float, whole: float) -> None:
+    assert units.share_of(f"{percent:.3f}%", whole) == pytest.approx(abs(whole) * percent / 100, rel=1e-2, abs=1e1)
+    assert units.share_of(f"{percent:.3f}%", whole) == units.share_of(f" {percent:.3f} %", -whole) >= 0
+
+
+def test_an_absolute_amount_is_itself() -> None:
+    assert units.share_of(0.25, 1000.0) == 0.25
+
+
+@pytest.mark.parametrize("written", ["5", "%", "-5%", "five%", "5%%", ""])
+def test_what_is_no_share_is_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="percentage"):
+        units.share_of(written, 1.0)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
+    assert float(units.number(value)) == pytest.approx(value, rel=1e-5)
+    assert len(units.number(value)) <= 13
