@@ -1,0 +1,92 @@
+"""``goalseek exec``: a command, or a shell, exactly where the agent or the verifier runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from goalseek import process, sandbox
+from goalseek.checkout import clear
+from goalseek.cli.options import loaded
+from goalseek.cli.show_command import find_record
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.objects import visible
+from goalseek.run import Run, Setting, opened
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``exec`` takes."""
+    parser.add_argument("--as", dest="who", choices=("agent", "verify"), default="verify", help="whose place (verify)")
+    parser.add_argument("--at", metavar="N|best", help="the tree of this iteration (the incumbent)")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- CMD", help="a shell, where there is none")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs it on this terminal; gives its exit code. What it changes there is undone."""
+    manifest = loaded(options)
+    words = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
+    with opened(manifest) as run_now:
+        if run_now.standing.incumbent is None:
+            raise GoalseekError("nothing is measured yet", "goalseek baseline, then again", USAGE)
+        setting = run_now.setting()
+        tree = run_now.standing.incumbent.tree
+        if options.at:
+            record = find_record(manifest, options.at)
+            if record.tree_hash is None:
+                raise GoalseekError(f"iteration {record.iteration} has no candidate", "name one that has", USAGE)
+            tree = record.tree_hash
+        place = _verify(run_now, setting, tree) if options.who == "verify" else _agent(run_now, setting, tree)
+        command = words or [os.environ.get("SHELL", "/bin/sh")]
+        try:
+            return process.attach(command, *place)
+        except FileNotFoundError:
+            raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
+        finally:
+            if options.who == "agent" and not options.at:
+                run_now.workspace(setting).clean()
+
+
+def _verify(run_now: Run, setting: Setting, tree: str) -> tuple[dict[str, str], Path]:
+    """The environment and the folder of the last verify command."""
+    command = setting.manifest.verify[-1]
+    assert command.sees
+    root = run_now.bench(setting).stand_at(command.sees, tree) / run_now.places.prefix
+    scratch = run_now.places.scratch
+    for name in ("run", "tmp"):
+        clear(scratch / name)
+        (scratch / name).mkdir(parents=True)
+    given = {
+        "GOALSEEK_PROJECT_ROOT": str(root),
+        "GOALSEEK_RUN_DIR": str(scratch / "run"),
+        "GOALSEEK_ITERATION": str(run_now.standing.last_iteration + 1),
+        "GOALSEEK_SEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    _tell(f"{command.name}: sees {command.sees}; run folder {scratch / 'run'}")
+    return sandbox.environment(setting.manifest.env.verify, given, scratch / "tmp"), root / command.cwd
+
+
+def _agent(run_now: Run, setting: Setting, tree: str) -> tuple[dict[str, str], Path]:
+    """The environment and the folder of the agent: the workspace, or for another tree a copy of what it would see."""
+    workspace = run_now.workspace(setting)
+    root = workspace.root
+    scratch = run_now.places.scratch
+    incumbent = run_now.standing.incumbent
+    if incumbent is None or tree != incumbent.tree:
+        root = scratch / "tree"
+        clear(root)
+        objects = run_now.repository.objects
+        objects.fill(root, visible(objects.files(tree), setting.scope.seen_by("agent")))
+    clear(scratch / "tmp")
+    (scratch / "tmp").mkdir(parents=True)
+    folder = root / run_now.places.prefix
+    given = {"GOALSEEK_PROJECT_ROOT": str(folder), "GOALSEEK_PHASE": "apply"}
+    _tell("the agent's tree; what you change is undone")
+    return sandbox.environment(setting.manifest.env.agent, given, scratch / "tmp"), folder
+
+
+def _tell(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"goalseek: {text}", file=sys.stderr)
