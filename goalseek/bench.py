@@ -21,7 +21,7 @@ class Bench:
         scope: Scope,
         scope_key: str,
         links: Mapping[str, str],
-        keep: Callable[[str], bool],
+        keep: Callable[[str], bool] | None,
     ) -> None:
         self.folder = folder
         self._objects = objects

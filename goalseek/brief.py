@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any
 
@@ -18,8 +18,10 @@ BYTES_MOST = 32 * 1024
 _FILES_SHOWN = 60
 
 
-def make_brief(context: Context, manifest: Manifest, left: dict[str, Any]) -> dict[str, Any]:
-    """The brief. Its history is as long as 32 KiB allow."""
+def make_brief(
+    context: Context, history: Iterable[PastTry], manifest: Manifest, left: dict[str, Any]
+) -> dict[str, Any]:
+    """The brief. Its history, newest first, is as long as 32 KiB allow."""
     brief: dict[str, Any] = {
         "project": manifest.project.name,
         "metric": {"name": manifest.metric.name, "direction": manifest.metric.direction},
@@ -35,7 +37,7 @@ def make_brief(context: Context, manifest: Manifest, left: dict[str, Any]) -> di
         "history": [],
     }
     room = BYTES_MOST - len(json.dumps(brief))
-    for past in context.history:
+    for past in history:
         row = _row(past)
         room -= len(json.dumps(row)) + 2
         if room < 0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from goalseek import process, sandbox
 from goalseek.brief import make_brief, prompt, what_is_left
@@ -11,14 +13,45 @@ from goalseek.capture import HeadAndTail
 from goalseek.checkout import clear
 from goalseek.process import Finished
 from goalseek.providers.provider import Call
+from goalseek.records import IterationRecord
 from goalseek.run import Run, Setting
-from goalseek.values import Context, Plan
+from goalseek.values import Context, PastTry, Plan
+from goalseek.workspace import Workspace
 
 
-def call_for(run: Run, setting: Setting, context: Context, phase: str, plan: Plan | None) -> Call:
+@dataclass(frozen=True)
+class Briefing:
+    """What the proposals of one iteration are made from, gathered once."""
+
+    context: Context
+    history: tuple[PastTry, ...]
+    brief: dict[str, Any]
+
+
+def briefing_for(run: Run, setting: Setting, context: Context) -> Briefing:
+    """The briefing of an iteration: its context, what was tried under this ruler, and the brief of both."""
+    epoch = run.standing.epoch
+    history = tuple(past_try(record) for record in run.recent if record.epoch == epoch)
+    left = what_is_left(setting.manifest.limits, run.standing.spend)
+    return Briefing(context, history, make_brief(context, history, setting.manifest, left))
+
+
+def past_try(record: IterationRecord) -> PastTry:
+    """An iteration as the next proposal may know it."""
+    return PastTry(
+        record.iteration,
+        record.outcome,
+        record.reason,
+        record.metric.value,
+        record.changed_files,
+        record.hypothesis_summary,
+        record.why,
+    )
+
+
+def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: Plan | None) -> Call:
     """One question to the provider, in the workspace."""
-    manifest, standing = setting.manifest, run.standing
-    brief = make_brief(context, manifest, what_is_left(manifest.limits, standing.spend))
+    manifest, context, brief = setting.manifest, briefing.context, briefing.brief
     nonce = run.seal.of("nonce", run.run_id, str(context.iteration), phase)[:6].upper()
     text = prompt(phase, context, manifest, brief, nonce, plan)
     workspace = run.workspace(setting)
@@ -49,14 +82,12 @@ def call_for(run: Run, setting: Setting, context: Context, phase: str, plan: Pla
             arguments, folder, environment, HeadAndTail(), timeout, stdin, on_output=run.watch.output
         )
 
-    writable = tuple(
-        path[len(run.places.prefix) :] for path in workspace.tree.entries if setting.scope.kind(path) == "writable"
-    )
     return Call(
         phase=phase,
         context=context,
+        history=briefing.history,
         folder=folder,
-        writable=writable,
+        writable=workspace.remembered("writable", lambda: _writable(run, setting, workspace)),
         prompt=text,
         brief=brief,
         nonce=nonce,
@@ -65,3 +96,9 @@ def call_for(run: Run, setting: Setting, context: Context, phase: str, plan: Pla
         start=start,
         usage_file=files / "usage.json",
     )
+
+
+def _writable(run: Run, setting: Setting, workspace: Workspace) -> tuple[str, ...]:
+    """The existing files that the provider may edit, as it names them."""
+    cut, kind = len(run.places.prefix), setting.scope.kind
+    return tuple(path[cut:] for path in workspace.tree.entries if kind(path) == "writable")

@@ -59,7 +59,8 @@ class _Walked:
 class Checkout:
     """One folder and the files it should hold. ``read`` gives an entry's bytes (a link's target for a link).
 
-    An entry with the mode ``link`` is a symbolic link of ours to the place that its ``blob`` names.
+    An entry with the mode ``link`` is a symbolic link of ours to the place that its ``blob`` names. ``ignored`` paths
+    and the names in ``apart`` at the top are left alone.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Checkout:
         read: Callable[[str, Entry], bytes],
         fill: Callable[[Path, Mapping[str, Entry]], None] | None = None,
         ignored: Callable[[str], bool] | None = None,
+        apart: frozenset[str] = frozenset(),
     ) -> None:
         self.root = root
         self.state = state
@@ -77,6 +79,7 @@ class Checkout:
         self._read = read
         self._fill = fill
         self._ignored = ignored
+        self._apart = apart
         self._signatures: dict[str, Signature] = {}
         self._folders: dict[str, int] = {}
         self._racy: set[str] = set()
@@ -169,21 +172,14 @@ class Checkout:
         return self._signatures[path][2]
 
     def _walk(self, folder: str, walked: _Walked) -> None:
-        signatures, racy = self._signatures, self._racy
-        with _listing(os.path.join(self.root, folder)) as listing:
+        signatures, racy, ignored = self._signatures, self._racy, self._ignored
+        with _listing(f"{self.root}/{folder}") as listing:
             for item in listing:
                 path = folder + item.name
-                if self._ignored and self._ignored(path):
+                if (ignored and ignored(path)) or (not folder and item.name in self._apart):
                     continue
                 if item.is_dir(follow_symlinks=False):
-                    if path in self.entries:
-                        walked.changed.append(path)
-                        walked.see(path)
-                    elif path in self._folders:
-                        self._walk(path + "/", walked)
-                    else:
-                        self._walk_new(path + "/", walked)
-                        walked.folders.append(path)
+                    self._walk_folder(path, walked)
                     continue
                 known = signatures.get(path)
                 if known is None:
@@ -194,6 +190,17 @@ class Checkout:
                 signature = (now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_mode, now.st_ino)
                 if signature != known or (path in racy and self._differs(path)):
                     walked.changed.append(path)
+
+    def _walk_folder(self, path: str, walked: _Walked) -> None:
+        if path in self._folders:
+            self._walk(path + "/", walked)
+            return
+        if path in self.entries:
+            walked.changed.append(path)
+            walked.see(path)
+        else:
+            self._walk_new(path + "/", walked)
+            walked.folders.append(path)
 
     def _walk_new(self, folder: str, walked: _Walked) -> None:
         with _listing(os.path.join(self.root, folder)) as listing:

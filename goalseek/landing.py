@@ -7,7 +7,6 @@ from pathlib import Path
 from goalseek import __version__, sandbox
 from goalseek.desk import Desk
 from goalseek.memory import Memory
-from goalseek.phases.commit import move_tip
 from goalseek.phases.log import Outcome, build_record, write_for_people
 from goalseek.phases.read_context import commit_lines, write_git_state
 from goalseek.plain import to_plain
@@ -85,9 +84,7 @@ def land(run: Run) -> None:
     if standing.last is None:
         return
     refs = repository.refs()
-    _land_tip(repository, standing, refs)
-    if not refs.branch_is_checked_out and refs.branch != standing.tip:
-        _land_branch(run, refs)
+    _land_refs(run, refs)
     number = standing.last.iteration
     folder = run.loaded.runs / f"{number:04d}"
     if folder.is_dir():
@@ -107,10 +104,7 @@ def check_refs(run: Run) -> None:
     own = {standing.tip, last.commit_hash, last.parent_commit_hash}
     if refs.tip not in own and not (refs.tip and _is_next_candidate(repository, standing, refs.tip)):
         raise moved_by_somebody(repository.tip_ref, standing.tip, refs.tip)
-    if refs.tip != standing.tip and refs.tip in own:
-        _land_tip(repository, standing, refs)
-    if refs.branch != standing.tip and not refs.branch_is_checked_out:
-        _land_branch(run, refs)
+    _land_refs(run, refs, is_tip_ahead=refs.tip not in own)
 
 
 def tell(
@@ -154,22 +148,34 @@ def _begin_run(run: Run, setting: Setting, ruler: str) -> None:
     run.ledger.append(record)
 
 
-def _land_tip(repository: Repository, standing: Standing, refs: Refs) -> None:
-    if refs.tip != standing.tip:
-        move_tip(repository, refs.tip, standing.tip)
-
-
-def _land_branch(run: Run, refs: Refs) -> None:
+def _land_refs(run: Run, refs: Refs, is_tip_ahead: bool = False) -> None:
+    """Moves tip and branch to where the records say, together. A branch that is checked out is left alone."""
     standing, repository = run.standing, run.repository
-    is_first = standing.last is not None and standing.last.iteration == 0
-    if refs.branch is None and not is_first:
-        raise moved_by_somebody(repository.branch_ref, standing.tip, None)
-    if refs.branch is not None and not repository.is_ancestor(refs.branch, standing.tip):
-        raise moved_by_somebody(repository.branch_ref, standing.tip, refs.branch)
+    moves = []
+    if refs.tip != standing.tip and not is_tip_ahead:
+        moves.append(RefMove(repository.tip_ref, refs.tip, standing.tip))
+    if refs.branch != standing.tip and not refs.branch_is_checked_out:
+        _refuse_moved_branch(run, refs)
+        moves.append(RefMove(repository.branch_ref, refs.branch, standing.tip))
     try:
-        repository.move([RefMove(repository.branch_ref, refs.branch, standing.tip)])
+        repository.move(moves)
     except RefMoved:
-        raise moved_by_somebody(repository.branch_ref, standing.tip, repository.refs().branch) from None
+        now = repository.refs()
+        ref, found = (moves[0].ref, now.tip if moves[0].ref == repository.tip_ref else now.branch)
+        raise moved_by_somebody(ref, standing.tip, found) from None
+
+
+def _refuse_moved_branch(run: Run, refs: Refs) -> None:
+    """Raises GoalseekError where the branch is at no commit of ours."""
+    standing, repository = run.standing, run.repository
+    last = standing.last
+    assert last is not None
+    if refs.branch is None and last.iteration == 0:
+        return
+    if refs.branch is not None and refs.branch in (last.parent_commit_hash, last.commit_hash):
+        return
+    if refs.branch is None or not repository.is_ancestor(refs.branch, standing.tip):
+        raise moved_by_somebody(repository.branch_ref, standing.tip, refs.branch)
 
 
 def _is_next_candidate(repository: Repository, standing: Standing, commit: str) -> bool:

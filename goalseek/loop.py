@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from goalseek import limits
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
-from goalseek.call import call_for
+from goalseek.call import briefing_for, call_for
 from goalseek.desk import Paused
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.landing import check_refs, desk_for, land, record_iteration
@@ -49,7 +49,8 @@ def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
         yield baseline(run)
     while True:
         setting = run.setting()
-        run.stop = why_stop(setting.manifest.limits, setting.manifest.metric, run.standing, datetime.now(UTC))
+        standing = run.standing.of_run(run.run_id)
+        run.stop = why_stop(setting.manifest.limits, setting.manifest.metric, standing, datetime.now(UTC))
         run.stop = run.stop or _ended(run, ends, count, time.monotonic() - began)
         if run.stop:
             run.watch.stopped(run.stop)
@@ -73,8 +74,9 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     assert incumbent and start
     try:
         context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, folder))
+        briefing = briefing_for(run, setting, context)
         plan = desk.do(
-            "PLAN", "plan", Plan, lambda: make_plan(provider, call_for(run, setting, context, "plan", None), folder)
+            "PLAN", "plan", Plan, lambda: make_plan(provider, call_for(run, setting, briefing, "plan", None), folder)
         )
         change = desk.do(
             "APPLY_CHANGE",
@@ -82,7 +84,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
             Change,
             lambda: apply_change(
                 provider,
-                call_for(run, setting, context, "apply", plan),
+                call_for(run, setting, briefing, "apply", plan),
                 plan,
                 run.workspace(setting),
                 objects,
@@ -157,7 +159,8 @@ def step(run: Run) -> tuple[str, str]:
             record = baseline(run, most=1)
         else:
             setting = run.setting()
-            stop = why_stop(setting.manifest.limits, setting.manifest.metric, run.standing, datetime.now(UTC))
+            standing = run.standing.of_run(run.run_id)
+            stop = why_stop(setting.manifest.limits, setting.manifest.metric, standing, datetime.now(UTC))
             if stop:
                 raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
             record = iteration(run, setting, most=1)

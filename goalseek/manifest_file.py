@@ -28,6 +28,7 @@ class Loaded:
 
     path: Path
     manifest: Manifest
+    text: str = dataclasses.field(default="", repr=False)
 
     @property
     def folder(self) -> Path:
@@ -69,15 +70,21 @@ def find(start: Path, asked: str | None = None) -> Path:
     raise GoalseekError(f"no {name} in {start} or any folder above it", "make one with: goalseek init")
 
 
-def load(path: Path) -> Loaded:
-    """Reads and checks a manifest. Raises GoalseekError naming each wrong line, the reason, and what would be right."""
-    text, plain = _parse(path)
+def load(path: Path, before: Loaded | None = None) -> Loaded:
+    """Reads and checks a manifest; ``before`` is given back where its text is the same.
+
+    Raises GoalseekError naming each wrong line, the reason, and what would be right.
+    """
+    text = _read(path)
+    if before is not None and before.text == text:
+        return before
+    plain = _parse(path, text)
     remembered = _recall(path, text, plain)
     if remembered:
-        return Loaded(path, remembered)
+        return Loaded(path, remembered, text)
     manifest = manifest_check.checked(path, text, plain)
     _remember(path, text, manifest)
-    return Loaded(path, manifest)
+    return Loaded(path, manifest, text)
 
 
 def write(path: Path, plain: dict[str, Any], schema_line: str = "") -> None:
@@ -93,13 +100,18 @@ def schema() -> dict[str, Any]:
     return manifest_check.schema()
 
 
-def _parse(path: Path) -> tuple[str, dict[str, Any]]:
+def _read(path: Path) -> str:
     try:
-        text = path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise GoalseekError(f"{path} is not UTF-8: {error}", "save it as UTF-8") from None
+    except OSError as error:
+        raise GoalseekError(f"{path} cannot be read: {error.strerror}", "name a manifest with -m") from None
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
-        return text, tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format") from None
 

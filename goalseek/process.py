@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import signal
 import subprocess
 import time
 import uuid
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from goalseek.capture import HeadAndTail, Sink
+from goalseek.descendants import TOKEN, Family, end, ticks_since_boot
 
 GRACE_SECONDS = 5.0
-_TOKEN = "GOALSEEK_PROCESS"
 
 
 @dataclass(frozen=True)
@@ -87,14 +86,14 @@ def supervise(
     SIGKILL. ``exit_code`` is None where the limit ended it, and negative for a signal, as in subprocess. Raises
     OSError where the program cannot be started.
     """
-    token = uuid.uuid4().hex
+    family = Family(uuid.uuid4().hex, ticks_since_boot())
     began = time.monotonic()
     child = subprocess.Popen(
         list(arguments),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**environment, _TOKEN: token},
+        env={**environment, TOKEN: family.token},
         cwd=folder,
         start_new_session=True,
     )
@@ -109,10 +108,10 @@ def supervise(
                     break
                 streams.wait(0.05 if left is None else min(left, 0.05))
             seconds = time.monotonic() - began
-            killed = _end(child, token, GRACE_SECONDS)
+            killed = end(child, family, GRACE_SECONDS)
             streams.drain()
     except BaseException:
-        _end(child, token, GRACE_SECONDS)
+        end(child, family, GRACE_SECONDS)
         raise
     exit_code = None if timed_out else child.returncode
     return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
@@ -203,64 +202,3 @@ def _exit_descriptor(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
-
-
-def _end(child: subprocess.Popen[bytes], token: str, grace: float) -> int:
-    """Ends the child and all that descends from it; gives how many had to be ended beside an ended child."""
-    left = _living(child, token)
-    if not left:
-        child.wait()
-        return 0
-    for pid in left:
-        _send_signal(pid, signal.SIGTERM)
-    deadline = time.monotonic() + grace
-    pause = 0.001
-    while time.monotonic() < deadline and _living(child, token):
-        time.sleep(pause)
-        pause = min(pause * 2, 0.05)
-    while stubborn := _living(child, token):
-        for pid in stubborn:
-            _send_signal(pid, signal.SIGKILL)
-        time.sleep(0.005)
-    child.wait()
-    return len(left)
-
-
-def _send_signal(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
-
-
-def _living(child: subprocess.Popen[bytes], token: str) -> list[int]:
-    """The processes that carry the token or belong to the child's session, wherever they hang in the tree."""
-    found = [] if child.poll() is not None else [child.pid]
-    mark = f"{_TOKEN}={token}".encode()
-    try:
-        names = os.listdir("/proc")
-    except FileNotFoundError:
-        return _living_group(child)
-    for name in names:
-        if not name.isdigit() or int(name) in found:
-            continue
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            if _session_of(name) == child.pid or mark in Path("/proc", name, "environ").read_bytes():
-                found.append(int(name))
-    return found
-
-
-def _session_of(name: str) -> int:
-    """The session of a process that still runs. Raises ValueError for a zombie."""
-    with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - read hundreds of times
-        fields = file.read().rpartition(b")")[2].split()
-    if fields[0] in (b"Z", b"X"):
-        raise ValueError("ended")
-    return int(fields[3])
-
-
-def _living_group(child: subprocess.Popen[bytes]) -> list[int]:
-    """Where there is no /proc: the process group alone."""
-    try:
-        os.killpg(child.pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return []
-    return [-child.pid]

@@ -126,10 +126,8 @@ def _merged(repository: Repository, before: str, ours: str, theirs: str, record:
         return fields[0]
     if answer.exit_code == 1:
         files = ", ".join(sorted({quote_path(path) for path in fields[1:] if path}))
-        message = (
-            f"iteration {record.iteration} ({record.hypothesis_summary}) does not apply there: conflicts in {files}"
-        )
-        hint = f"promote onto the commit it was made on, and merge or rebase the branch yourself: {record.parent_commit_hash}"
+        message = f"iteration {record.iteration} does not apply there: conflicts in {files}"
+        hint = "promote without --onto, and merge or rebase that branch yourself"
         raise GoalseekError(message, hint, BAD_FINDING)
     raise GoalseekError(f"git merge-tree failed: {answer.stderr.decode('utf-8', 'replace').strip()}", "", UNFIT)
 

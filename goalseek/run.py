@@ -79,6 +79,8 @@ class Run:
         self._workspace: Workspace | None = None
         self._bench: Bench | None = None
         self._trees_for = ""
+        self._ruler: tuple[int, Ruler] | None = None
+        self._scopes: tuple[Manifest, Scope, str, frozenset[str]] | None = None
 
     @property
     def standing(self) -> Standing:
@@ -106,24 +108,32 @@ class Run:
         """Reads manifest, program and directions afresh. Of a manifest that is wrong now, the last good one holds."""
         told: list[str] = []
         try:
-            self.loaded = manifest_file.load(self.loaded.path)
+            self.loaded = manifest_file.load(self.loaded.path, self.loaded)
         except GoalseekError as error:
             told.append(f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}")
-        pinned = self.ledger.pinned()
         manifest = self.loaded.manifest
-        if pinned is not None:
-            ruler = Ruler.from_json(pinned)
+        ruler = self._pinned()
+        if ruler is not None:
             differing = differing_keys(manifest, ruler)
             if differing:
                 names = ", ".join(differing)
                 told.append(f"the manifest differs from the pinned ruler in {names}; goalseek baseline adopts it")
             manifest = under(manifest, ruler)
-        return self._setting(manifest, tuple(told))
+        return self.setting_of(manifest, tuple(told))
+
+    def _pinned(self) -> Ruler | None:
+        """The ruler of the present epoch; it is read once an epoch."""
+        if self._ruler is None or self._ruler[0] != self.standing.epoch:
+            text = self.ledger.pinned()
+            if text is None:
+                return None
+            self._ruler = (self.standing.epoch, Ruler.from_json(text))
+        return self._ruler[1]
 
     def fresh_setting(self) -> Setting:
         """The setting for a new baseline: keys from the manifest, whatever was pinned."""
         self.loaded = manifest_file.load(self.loaded.path)
-        return self._setting(self.loaded.manifest, ())
+        return self.setting_of(self.loaded.manifest, ())
 
     def provider(self) -> Provider:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
@@ -163,10 +173,14 @@ class Run:
             self.places.prefix + name.rstrip("/"): str((self.folder / name).resolve()) for name in manifest.scope.share
         }
 
-    def _setting(self, manifest: Manifest, told: tuple[str, ...]) -> Setting:
-        made, apart = scope_of(self.loaded, manifest, self.places.prefix)
-        lists = (manifest.scope, manifest.provider.script if manifest.provider else "", self.links(manifest))
-        key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
+    def setting_of(self, manifest: Manifest, told: tuple[str, ...] = ()) -> Setting:
+        """What follows from a manifest; ``told`` is what a person should know about it."""
+        if self._scopes is None or self._scopes[0] != manifest:
+            made, apart = scope_of(self.loaded, manifest, self.places.prefix)
+            lists = (manifest.scope, manifest.provider.script if manifest.provider else "", self.links(manifest))
+            key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
+            self._scopes = (manifest, made, key, apart)
+        _, made, key, apart = self._scopes
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
         return Setting(manifest, made, key, apart, text, tuple(directions.directions(self.directions_folder)), told)
@@ -188,7 +202,7 @@ class Run:
             setting.scope,
             setting.scope_key,
             links,
-            lambda path: path.startswith(prefix) and kept(path[len(prefix) :]),
+            (lambda path: path.startswith(prefix) and kept(path[len(prefix) :])) if keep else None,
         )
         self._trees_for = wanted
 

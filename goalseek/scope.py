@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from goalseek.globs import matcher
@@ -30,16 +30,26 @@ _LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
 
 @dataclass(frozen=True)
 class Scope:
-    """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/")."""
+    """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
+
+    ``known`` remembers what was asked: the same paths are asked about in every iteration.
+    """
 
     prefix: str
     hidden: Callable[[str], bool]
     read_only: Callable[[str], bool]
     generated: Callable[[str], bool]
     writable: Callable[[str], bool]
+    known: dict[str, Kind] = field(default_factory=dict, compare=False, repr=False)
 
     def kind(self, path: str) -> Kind:
         """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new."""
+        kind = self.known.get(path)
+        if kind is None:
+            kind = self.known[path] = self._kind(path)
+        return kind
+
+    def _kind(self, path: str) -> Kind:
         if not path.startswith(self.prefix):
             return "other"
         below = path[len(self.prefix) :]
@@ -72,7 +82,8 @@ def scope(
     hidden: Iterable[str] = (),
 ) -> Scope:
     """A scope from the manifest's lists."""
-    return Scope(prefix, *(matcher(tuple(patterns)) for patterns in (hidden, read_only, generated, writable)))
+    lists = (tuple(hidden), tuple(read_only), tuple(generated), tuple(writable))
+    return Scope(prefix, matcher(lists[0]), matcher(lists[1]), matcher(lists[2]), matcher(lists[3]))
 
 
 def looks_like_git(path: str) -> bool:

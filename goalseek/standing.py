@@ -83,22 +83,21 @@ class Standing:
             return replace(following, pool=(*self.pool, Pooled(record.tree, record.ruler, record))[-50:])
         return _after_iteration(following, record)
 
+    def of_run(self, run_id: str) -> Standing:
+        """As the limits of this run see it: one that begins with the next iteration has spent nothing."""
+        return self if run_id == self.run_id else _unspent(self)
+
     def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
         """The measurements that need not be made again for this tree under this ruler."""
         return tuple(entry.record for entry in self.pool if (entry.tree, entry.ruler) == (tree, ruler))
 
 
 def _after_run(standing: Standing, record: RunRecord) -> Standing:
-    return replace(
-        standing,
-        run_id=record.run_id,
-        run_began=record.timestamp,
-        spend=Spend(),
-        outcomes={},
-        stagnation=0,
-        provider_failures=0,
-        crashes=0,
-    )
+    return replace(_unspent(standing), run_id=record.run_id, run_began=record.timestamp)
+
+
+def _unspent(standing: Standing) -> Standing:
+    return replace(standing, spend=Spend(), outcomes={}, stagnation=0, provider_failures=0, crashes=0)
 
 
 def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:

@@ -43,7 +43,7 @@ def write_state(path: Path, moment: Moment, standing: Standing, limits: Limits) 
         "limits": to_plain(limits),
     }
     temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(picture, indent=1) + "\n")
+    temporary.write_text(json.dumps(picture) + "\n")
     temporary.replace(path)
 
 

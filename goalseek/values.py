@@ -70,7 +70,6 @@ class Context:
     stagnation: int
     flattened: bool
     program: str
-    history: tuple[PastTry, ...]
     directions: tuple[str, ...]
     files: tuple[VisibleFile, ...]
     files_total: int

@@ -11,11 +11,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from goalseek.checkout import LINK, Changes, Checkout, clear
 from goalseek.git import AUTHOR, GitFailed, git
 from goalseek.objects import Entry, Objects, visible, visible_changes
 
+Made = TypeVar("Made")
 _BRANCH = "refs/heads/goalseek"
 _LOOSE_MOST = 300
 _NOT_MIRRORED = ("scratch", "hooks", "description", "branches")
@@ -52,11 +54,16 @@ class Workspace:
         self._is_seen = is_seen
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
+        self._made: dict[str, tuple[str, Any]] = {}
         self._pristine = folder.with_name(folder.name + ".git")
         object_format = "sha1" if len(objects.zero) == 40 else "sha256"
         self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
         self.tree = Checkout(
-            folder, folder.with_name(folder.name + ".state"), self._content, objects.fill, lambda path: path == ".git"
+            folder,
+            folder.with_name(folder.name + ".state"),
+            self._content,
+            objects.fill,
+            apart=frozenset({".git"}),
         )
         self.git_folder = Checkout(
             folder / ".git", folder.with_name(folder.name + ".git.state"), self._pristine_content
@@ -84,6 +91,14 @@ class Workspace:
             moved = True
         if moved:
             self._mirror()
+
+    def remembered(self, name: str, made: Callable[[], Made]) -> Made:
+        """Something made of the files that stand here: made once, as long as they stay the same."""
+        label, value = self._made.get(name, ("", None))
+        if label != self.tree.label:
+            value = made()
+            self._made[name] = (self.tree.label, value)
+        return cast(Made, value)
 
     def changes(self) -> Changes:
         """What differs in the tree from what the tool put there; the agent's git folder is not part of it."""

@@ -36,12 +36,12 @@ def start(command: Sequence[str], variables: Mapping[str, str]) -> Finished:
 def call(folder: Path, value: float = 10.0, history: Sequence[PastTry] = (), attempt: int = 0) -> Call:
     context = Context(
         iteration=len(history) + 1, attempt=attempt, moment=0, incumbent_commit="c" * 40, incumbent_value=value,
-        baseline_value=value, best_value=value, stagnation=0, flattened=False, program="", history=tuple(history),
+        baseline_value=value, best_value=value, stagnation=0, flattened=False, program="",
         directions=(), files=(), files_total=0, commits=(),
     )  # fmt: skip
     writable = tuple(sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()))
     return Call(
-        phase="plan", context=context, folder=folder, writable=writable, prompt="", brief={}, nonce="5F3A9C",
+        phase="plan", context=context, history=tuple(history), folder=folder, writable=writable, prompt="", brief={}, nonce="5F3A9C",
         metric="loss", direction="minimize", start=start, usage_file=folder.parent / "usage.json",
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from goalseek.cli.answer import queried, wants_json
 from goalseek.views.lines import EventWatch, LineWatch
 from goalseek.views.style import painter
 from goalseek.watch import Watch
@@ -12,6 +13,7 @@ from goalseek.watch import Watch
 
 def watch_for(options: argparse.Namespace) -> Watch:
     """Events for ``--json``, lines otherwise."""
-    if options.json:
-        return EventWatch(sys.stdout)
+    if wants_json(options):
+        queried(options, {})
+        return EventWatch(sys.stdout, lambda event: queried(options, event))
     return LineWatch(painter(sys.stdout, options.color), options.quiet, options.verbose)

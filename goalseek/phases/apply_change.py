@@ -55,7 +55,7 @@ def apply_change(
     reply, failure = _asked(provider, call, plan)
     changes = workspace.changes()
     try:
-        ignored = ignored_by(workspace.tree, objects)
+        ignored = workspace.remembered("ignored", lambda: ignored_by(workspace.tree, objects))
         sorted_out = _sort(workspace.tree, changes, scope, ignored, objects, snapshot)
         tried = {**sorted_out.edits, **sorted_out.beyond}
         spliced = objects.splice(parent_tree, tried) if tried else parent_tree

@@ -14,18 +14,17 @@ from goalseek.checkout import Checkout
 from goalseek.git import git_text
 from goalseek.objects import walk
 from goalseek.quoting import quote_path
-from goalseek.records import IterationRecord
 from goalseek.repository import Refs, Repository
 from goalseek.run import Run, Setting
 from goalseek.scope import Scope
-from goalseek.values import VISIBLE_FILES_MOST, Context, PastTry, VisibleFile
+from goalseek.values import VISIBLE_FILES_MOST, Context, VisibleFile
 
 _COMMITS = 10
 
 
 def read_context(run: Run, setting: Setting, run_folder: Path) -> Context:
     """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``."""
-    standing = run.standing
+    standing = run.standing.of_run(run.run_id)
     assert standing.incumbent and standing.baseline and standing.best
     workspace = run.workspace(setting)
     iteration = standing.last_iteration + 1
@@ -42,9 +41,8 @@ def read_context(run: Run, setting: Setting, run_folder: Path) -> Context:
         stagnation=standing.stagnation,
         flattened=limit is not None and standing.stagnation >= limit,
         program=setting.program,
-        history=tuple(past_try(record) for record in run.recent if record.epoch == standing.epoch),
         directions=tuple(direction.text for direction in setting.directions if direction.holds_at(iteration)),
-        files=visible_files(workspace.tree, setting.scope),
+        files=workspace.remembered("visible", lambda: visible_files(workspace.tree, setting.scope)),
         files_total=len(workspace.tree.entries),
         commits=commits,
     )
@@ -65,24 +63,10 @@ def read_baseline_context(run: Run, setting: Setting, run_folder: Path) -> Conte
         stagnation=0,
         flattened=False,
         program=setting.program,
-        history=(),
         directions=(),
         files=(),
         files_total=0,
         commits=commits,
-    )
-
-
-def past_try(record: IterationRecord) -> PastTry:
-    """An iteration as the next proposal may know it."""
-    return PastTry(
-        record.iteration,
-        record.outcome,
-        record.reason,
-        record.metric.value,
-        record.changed_files,
-        record.hypothesis_summary,
-        record.why,
     )
 
 

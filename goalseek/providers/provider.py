@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from goalseek.process import Finished
-from goalseek.values import Context, Plan, Usage
+from goalseek.values import Context, PastTry, Plan, Usage
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Finished]
 
 
 @dataclass(frozen=True)
 class Call:
-    """One question to a provider.
+    """One question to a provider. ``history`` is what was tried under this ruler, newest first.
 
     ``folder`` is the manifest's folder in the workspace, the current folder of whatever is started. ``writable``
     names the existing files that it may edit, relative to ``folder``. ``start`` runs a program there, with the prompt
@@ -28,6 +28,7 @@ class Call:
 
     phase: str
     context: Context
+    history: tuple[PastTry, ...]
     folder: Path
     writable: tuple[str, ...]
     prompt: str

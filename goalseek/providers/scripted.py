@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -58,13 +59,19 @@ class ScriptedProvider:
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
     def _move(self, call: Call) -> Move:
-        moves = read_script(self.script)
+        moves = _remembered(self.script, self.script.stat().st_mtime_ns)
         place = call.context.attempt
         if place >= len(moves):
             raise Rejected(
                 "skipped", "provider_failed", f"{self.script.name} has no move {place + 1}; it has {len(moves)}"
             )
         return moves[place]
+
+
+@functools.lru_cache(maxsize=4)
+def _remembered(path: Path, changed_at: int) -> list[Move]:
+    """The script as it was read when it last changed."""
+    return read_script(path)
 
 
 def read_script(path: Path) -> list[Move]:

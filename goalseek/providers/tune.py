@@ -55,7 +55,7 @@ class Tune:
         """A setting that was not tried yet. Raises GoalseekError for bad marks, Rejected where all were tried."""
         constants = _constants(call)
         present: Setting = {name: constant.domain.nearest(constant.value) for name, constant in constants.items()}
-        history = sorted(call.context.history, key=lambda attempt: attempt.iteration)
+        history = sorted(call.history, key=lambda attempt: attempt.iteration)
         past = [(setting, attempt) for attempt in history if (setting := parse(attempt.title, constants))]
         sampler, note = _fitting(self.model, constants)
         seed = _digest(self._seed, call.context.attempt, len(past))

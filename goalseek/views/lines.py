@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TextIO
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from goalseek.limits import Stop
 from goalseek.plain import to_plain
@@ -58,10 +59,11 @@ class LineWatch(Watch):
 
 
 class EventWatch(Watch):
-    """One JSON event a line: ``phase``, ``iteration``, ``note``, ``stopped``."""
+    """One JSON event a line: ``phase``, ``iteration``, ``note``, ``stopped``; of each, what ``select`` finds in it."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, select: Callable[[Any], Any] | None = None) -> None:
         self._stream = stream
+        self._select = select
 
     def note(self, text: str) -> None:
         """A note."""
@@ -82,5 +84,8 @@ class EventWatch(Watch):
         )
 
     def _emit(self, event: dict[str, object]) -> None:
-        self._stream.write(json.dumps(event) + "\n")
+        shown = self._select(event) if self._select else event
+        if shown is None:
+            return
+        self._stream.write(json.dumps(shown) + "\n")
         self._stream.flush()

@@ -1,0 +1,114 @@
+"""Measurements outside an iteration: made on the bench like any other, and recorded so that none is made twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goalseek.baseline import take_ruler
+from goalseek.landing import ignore_home
+from goalseek.phases.verify import verify
+from goalseek.records import MeasurementRecord
+from goalseek.run import Run, Setting
+from goalseek.values import CommandRun, Evidence
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One number of a tree. ``seconds`` are the commands' together; the seed is None where it was not kept."""
+
+    value: float
+    guards: dict[str, float]
+    verify: tuple[CommandRun, ...]
+    seconds: float
+    seed: int | None = None
+    before: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured: the incumbent's tree under the pinned ruler, or HEAD's under the next baseline's.
+
+    ``known`` are the measurements of it that were made before, oldest first.
+    """
+
+    setting: Setting
+    tree: str
+    ruler: str
+    epoch: int
+    baseline_tree: str
+    baseline_seconds: dict[str, float] = field(default_factory=dict)
+    known: tuple[Measurement, ...] = ()
+
+
+def incumbent_subject(run: Run, setting: Setting) -> Subject:
+    """The incumbent of a climb that has begun."""
+    standing = run.standing
+    incumbent, start = standing.incumbent, standing.baseline
+    assert incumbent and start
+    runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
+    first = Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
+    known = (first, *_pooled(run, incumbent.tree, standing.ruler))
+    return Subject(setting, incumbent.tree, standing.ruler, standing.epoch, start.tree, start.seconds, known)
+
+
+def baseline_subject(run: Run, setting: Setting) -> Subject:
+    """What the first baseline will measure. Raises GoalseekError for an uncommitted change of the ruler's files."""
+    ruler = take_ruler(run, setting).digest
+    tree = run.repository.tree_of(run.repository.head())
+    return Subject(setting, tree, ruler, run.standing.epoch + 1, tree, known=_pooled(run, tree, ruler))
+
+
+def measure_subject(run: Run, subject: Subject, place: int, folder: Path, tree: str = "", seed: int = -1) -> Evidence:
+    """Measures the subject, or another ``tree`` just as it; ``place`` counts this process's measurements from 0.
+
+    What the verifier printed is in ``folder / "verifier.log"``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    seconds = subject.baseline_seconds
+    if tree and not seconds and subject.known:
+        seconds = {command.name: command.seconds for command in subject.known[-1].verify}
+    verifier = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, seconds)
+    iteration = run.standing.last_iteration + 1
+    if seed < 0:
+        # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
+        seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place))
+    return verify(verifier, tree or subject.tree, seed, iteration, folder)
+
+
+def measurement_of(evidence: Evidence) -> Measurement | None:
+    """The measurement that succeeded; None where it failed."""
+    if evidence.failure or not evidence.runs or evidence.runs[0].value is None:
+        return None
+    made = evidence.runs[0]
+    assert made.value is not None
+    return Measurement(made.value, evidence.guards, evidence.verify, made.seconds, made.seed)
+
+
+def record_measurement(run: Run, subject: Subject, made: Measurement, asked_by: str) -> None:
+    """Writes a measurement into the ledger, where the next baseline finds it."""
+    ignore_home(run)
+    record = MeasurementRecord(
+        seq=0,
+        kind="measurement",
+        project=run.repository.name,
+        run_id=run.run_id,
+        epoch=subject.epoch,
+        timestamp=run.ledger.now(),
+        tree=subject.tree,
+        ruler=subject.ruler,
+        asked_by=asked_by,
+        value=made.value,
+        seed=made.seed or 0,
+        seconds=made.seconds,
+        guards=made.guards,
+        verify=made.verify,
+    )
+    run.measured.add(run.ledger.append(record))
+
+
+def _pooled(run: Run, tree: str, ruler: str) -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement(record.value, record.guards, record.verify, record.seconds, record.seed, before=True)
+        for record in run.standing.pooled(tree, ruler)
+    )
