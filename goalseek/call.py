@@ -76,7 +76,7 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
             "GOALSEEK_INCUMBENT": repr(context.incumbent_value),
         }
         environment = sandbox.environment(manifest.env.agent, {**given, **more}, files / "tmp")
-        timeout = manifest.provider.timeout if manifest.provider else None
+        timeout = run.provider_table().timeout
         stdin = text.encode("utf-8", "replace")
         return process.supervise(
             arguments, folder, environment, HeadAndTail(), timeout, stdin, on_output=run.watch.output

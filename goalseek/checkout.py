@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,19 +48,13 @@ class _Walked:
     added: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     seen: int = 0
-    seen_paths: set[str] | None = None
-
-    def see(self, path: str) -> None:
-        self.seen += 1
-        if self.seen_paths is not None:
-            self.seen_paths.add(path)
 
 
 class Checkout:
     """One folder and the files it should hold. ``read`` gives an entry's bytes (a link's target for a link).
 
-    An entry with the mode ``link`` is a symbolic link of ours to the place that its ``blob`` names. ``ignored`` paths
-    and the names in ``apart`` at the top are left alone.
+    An entry with the mode ``link`` is a symbolic link of ours to the place that its ``blob`` names. What is new
+    and ``ignored``, or in ``apart``, is left alone.
     """
 
     def __init__(
@@ -145,10 +139,8 @@ class Checkout:
         self._walk("", walked)
         missing: list[str] = []
         if walked.seen < len(self.entries):
-            again = _Walked(seen_paths=set())
-            self._walk("", again)
-            assert again.seen_paths is not None
-            missing = [path for path in self.entries if path not in again.seen_paths]
+            there = set(self._paths(""))
+            missing = [path for path in self.entries if path not in there]
         return Changes(tuple(walked.changed), tuple(missing), tuple(walked.added), tuple(walked.folders))
 
     def put_back(self, changes: Changes) -> None:
@@ -172,35 +164,41 @@ class Checkout:
         return self._signatures[path][2]
 
     def _walk(self, folder: str, walked: _Walked) -> None:
-        signatures, racy, ignored = self._signatures, self._racy, self._ignored
+        known_of, racy, seen = self._signatures.get, self._racy, 0
         with _listing(f"{self.root}/{folder}") as listing:
             for item in listing:
                 path = folder + item.name
-                if (ignored and ignored(path)) or (not folder and item.name in self._apart):
-                    continue
-                if item.is_dir(follow_symlinks=False):
-                    self._walk_folder(path, walked)
-                    continue
-                known = signatures.get(path)
+                known = known_of(path)
                 if known is None:
-                    walked.added.append(path)
+                    self._walk_unknown(item, path, walked)
                     continue
-                walked.see(path)
+                seen += 1
                 now = item.stat(follow_symlinks=False)
                 signature = (now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_mode, now.st_ino)
-                if signature != known or (path in racy and self._differs(path)):
+                if signature != known or (racy and path in racy and self._differs(path)):
                     walked.changed.append(path)
+        walked.seen += seen
 
-    def _walk_folder(self, path: str, walked: _Walked) -> None:
-        if path in self._folders:
-            self._walk(path + "/", walked)
+    def _walk_unknown(self, item: os.DirEntry[str], path: str, walked: _Walked) -> None:
+        if path in self._apart or (self._ignored and self._ignored(path)):
             return
-        if path in self.entries:
-            walked.changed.append(path)
-            walked.see(path)
+        if not item.is_dir(follow_symlinks=False):
+            walked.added.append(path)
+        elif path in self._folders:
+            self._walk(path + "/", walked)
         else:
             self._walk_new(path + "/", walked)
             walked.folders.append(path)
+
+    def _paths(self, folder: str) -> Iterator[str]:
+        """Every path below recorded folders that is no folder itself."""
+        with _listing(f"{self.root}/{folder}") as listing:
+            for item in listing:
+                path = folder + item.name
+                if path in self._folders and item.is_dir(follow_symlinks=False):
+                    yield from self._paths(path + "/")
+                else:
+                    yield path
 
     def _walk_new(self, folder: str, walked: _Walked) -> None:
         with _listing(os.path.join(self.root, folder)) as listing:

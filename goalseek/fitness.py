@@ -17,6 +17,8 @@ from goalseek.repository import Repository
 from goalseek.scope import Scope
 
 _NAMED_MOST = 5
+_OWN_LOGS = (".gitignore", "results.jsonl", "standing.json", "state.json", "manifest.json", "directions")
+_NEW = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 
 
 def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> None:
@@ -24,14 +26,13 @@ def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: M
     repository.refuse_branch_in_the_way()
     for problem in glob_problems(loaded, prefix, entries):
         raise GoalseekError(problem, "globs are relative to the manifest's folder, as in .gitignore", USAGE)
+    folder = repository.top / prefix
     for name in loaded.manifest.scope.share:
-        if not (loaded.folder / name).exists():
-            raise GoalseekError(f"scope.share: there is no {loaded.folder / name}", "make it, or take it out", USAGE)
+        if not (folder / name).exists():
+            raise GoalseekError(f"scope.share: there is no {folder / name}", "make it, or take it out", USAGE)
     program = loaded.manifest.project.program
-    if program and not (loaded.folder / program).is_file():
-        raise GoalseekError(
-            f"project.program: there is no {loaded.folder / program}", "write it, or take it out", USAGE
-        )
+    if program and not (folder / program).is_file():
+        raise GoalseekError(f"project.program: there is no {folder / program}", "write it, or take it out", USAGE)
     home = loaded.manifest.log.home.rstrip("/")
     for name in ("logs", "runs") if home == "." else (home,):
         below = f"{prefix}{name}/"
@@ -40,6 +41,15 @@ def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: M
             message = f"log.home: {quote_path(tracked)} is committed; goalseek would write beside it"
             raise GoalseekError(message, "choose another log.home", USAGE)
     refuse_missing_blobs(repository)
+
+
+def refuse_foreign_logs(loaded: Loaded) -> None:
+    """Raises GoalseekError where folders that goalseek would write in hold something else."""
+    for folder in (loaded.logs, loaded.runs):
+        there = [path for path in folder.glob("*") if path.name not in _OWN_LOGS and not path.name.isdigit()]
+        if there:
+            message = f"log.home: {there[0]} is not goalseek's; it would write beside it"
+            raise GoalseekError(message, "choose another log.home", USAGE)
 
 
 def glob_problems(loaded: Loaded, prefix: str, entries: Mapping[str, Entry]) -> Iterator[str]:
@@ -63,9 +73,10 @@ def refuse_uncommitted(repository: Repository, scope: Scope, apart: frozenset[st
     for letters, path in repository.dirty():
         if path in apart:
             continue
-        if letters == "??" and scope.kind(path) == "hidden":
+        is_new = letters in _NEW
+        if is_new and scope.kind(path) == "hidden":
             unknown.append(quote_path(path))
-        elif letters != "??" and scope.in_ruler(path):
+        elif not is_new and scope.in_ruler(path):
             changed.append(quote_path(path))
     if unknown:
         message = f"hidden, but not committed: {_few(unknown)}"

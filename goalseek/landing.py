@@ -6,6 +6,7 @@ from pathlib import Path
 
 from goalseek import __version__, sandbox
 from goalseek.desk import Desk
+from goalseek.manifest_file import ignore_home
 from goalseek.memory import Memory
 from goalseek.phases.log import Outcome, build_record, write_for_people
 from goalseek.phases.read_context import commit_lines, write_git_state
@@ -23,7 +24,7 @@ _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY")
 def desk_for(run: Run, number: int, most: int | None) -> tuple[Desk, Path]:
     """The desk of an iteration, and its run folder."""
     folder = run.loaded.runs / f"{number:04d}"
-    ignore_home(run)
+    ignore_home(run.loaded)
     folder.mkdir(parents=True, exist_ok=True)
     follows = run.standing.last.seal if run.standing.last else ""
     memory = Memory(folder, run.seal, run.run_id, follows)
@@ -118,14 +119,6 @@ def tell(
     )
     if run.loaded.logs.is_dir():
         write_state(run.loaded.logs / "state.json", moment, run.standing, run.loaded.manifest.limits)
-
-
-def ignore_home(run: Run) -> None:
-    """The log folder ignores itself."""
-    home = run.loaded.manifest.log.home
-    run.loaded.logs.mkdir(parents=True, exist_ok=True)
-    if home != "." and not (run.folder / home / ".gitignore").exists():
-        (run.folder / home / ".gitignore").write_text("*\n")
 
 
 def _begin_run(run: Run, setting: Setting, ruler: str) -> None:

@@ -48,6 +48,21 @@ def _optional(text: Any) -> Any:
     return None if text == "none" else text
 
 
+def _count(text: Any) -> Any:
+    if isinstance(text, int) and text < 1:
+        raise ValueError('at least 1, or "none"')
+    return _optional(text)
+
+
+def _moment(text: Any) -> Any:
+    if not isinstance(text, str) or text == "none":
+        return _optional(text)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("a date and time, such as 2026-12-01T07:00:00Z") from None
+
+
 def _name(text: Any) -> Any:
     if isinstance(text, str) and re.fullmatch(r"[a-z0-9-]+", text) and not text.startswith("-"):
         return text
@@ -79,15 +94,14 @@ Seconds = Annotated[float | None, Written(_duration, _TEXT_OR_NUMBER)]
 Timeout = Annotated[float | str | None, Written(_timeout, _TEXT_OR_NUMBER)]
 Size = Annotated[int, Written(units.size, {"type": ["string", "integer"]})]
 Margin = Annotated[float | str, Written(_margin, _TEXT_OR_NUMBER)]
-Count = Annotated[int | None, Written(_optional, {"type": ["integer", "string"], "minimum": 1})]
+Count = Annotated[int | None, Written(_count, {"type": ["integer", "string"], "minimum": 1})]
 Amount = Annotated[float | None, Written(_optional, _TEXT_OR_NUMBER)]
-Moment = Annotated[datetime | None, Written(_optional, {"type": "string", "format": "date-time"})]
+Moment = Annotated[datetime | None, Written(_moment, {"type": "string", "format": "date-time"})]
 Name = Annotated[str, Written(_name, {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$"})]
 Patterns = tuple[str, ...]
 SomePatterns = Annotated[Patterns, Written(_not_empty, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
-Range = Annotated[
-    tuple[float, float] | None, Written(_pair, {"type": "array", "items": {"type": "number"}, "minItems": 2})
-]
+_PAIR: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "number"}, "minItems": 2}
+Range = Annotated[tuple[float, float] | None, Written(_pair, _PAIR)]
 Command = str | tuple[str, ...]
 Source = Literal["json", "stdout", "stderr", "wall"]
 Sees = Literal["candidate", "hidden", "both"]

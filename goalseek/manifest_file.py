@@ -41,6 +41,11 @@ class Loaded:
         return log_folder(self.folder, self.manifest) / "logs"
 
     @property
+    def directions(self) -> Path:
+        """Where directions are kept."""
+        return self.logs / "directions"
+
+    @property
     def runs(self) -> Path:
         """Where the artifact folders are."""
         return log_folder(self.folder, self.manifest) / "runs"
@@ -50,6 +55,16 @@ def log_folder(folder: Path, manifest: Manifest) -> Path:
     """``.goalseek/<name>`` beside the manifest; with ``log.home = "."`` that folder itself."""
     home = manifest.log.home
     return folder if home == "." else folder / home / manifest.project.name
+
+
+def ignore_home(loaded: Loaded) -> None:
+    """Makes the log folders, which ignore themselves."""
+    home = loaded.manifest.log.home
+    for folder in (loaded.logs, loaded.runs):
+        folder.mkdir(parents=True, exist_ok=True)
+    for folder in (loaded.logs, loaded.runs) if home == "." else (loaded.folder / home,):
+        if not (folder / ".gitignore").exists():
+            (folder / ".gitignore").write_text("*\n")
 
 
 def find(start: Path, asked: str | None = None) -> Path:
@@ -87,12 +102,19 @@ def load(path: Path, before: Loaded | None = None) -> Loaded:
     return Loaded(path, manifest, text)
 
 
-def write(path: Path, plain: dict[str, Any], schema_line: str = "") -> None:
-    """Writes a manifest, which must not be there yet."""
+def written(plain: dict[str, Any]) -> str:
+    """The manifest as TOML, its verify commands as tables of their own, as people write them."""
     import tomli_w
 
+    parts = [tomli_w.dumps({key: value for key, value in plain.items() if key != "verify"})]
+    parts += ["\n[[verify]]\n" + tomli_w.dumps(command) for command in plain.get("verify", [])]
+    return "".join(parts)
+
+
+def write(path: Path, plain: dict[str, Any], head_line: str = "") -> None:
+    """Writes a manifest, which must not be there yet."""
     with path.open("x", encoding="utf-8") as file:
-        file.write(schema_line + tomli_w.dumps(plain))
+        file.write(head_line + written(plain))
 
 
 def schema() -> dict[str, Any]:

@@ -146,14 +146,15 @@ class Objects:
         return entries
 
     def differences(self, before: str, after: str) -> list[Difference]:
-        """The files on which two trees differ, without looking for renames."""
+        """The files on which two trees differ, without looking for renames. Raises Missing for an unknown tree."""
         if before == after:
             return []
         child = self._conversation("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
         assert child.stdin and child.stdout
         child.stdin.write(f"{before} {after}\nend\n".encode())
         child.stdin.flush()
-        self._line(child, "diff-tree")
+        if self._line(child, "diff-tree") == b"end":
+            raise Missing(f"{before} or {after}")
         found = []
         while (facts := self._until_nul(child)) is not None:
             path = self._until_nul(child)

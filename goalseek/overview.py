@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalseek.git import GitFailed, git, git_text
+from goalseek.drift import differing
+from goalseek.git import GitFailed, git_text
 from goalseek.history import History
 from goalseek.lock import holder_of
 from goalseek.manifest_file import Loaded
-from goalseek.project_scope import scope_of
-from goalseek.ruler import Ruler, differing_keys
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import read_state
-
-_NAMED_MOST = 5
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ def overview(loaded: Loaded) -> Overview:
         stagnation=standing.stagnation,
         outcomes=standing.outcomes,
         spend=standing.spend,
-        differs=tuple(_differing(loaded, standing)),
+        differs=tuple(differing(loaded, standing)),
         next=_next(status, standing, str(picture.get("next", ""))),
     )
 
@@ -96,26 +92,3 @@ def _holder(loaded: Loaded) -> str | None:
 def _common_dir(loaded: Loaded) -> str:
     folder = loaded.folder / loaded.manifest.project.repo
     return git_text("rev-parse", "--path-format=absolute", "--git-common-dir", folder=folder)
-
-
-def _differing(loaded: Loaded, standing: Standing) -> list[str]:
-    """What a new baseline would adopt: keys of the manifest, and files of HEAD."""
-    if standing.baseline is None:
-        return []
-    folder = loaded.folder / loaded.manifest.project.repo
-    name = loaded.manifest.project.name
-    try:
-        pinned = git("cat-file", "blob", f"refs/goalseek/{name}/ledger:ruler.json", folder=folder).decode()
-        arguments = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", standing.baseline.commit, "HEAD")
-        changed = [os.fsdecode(path) for path in git(*arguments, folder=folder).split(b"\0") if path]
-        prefix = git_text("rev-parse", "--show-prefix", folder=loaded.folder)
-    except GitFailed:
-        return []
-    scope, apart = scope_of(loaded, loaded.manifest, prefix)
-    differing = [f"key {key}" for key in differing_keys(loaded.manifest, Ruler.from_json(pinned))]
-    files = [path for path in changed if path not in apart and scope.in_ruler(path)]
-    return differing + [f"file {path}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
-
-
-def _more(count: int) -> list[str]:
-    return [f"and {count} more files"] if count > 0 else []

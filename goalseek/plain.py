@@ -15,13 +15,19 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+_NAMES: dict[type, tuple[str, ...] | None] = {}
 _SCALARS: dict[Any, type | tuple[type, ...]] = {str: str, bool: bool, int: int, float: (int, float)}
 
 
 def to_plain(value: Any) -> Any:
     """The JSON form of a value: dicts in the order of the fields, tuples as lists."""
-    if is_dataclass(value):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    names = _field_names(kind)
+    if names is not None:
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -40,6 +46,12 @@ def from_plain(kind: type[Value], plain: Any) -> Value:
 def to_line(value: Any) -> str:
     """One line of ASCII JSON without a newline; the same value always gives the same bytes."""
     return json.dumps(to_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
+    return _NAMES[kind]
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalseek.baseline import take_ruler
-from goalseek.landing import ignore_home
+from goalseek.manifest_file import ignore_home
 from goalseek.phases.verify import verify
 from goalseek.records import MeasurementRecord
 from goalseek.run import Run, Setting
@@ -87,7 +87,7 @@ def measurement_of(evidence: Evidence) -> Measurement | None:
 
 def record_measurement(run: Run, subject: Subject, made: Measurement, asked_by: str) -> None:
     """Writes a measurement into the ledger, where the next baseline finds it."""
-    ignore_home(run)
+    ignore_home(run.loaded)
     record = MeasurementRecord(
         seq=0,
         kind="measurement",

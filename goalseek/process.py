@@ -54,8 +54,9 @@ def ask(
 
 
 def attach(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
-    """Runs a program on this terminal, as a shell would, and gives its exit code."""
-    return subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
+    """Runs a program on this terminal, and gives its exit code as a shell would: 128 and the number for a signal."""
+    code = subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
+    return code if code >= 0 else 128 - code
 
 
 def converse(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:

@@ -18,6 +18,7 @@ from goalseek.objects import Difference
 from goalseek.quoting import quote_path
 from goalseek.records import IterationRecord
 from goalseek.repository import RefMove, RefMoved, Repository
+from goalseek.standing import Mark
 from goalseek.units import number
 
 
@@ -42,6 +43,19 @@ def kept_records(history: History, epoch: int) -> list[IterationRecord]:
         if record.outcome == "kept":
             kept.append(record)
     return kept[::-1]
+
+
+def own_base(repository: Repository, baseline: Mark) -> str:
+    """The commit that a promotion builds on where no other is asked for: the one that the epoch began at.
+
+    A later baseline is a commit of goalseek's, with reverts behind it; a commit of HEAD's with the same tree has none.
+    """
+    if baseline.iteration > 0:
+        for line in repository.git("log", "--first-parent", "--format=%T %H", "HEAD").decode().splitlines():
+            tree, commit = line.split(" ")
+            if tree == baseline.tree:
+                return commit
+    return baseline.commit
 
 
 def replay(repository: Repository, kept: Sequence[IterationRecord], base: str) -> list[Promoted]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from goalseek import directions, fitness, manifest_file, sandbox
 from goalseek.bench import Bench
 from goalseek.directions import Direction
+from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.globs import matcher
 from goalseek.kept import kept_steps
@@ -33,7 +34,7 @@ from goalseek.providers import make_provider
 from goalseek.providers.provider import Provider
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository, locate
-from goalseek.ruler import Ruler, differing_keys, under
+from goalseek.ruler import Ruler, under
 from goalseek.scope import Scope
 from goalseek.seal import Seal
 from goalseek.standing import Standing
@@ -89,13 +90,8 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """The manifest's folder in the user's checkout."""
-        return self.loaded.folder
-
-    @property
-    def directions_folder(self) -> Path:
-        """Where directions are kept."""
-        return self.loaded.logs.parent / "directions"
+        """The manifest's folder in the user's checkout; of a manifest outside the repository, the repository's top."""
+        return _relative_to(self.loaded, self.repository)
 
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
@@ -111,14 +107,8 @@ class Run:
             self.loaded = manifest_file.load(self.loaded.path, self.loaded)
         except GoalseekError as error:
             told.append(f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}")
-        manifest = self.loaded.manifest
         ruler = self._pinned()
-        if ruler is not None:
-            differing = differing_keys(manifest, ruler)
-            if differing:
-                names = ", ".join(differing)
-                told.append(f"the manifest differs from the pinned ruler in {names}; goalseek baseline adopts it")
-            manifest = under(manifest, ruler)
+        manifest = under(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
         return self.setting_of(manifest, tuple(told))
 
     def _pinned(self) -> Ruler | None:
@@ -138,9 +128,17 @@ class Run:
     def provider(self) -> Provider:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
         if self._provider is None:
-            self._provider = chosen_provider(self.loaded, self._asked)
+            self._provider = chosen_provider(self.loaded, self.provider_table())
             self._provider.check()
         return self._provider
+
+    def provider_table(self) -> ProviderTable:
+        """The provider's keys. Raises GoalseekError where none is named."""
+        table = self._asked or self.loaded.manifest.provider
+        if table is None:
+            hint = '--provider tune, or in the manifest: provider.name = "command" with provider.command'
+            raise GoalseekError("no provider is named: who is to propose?", hint)
+        return table
 
     def workspace(self, setting: Setting) -> Workspace:
         """The agent's tree under this setting, at the incumbent."""
@@ -177,13 +175,18 @@ class Run:
         """What follows from a manifest; ``told`` is what a person should know about it."""
         if self._scopes is None or self._scopes[0] != manifest:
             made, apart = scope_of(self.loaded, manifest, self.places.prefix)
-            lists = (manifest.scope, manifest.provider.script if manifest.provider else "", self.links(manifest))
+            lists = (
+                self.seal.of("trees"),
+                manifest.scope,
+                manifest.provider.script if manifest.provider else "",
+                self.links(manifest),
+            )
             key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
             self._scopes = (manifest, made, key, apart)
         _, made, key, apart = self._scopes
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
-        return Setting(manifest, made, key, apart, text, tuple(directions.directions(self.directions_folder)), told)
+        return Setting(manifest, made, key, apart, text, tuple(directions.directions(self.loaded.directions)), told)
 
     def _trees(self, setting: Setting) -> None:
         keep = [pattern for command in setting.manifest.verify for pattern in command.keep]
@@ -219,12 +222,8 @@ class Run:
         return list(islice(newest, RECENT))
 
 
-def chosen_provider(loaded: Loaded, asked: ProviderTable | None) -> Provider:
-    """The provider to use. Raises GoalseekError where none is named, or a program would start without consent."""
-    table = asked or loaded.manifest.provider
-    if table is None:
-        hint = '--provider tune, or in the manifest: provider.name = "command" with provider.command'
-        raise GoalseekError("no provider is named: who is to propose?", hint)
+def chosen_provider(loaded: Loaded, table: ProviderTable) -> Provider:
+    """The provider to use. Raises GoalseekError where a program would start without consent."""
     provider = make_provider(table, loaded.folder)
     if provider.needs_consent:
         sandbox.refuse_without_consent(loaded.manifest, provider.name)
@@ -249,16 +248,20 @@ def opened(
 ) -> Iterator[Run]:
     """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be."""
     repository = open_repository(loaded)
-    existed = loaded.logs.parent.exists()
+    existed = loaded.logs.exists() or loaded.runs.exists()
     try:
         with only_writer(repository.own):
             run = Run(loaded, repository, watch or Watch(), asked)
+            is_refused = False
             try:
                 begin(run, is_new)
                 yield run
+            except GoalseekError:
+                is_refused = True
+                raise
             finally:
                 run.close()
-                if run.standing.seq < 0 and not existed:
+                if is_refused and run.standing.seq < 0 and not existed:
                     _leave_nothing(loaded, repository)
     finally:
         repository.close()
@@ -289,9 +292,13 @@ def check_fit(run: Run) -> None:
     commit = run.standing.incumbent.commit if run.standing.incumbent else run.repository.head()
     entries = run.repository.objects.files(run.repository.tree_of(commit))
     fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
+    if run.standing.seq < 0:
+        fitness.refuse_foreign_logs(run.loaded)
     fitness.refuse_editable(run.loaded, run.repository)
     for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
         run.watch.note(told)
+    for name in differing(run.loaded, run.standing):
+        run.watch.note(f"{name} differs from the pinned ruler; goalseek baseline adopts it")
     if run.ledger.mended:
         run.watch.note(run.ledger.mended)
 
@@ -303,11 +310,12 @@ def _relative_to(loaded: Loaded, repository: Repository) -> Path:
 
 def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
     """Takes away what was made for a run that never had a record."""
-    shutil.rmtree(loaded.logs.parent, ignore_errors=True)
-    shutil.rmtree(repository.own, ignore_errors=True)
+    for folder in (loaded.logs, loaded.runs, repository.own):
+        shutil.rmtree(folder, ignore_errors=True)
     home = loaded.folder / loaded.manifest.log.home
     with contextlib.suppress(OSError):
-        (home / ".gitignore").unlink()
+        loaded.logs.parent.rmdir()
+        (home / ".gitignore").unlink(missing_ok=True)
         home.rmdir()
     with contextlib.suppress(OSError):
         repository.own.parent.rmdir()

@@ -20,8 +20,8 @@ BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
 _NOISE = 10
 
 
-def sabotage(run: Run, subject: Subject, known: Sequence[Measurement], folder: Path) -> tuple[bool, str]:
-    """Whether breaking the candidate was noticed, and in words by what. ``known`` are its unbroken numbers.
+def sabotage(run: Run, subject: Subject, folder: Path) -> tuple[bool, str]:
+    """Whether breaking the candidate was noticed, and in words by what. The subject has its unbroken numbers.
 
     The breakages are tried in turn until one is noticed. Nothing of them is in a ref or a record, and the bench stands
     at the subject's own tree afterwards.
@@ -32,8 +32,8 @@ def sabotage(run: Run, subject: Subject, known: Sequence[Measurement], folder: P
             tree = broken_tree(run, subject, content)
             if tree == subject.tree:
                 continue
-            evidence = measure_subject(run, subject, 1000 + place, folder, tree, _seed(known))
-            if told := noticed(evidence, known):
+            evidence = measure_subject(run, subject, 1000 + place, folder, tree, _seed(subject.known))
+            if told := noticed(evidence, subject.known):
                 return True, f"every writable file {how}: {told}"
             made = measurement_of(evidence)
             unnoticed.append(f"{how}: {number(made.value) if made else 'no number'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-VISIBLE_FILES_MOST = 500
+VISIBLE_FILES_MOST = 200
 
 
 @dataclass(frozen=True)

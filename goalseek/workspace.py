@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from goalseek.checkout import LINK, Changes, Checkout, clear
 from goalseek.git import AUTHOR, GitFailed, git
-from goalseek.objects import Entry, Objects, visible, visible_changes
+from goalseek.objects import Entry, Missing, Objects, visible, visible_changes
 
 Made = TypeVar("Made")
 _BRANCH = "refs/heads/goalseek"
@@ -82,7 +82,7 @@ class Workspace:
         ``steps(label)`` gives the steps after the one with that label, oldest first; all of them for an unknown label.
         """
         if not self.tree.label and self.tree.load() and self.git_folder.load():
-            self.clean()
+            self._take_up()
         if not self.tree.label or self._standing().scope_key != self._scope_key:
             self._start()
         moved = False
@@ -91,6 +91,13 @@ class Workspace:
             moved = True
         if moved:
             self._mirror()
+
+    def _take_up(self) -> None:
+        """Brings what an earlier process left to what it recorded."""
+        try:
+            self.clean()
+        except (Missing, OSError):  # another repository's, or the tool's own copy is gone
+            self.tree.label = ""
 
     def remembered(self, name: str, made: Callable[[], Made]) -> Made:
         """Something made of the files that stand here: made once, as long as they stay the same."""
@@ -135,8 +142,7 @@ class Workspace:
         (self._pristine / "info" / "exclude").write_text("".join(f"/{path}\n" for path in self._links))
         (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
         clear(self.root)
-        self.tree.entries = {}
-        self.tree.label = ""
+        self.tree.label = self.git_folder.label = ""
 
     def _standing(self) -> _Standing:
         return _Standing(*self.tree.label.split(" ")) if self.tree.label else _Standing()

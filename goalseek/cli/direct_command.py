@@ -9,6 +9,7 @@ from goalseek.cli.answer import answer, answer_lines, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.history import History
+from goalseek.manifest_file import ignore_home
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Adds, lists or drops."""
     manifest = loaded(options)
-    folder = manifest.logs.parent / "directions"
+    folder = manifest.directions
     if sum((options.text is not None, options.list, options.drop is not None)) != 1:
         raise GoalseekError("direct: a text, --list or --drop K", 'goalseek direct "prefer fewer parameters"')
     if options.drop is not None:
@@ -42,9 +43,7 @@ def run(options: argparse.Namespace) -> int:
     following = History(manifest.logs / "results.jsonl").standing().last_iteration + 1
     first = options.first if options.first is not None else max(following, 1)
     made = directions.add(folder, options.text, first, options.last)
-    home = manifest.folder / manifest.manifest.log.home
-    if manifest.manifest.log.home != "." and not (home / ".gitignore").exists():
-        (home / ".gitignore").write_text("*\n")
+    ignore_home(manifest)
     if wants_json(options):
         answer(options, made)
     else:

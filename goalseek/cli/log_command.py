@@ -18,7 +18,7 @@ from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.plain import to_plain
 from goalseek.records import IterationRecord
-from goalseek.views.lines import record_line
+from goalseek.views.lines import record_line, width_of
 from goalseek.views.style import painter
 
 _COLUMNS = ("iteration", "timestamp", "outcome", "reason", "value", "incumbent", "delta", "title", "why", "commit_hash")
@@ -46,9 +46,9 @@ def run(options: argparse.Namespace) -> int:
     elif wants_json(options):
         answer_lines(options, chosen)
     else:
-        paint = painter(sys.stdout, options.color)
+        paint, width = painter(sys.stdout, options.color), width_of(sys.stdout)
         for record in chosen:
-            print(record_line(record, paint))
+            print(record_line(record, paint, width))
     return 0
 
 

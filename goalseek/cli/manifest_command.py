@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from typing import Any
 
 from goalseek import manifest_file
@@ -22,13 +23,13 @@ def run(options: argparse.Namespace) -> int:
         options.json = True
         answer(options, manifest_file.schema())
         return 0
-    plain = _as_written(to_plain(loaded(options).manifest))
+    manifest = loaded(options).manifest
     if wants_json(options):
-        answer(options, plain)
+        answer(options, _as_written(to_plain(manifest)))
         return 0
     import tomli_w
 
-    print(tomli_w.dumps(_without_nothing(plain)), end="")
+    print(tomli_w.dumps(_as_written(_without_nothing(manifest))), end="")
     return 0
 
 
@@ -38,8 +39,13 @@ def _as_written(plain: Any) -> Any:
     return [_as_written(value) for value in plain] if isinstance(plain, list) else plain
 
 
-def _without_nothing(plain: Any) -> Any:
-    """TOML has no null: a limit that is off is left out."""
-    if isinstance(plain, dict):
-        return {key: _without_nothing(value) for key, value in plain.items() if value is not None}
-    return [_without_nothing(value) for value in plain] if isinstance(plain, list) else plain
+def _without_nothing(value: Any) -> Any:
+    """TOML has no null: what is off by default is left out, and what was switched off is "none"."""
+    if dataclasses.is_dataclass(value):
+        found = {field.name: (getattr(value, field.name), field.default) for field in dataclasses.fields(value)}
+        return {
+            name: "none" if item is None else _without_nothing(item)
+            for name, (item, default) in found.items()
+            if item is not None or default is not None
+        }
+    return [_without_nothing(item) for item in value] if isinstance(value, tuple) else to_plain(value)

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 def _base(options: argparse.Namespace, repository: Repository, standing: Standing) -> str:
     assert standing.baseline
     if options.onto is None:
-        return standing.baseline.commit
+        return promote.own_base(repository, standing.baseline)
     found = repository.resolve(options.onto)
     if found is None:
         raise GoalseekError(f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag", USAGE)
@@ -57,22 +57,30 @@ def _base(options: argparse.Namespace, repository: Repository, standing: Standin
 def _carry_out(options: argparse.Namespace, repository: Repository, promoted: list[Promoted], base: str) -> int:
     if not promoted:
         say(options, "nothing was kept, or the base has it all: there is nothing to promote")
-    commit = None
+    commit, patch = None, b""
+    if options.patch and promoted:
+        patch = promote.patch_between(repository, base, promoted[-1].tree)
+        if options.patch != "-":
+            _write(Path(options.patch), patch)
     if options.branch and promoted:
         commit = promote.commit_all(repository, promoted, base)
         promote.make_branch(repository, options.branch, commit)
-    if options.patch and promoted:
-        patch = promote.patch_between(repository, base, promoted[-1].tree)
-        if options.patch == "-":
-            sys.stdout.buffer.write(patch)
-            return 0
-        Path(options.patch).write_bytes(patch)
+    if options.patch == "-" and promoted:
+        sys.stdout.buffer.write(patch)
+        return 0
     if wants_json(options):
         rows = [{"iterations": one.iterations, "message": one.message, "files": one.files} for one in promoted]
         answer(options, {"base": base, "branch": options.branch, "commit": commit, "commits": rows})
         return 0
     _show(options, promoted, base, commit)
     return 0
+
+
+def _write(path: Path, patch: bytes) -> None:
+    try:
+        path.write_bytes(patch)
+    except OSError as error:
+        raise GoalseekError(f"--patch {path}: {error.strerror}", "name a file that can be written") from None
 
 
 def _show(options: argparse.Namespace, promoted: list[Promoted], base: str, commit: str | None) -> None:

@@ -9,7 +9,8 @@ from goalseek.checkout import remove
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
-from goalseek.run import opened
+from goalseek.manifest_file import Loaded
+from goalseek.run import open_repository, opened
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,18 +24,7 @@ def run(options: argparse.Namespace) -> int:
     if options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
     manifest = loaded(options)
-    with opened(manifest) as run_now:
-        home = run_now.places.home
-        best = run_now.standing.best
-        kept_best = {f"{best.iteration:04d}"} if best else set()
-        folders = sorted(
-            (path for path in manifest.runs.glob("[0-9]*") if path.is_dir()), key=lambda path: int(path.name)
-        )
-        old = [path for path in folders[: max(len(folders) - options.keep, 0)] if path.name not in kept_best]
-        going: list[Path] = [*([home] if home.exists() else []), *old]
-    if not options.dry_run:
-        for path in going:
-            remove(path)
+    going = _prune(options, manifest) if _ever_ran(manifest) else []
     if wants_json(options):
         answer(options, {"removed": [str(path) for path in going], "dry_run": options.dry_run})
         return 0
@@ -44,3 +34,28 @@ def run(options: argparse.Namespace) -> int:
     if not going:
         print("nothing to remove")
     return 0
+
+
+def _ever_ran(manifest: Loaded) -> bool:
+    repository = open_repository(manifest)
+    try:
+        return repository.own.exists()
+    finally:
+        repository.close()
+
+
+def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
+    """Removes what can go while nobody else writes; gives what that is."""
+    with opened(manifest) as run_now:
+        home = run_now.places.home
+        best = run_now.standing.best
+        kept_best = {f"{best.iteration:04d}"} if best else set()
+        folders = sorted(
+            (path for path in manifest.runs.glob("[0-9]*") if path.is_dir()), key=lambda path: int(path.name)
+        )
+        old = [path for path in folders[: max(len(folders) - options.keep, 0)] if path.name not in kept_best]
+        going = [*([home] if home.exists() else []), *old]
+        if not options.dry_run:
+            for path in going:
+                remove(path)
+    return going

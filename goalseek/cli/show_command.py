@@ -131,8 +131,8 @@ def _artifact(folder: Path, name: str) -> bytes:
 
 
 def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> None:
-    if target.exists() and any(target.iterdir()):
-        raise GoalseekError(f"--files {target}: is not empty", "name a new folder")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise GoalseekError(f"--files {target}: is not an empty folder", "name a new folder")
     taken = 0
     for name in ("snapshot", "measurements"):
         if (folder / name).is_dir():

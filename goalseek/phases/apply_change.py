@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,6 +52,8 @@ def apply_change(
     snapshot = run_folder / "snapshot"
     clear(snapshot)
     snapshot.mkdir(parents=True)
+    if plan.title and provider.needs_consent:
+        workspace.clean()  # what a program edited while it planned is not part of its change
     reply, failure = _asked(provider, call, plan)
     changes = workspace.changes()
     try:
@@ -61,6 +63,7 @@ def apply_change(
         spliced = objects.splice(parent_tree, tried) if tried else parent_tree
         patch, added, removed = _diff(objects, parent_tree, spliced)
         (run_folder / "changes.diff").write_bytes(patch)
+        sorted_out.refused += _pushing_out(objects, parent_tree, spliced, tried)
     finally:
         workspace.put_back(changes)
     with (run_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
@@ -192,6 +195,16 @@ def ignored_by(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
         return any(path.startswith(folder) and matches(path[len(folder) :]) for folder, matches in rules)
 
     return ignored
+
+
+def _pushing_out(objects: Objects, before: str, after: str, tried: Mapping[str, Entry | None]) -> Iterator[str]:
+    """Changed paths that would take something else out of the tree: a file named as a folder, say."""
+    for found in objects.differences(before, after):
+        if found.path in tried and (found.before is None or found.before.mode != "160000"):
+            continue
+        for path in tried:
+            if path == found.path or path.startswith(found.path + "/") or found.path.startswith(path + "/"):
+                yield f"{quote_path(path)} stands where something else of the repository is"
 
 
 def _diff(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -15,13 +16,20 @@ from goalseek.views.style import OUTCOME_COLORS, Paint
 from goalseek.watch import Watch
 
 
-def record_line(record: IterationRecord, paint: Paint) -> str:
-    """``  12  kept      better   0.981   ↑0.006  title -- why``, aligned over lines."""
+def record_line(record: IterationRecord, paint: Paint, width: int | None = None) -> str:
+    """``  12  kept      better   0.981  0.981 beats 0.975 by 0.006; title``, aligned; cut to ``width`` where given."""
     value = "-" if record.metric.value is None else number(record.metric.value)
-    outcome = paint(f"{record.outcome:<9}", OUTCOME_COLORS[record.outcome])
-    title = record.hypothesis_summary or ("HEAD as it is" if record.outcome == "baseline" else "")
-    why = paint(record.why, "grey")
-    return f"{record.iteration:>4}  {outcome} {record.reason:<16} {value:>10}  {title}{' -- ' if title else ''}{why}"
+    head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
+    tail = record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else "")
+    if width is not None and len(head) + len(tail) > width:
+        tail = tail[: max(width - len(head) - 1, 0)] + "…"
+    color = OUTCOME_COLORS[record.outcome]
+    return paint(head, color) + (paint(tail, "grey") if record.outcome in ("reverted", "skipped") else tail)
+
+
+def width_of(stream: TextIO) -> int | None:
+    """How wide a terminal is; None for anything else, which gets whole lines."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 class LineWatch(Watch):
@@ -43,7 +51,7 @@ class LineWatch(Watch):
 
     def recorded(self, record: IterationRecord) -> None:
         """The iteration's line."""
-        print(record_line(record, self._paint), flush=True)
+        print(record_line(record, self._paint, width_of(sys.stdout)), flush=True)
         for note in record.notes:
             self.note(note)
         if record.dropped_files and not self._is_quiet:

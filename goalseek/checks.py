@@ -1,0 +1,179 @@
+"""The checks of a project that run no verifier: each says what it found and what would mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from goalseek import fitness, sandbox
+from goalseek.drift import differing
+from goalseek.errors import GoalseekError
+from goalseek.findings import Finding
+from goalseek.globs import matcher
+from goalseek.landing import check_refs
+from goalseek.objects import Entry
+from goalseek.providers import marks
+from goalseek.run import Run, Setting, chosen_provider
+
+
+@dataclass(frozen=True)
+class Patient:
+    """What is looked at: the open project, what it goes by, and the files of the tree that it would climb from."""
+
+    run: Run
+    setting: Setting
+    tree: str
+    entries: Mapping[str, Entry]
+
+
+Check = Callable[[Patient], Iterator[Finding]]
+
+
+def repository(patient: Patient) -> Iterator[Finding]:
+    """Branch and records are as goalseek left them, and nothing is in the way."""
+    run = patient.run
+    try:
+        run.repository.refuse_branch_in_the_way()
+        check_refs(run)
+    except GoalseekError as error:
+        yield Finding("repository", False, error.message, error.hint)
+        return
+    if run.ledger.mended:
+        yield Finding("records", True, run.ledger.mended, "nothing to do")
+    where = f"HEAD, {run.repository.head()[:12]}"
+    if run.standing.incumbent:
+        where = f"the incumbent of iteration {run.standing.incumbent.iteration}, {run.standing.incumbent.commit[:12]}"
+    yield Finding("repository", True, f"{run.repository.top}; climbs from {where}")
+
+
+def globs(patient: Patient) -> Iterator[Finding]:
+    """Every glob matches, and what is named is there."""
+    run, prefix = patient.run, patient.run.places.prefix
+    problems = list(fitness.glob_problems(run.loaded, prefix, patient.entries))
+    for problem in problems:
+        yield Finding("globs", False, problem, "globs are relative to the manifest's folder, as in .gitignore")
+    if problems:
+        return
+    try:
+        fitness.refuse_unfit(run.loaded, run.repository, prefix, patient.entries)
+        if run.standing.seq < 0:
+            fitness.refuse_foreign_logs(run.loaded)
+    except GoalseekError as error:
+        yield Finding("globs", False, error.message, error.hint)
+        return
+    yield Finding("globs", True, _counted(patient))
+
+
+def committed(patient: Patient) -> Iterator[Finding]:
+    """What the first baseline depends on is in HEAD. Later ones were pinned."""
+    if patient.run.standing.baseline is not None:
+        return
+    try:
+        fitness.refuse_uncommitted(patient.run.repository, patient.setting.scope, patient.setting.apart)
+    except GoalseekError as error:
+        yield Finding("committed", False, error.message, error.hint)
+        return
+    yield Finding("committed", True, "all that the number depends on is in HEAD")
+
+
+def trees(patient: Patient) -> Iterator[Finding]:
+    """Workspace and bench can be made."""
+    run, setting = patient.run, patient.setting
+    try:
+        for sees in dict.fromkeys(command.sees for command in setting.manifest.verify):
+            if sees is not None:
+                run.bench(setting).stand_at(sees, patient.tree)
+        if run.standing.incumbent:
+            run.workspace(setting)
+    except (GoalseekError, OSError) as error:
+        yield Finding("trees", False, str(error), f"make room, or set XDG_CACHE_HOME: they lie in {run.places.home}")
+        return
+    yield Finding("trees", True, f"made in {run.places.home}")
+
+
+def left_out(patient: Patient) -> Iterator[Finding]:
+    """Files of the checkout that are not in goalseek's trees."""
+    run = patient.run
+    for told in fitness.notes(run.loaded, run.repository, run.places.prefix, patient.entries):
+        text, _, remedy = told.rpartition("; ")
+        yield Finding("left out", True, text, remedy)
+
+
+def ruler(patient: Patient) -> Iterator[Finding]:
+    """Manifest and files are what was pinned."""
+    for name in differing(patient.run.loaded, patient.run.standing):
+        yield Finding("ruler", True, f"{name} differs from the pinned ruler", "goalseek baseline adopts it")
+
+
+def environment(patient: Patient) -> Iterator[Finding]:
+    """No shared environment imports the user's checkout."""
+    try:
+        fitness.refuse_editable(patient.run.loaded, patient.run.repository)
+    except GoalseekError as error:
+        yield Finding("environment", False, error.message, error.hint)
+        return
+    if patient.setting.manifest.scope.share:
+        yield Finding("environment", True, "no shared folder has this repository installed editable")
+
+
+def provider(patient: Patient) -> Iterator[Finding]:
+    """Who proposes can start, and may."""
+    loaded = patient.run.loaded
+    if loaded.manifest.provider is None:
+        remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
+        yield Finding("provider", True, "the manifest names none", remedy)
+        return
+    try:
+        chosen = chosen_provider(loaded, loaded.manifest.provider)
+        chosen.check()
+        told = _marked(patient) if chosen.name == "tune" else ""
+    except GoalseekError as error:
+        yield Finding("provider", False, error.message, error.hint)
+        return
+    yield Finding("provider", True, f"{chosen.name} can start{told}")
+
+
+def isolation(patient: Patient) -> Iterator[Finding]:
+    """How well each command is kept apart from what it judges."""
+    for command in patient.setting.manifest.verify:
+        if command.sees == "both":
+            text = f"{command.name} sees hidden files and candidate code in one tree: the candidate could read them"
+            remedy = 'split it: a command that sees = "candidate" leaves outputs, one that sees = "hidden" scores them'
+            yield Finding("isolation", True, text, remedy)
+            continue
+        what = (
+            "the candidate without the hidden files" if command.sees == "candidate" else "none of the candidate's code"
+        )
+        yield Finding("isolation", True, f"{command.name} sees {what}")
+    yield Finding("isolation", True, sandbox.NOT_ENFORCED, "run it where you would run the agent itself: a container")
+
+
+NEEDED: tuple[Check, ...] = (repository, globs, committed)
+FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, trees)
+
+
+def _counted(patient: Patient) -> str:
+    manifest, prefix = patient.setting.manifest, patient.run.places.prefix
+    kinds = [patient.setting.scope.kind(path) for path in patient.entries]
+    told = [f"{kinds.count('writable')} writable", f"{kinds.count('hidden')} hidden"]
+    if manifest.scope.read_only:
+        named = matcher(manifest.scope.read_only)
+        told.append(f"{sum(named(path.removeprefix(prefix)) for path in patient.entries)} read-only")
+    text = f"every one matches: {', '.join(told)} files"
+    if manifest.scope.generated:
+        text += f"; generated and never committed: {', '.join(manifest.scope.generated)}"
+    if manifest.scope.share:
+        text += f"; shared, not copied: {', '.join(manifest.scope.share)}"
+    return text
+
+
+def _marked(patient: Patient) -> str:
+    """The constants that ``tune`` turns. Raises GoalseekError for a bad mark, or where there is none."""
+    run = patient.run
+    found: list[marks.Constant] = []
+    for path, entry in sorted(patient.entries.items()):
+        if entry.mode.startswith("100") and patient.setting.scope.kind(path) == "writable":
+            found.extend(marks.find(path, run.repository.objects.read(entry.blob)))
+    if not found:
+        raise GoalseekError("no constant is marked in the writable files", f"mark one by a comment: {marks.EXAMPLE}")
+    return f" and turns {', '.join(marks.by_name(found))}"

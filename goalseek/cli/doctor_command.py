@@ -1,0 +1,47 @@
+"""``goalseek doctor``: fit for the night?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from goalseek.cli.answer import answer_lines, say, wants_json
+from goalseek.cli.options import loaded
+from goalseek.doctor import examine
+from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.findings import Finding
+from goalseek.views.style import Paint, painter
+
+_COLORS = {"✓": "green", "!": "yellow", "✗": "red"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``doctor`` takes."""
+    parser.add_argument("--quick", action="store_true", help="leave out what runs the verifier")
+    parser.add_argument("--live", action="store_true", help="ask the provider something small: not yet")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Shows each finding as it is made; 1 where something must be mended."""
+    if options.live:
+        raise GoalseekError("doctor --live: not yet", "goalseek doctor checks that the provider can start")
+    paint = painter(sys.stdout, options.color)
+    is_well = True
+    for finding in examine(loaded(options), options.quick, lambda text: say(options, text)):
+        is_well = is_well and finding.ok
+        if wants_json(options):
+            answer_lines(options, [finding])
+            sys.stdout.flush()
+        else:
+            print(_shown(finding, paint), flush=True)
+    return 0 if is_well else BAD_FINDING
+
+
+def _shown(finding: Finding, paint: Paint) -> str:
+    """``✗ verifier     what was found``, its further lines and its remedy below."""
+    first, *rest = finding.text.split("\n")
+    lines = [f"{paint(finding.mark, _COLORS[finding.mark])} {finding.name:<12} {first}"]
+    lines += [f"  {'':<12} {line}" for line in rest]
+    if finding.remedy:
+        lines.append(f"  {'':<12} {paint('→ ' + finding.remedy, 'grey')}")
+    return "\n".join(lines)

@@ -1,0 +1,147 @@
+"""The five answers of ``goalseek init``: from flags, from questions, or from looking around."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from goalseek import first_manifest
+from goalseek.cli.answer import say
+from goalseek.cli.questions import ask
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.first_manifest import Answers
+from goalseek.globs import matcher
+from goalseek.survey import Guess, project_name, survey
+
+_FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"
+
+
+def answers_from(options: argparse.Namespace, folder: Path, paths: list[str]) -> Answers:
+    """The five answers. ``paths`` are the committed files below ``folder``, where the manifest will be.
+
+    Raises GoalseekError naming the flags that are missing where nobody can be asked.
+    """
+    guess = survey(folder.name, paths, lambda name: _text(folder / name))
+    if sys.stdin.isatty() and not options.yes:
+        return _asked(options, guess, paths)
+    if not options.yes:
+        guess = Guess(guess.name)
+    direction, query, regex = _reading(options, guess.reading)
+    answers = Answers(
+        name=options.name or guess.name,
+        writable=tuple(options.writable or guess.writable),
+        hidden=tuple(options.hidden if options.hidden is not None else _without(guess.hidden, options.writable)),
+        run=options.command or guess.run,
+        direction=direction,
+        query=query,
+        regex=regex,
+        metric=_metric_name(options),
+        sees=options.sees or "",
+        provider=options.provider or "",
+    )
+    how = "--query or --regex"
+    wanted = {"--writable": answers.writable, "--run": answers.run, "--direction": direction, how: query or regex}
+    missing = [flag for flag, given in wanted.items() if not given]
+    if missing:
+        hint = "or run it at a terminal, where it asks" if options.yes else "or --yes, to take what is found by looking"
+        raise GoalseekError(f"goalseek init: give {', '.join(missing)}", hint, USAGE)
+    if options.yes:
+        say(options, f"may change: {' '.join(answers.writable)}; hidden: {' '.join(answers.hidden) or 'nothing'}")
+    return answers
+
+
+def _asked(options: argparse.Namespace, guess: Guess, paths: list[str]) -> Answers:
+    """Asks what no flag says."""
+    name = options.name or ask("1/5 name of the project", guess.name, _name)
+    writable = tuple(options.writable or ()) or ask(
+        "2/5 what may change? files or globs, with spaces between", " ".join(guess.writable), lambda t: _globs(t, paths)
+    )
+    hidden = options.hidden
+    if hidden is None:
+        found = " ".join(_without(guess.hidden, writable)) or "none"
+        hidden = ask(
+            "3/5 what must stay hidden from the agent? globs, or none",
+            found,
+            lambda text: () if text == "none" else _globs(text, paths),
+        )
+    command = options.command or ask("4/5 the command that measures", guess.run, _not_empty)
+    direction, query, regex = _reading(options, "")
+    if not (direction and (query or regex)):
+        direction, query, regex = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_manifest.reading)
+    return Answers(
+        name=name,
+        writable=writable,
+        hidden=tuple(hidden),
+        run=command,
+        direction=direction,
+        query=query,
+        regex=regex,
+        metric=_metric_name(options),
+        sees=options.sees or "",
+        provider=options.provider or "",
+    )
+
+
+def _reading(options: argparse.Namespace, guessed: str) -> tuple[str, str, str]:
+    """Direction, query and regex as the flags say; what they leave open from a guess, where there is one."""
+    direction, query, regex = options.direction or "", options.query or "", options.regex or ""
+    if query and regex:
+        raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
+    if _is_sentence(options.metric):
+        told, named, matched = first_manifest.reading(options.metric)
+        direction = direction or told
+        query, regex = (query, regex) if query or regex else (named, matched)
+    elif options.metric and not (query or regex):
+        query = options.metric
+    if guessed and not (query or regex):
+        told, query, regex = first_manifest.reading(guessed)
+        direction = direction or told
+    return direction, query, regex
+
+
+def _metric_name(options: argparse.Namespace) -> str:
+    """The name that ``--metric`` gives; of ``maximize /REGEX/`` none."""
+    if not _is_sentence(options.metric):
+        return options.metric or ""
+    _, named, _ = first_manifest.reading(options.metric)
+    return named
+
+
+def _is_sentence(metric: str | None) -> bool:
+    """Whether the metric is given as ``maximize accuracy``."""
+    return bool(metric) and re.match(r"(maximize|minimize)[\s:]", str(metric)) is not None
+
+
+def _name(text: str) -> str:
+    if text != project_name(text):
+        raise GoalseekError(f"{text!r}: a name is made of a-z, 0-9 and -")
+    return text
+
+
+def _not_empty(text: str) -> str:
+    if not text:
+        raise GoalseekError("there is no command in that", "python validate.py, say")
+    return text
+
+
+def _globs(text: str, paths: list[str]) -> tuple[str, ...]:
+    patterns = tuple(text.replace(",", " ").split())
+    if not patterns:
+        raise GoalseekError("name at least one", "experiment.py src/**, say")
+    for pattern in patterns:
+        if not any(map(matcher((pattern,)), paths)):
+            raise GoalseekError(f"{pattern!r} matches no committed file")
+    return patterns
+
+
+def _without(patterns: tuple[str, ...], taken: tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
+    return tuple(pattern for pattern in patterns if pattern not in (taken or ()))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,105 @@
+"""Whether a project is fit for the night: git, the manifest, every check, and then the verifier is tried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from goalseek.checks import FURTHER, NEEDED, Patient, provider
+from goalseek.decide import median
+from goalseek.errors import LOCKED, GoalseekError
+from goalseek.findings import Finding
+from goalseek.git import git_text
+from goalseek.manifest_file import Loaded, ignore_home
+from goalseek.pool import Subject, baseline_subject, incumbent_subject
+from goalseek.run import Run, opened
+from goalseek.sabotage import BREAKAGES
+from goalseek.trial import trial
+from goalseek.units import in_words
+
+LEAST_GIT = (2, 38)
+
+
+class NothingToKeep(GoalseekError):
+    """Leaves an opened project as it leaves one that it refuses: without a trace in the repository."""
+
+
+def examine(loaded: Loaded, is_quick: bool, tell: Callable[[str], None]) -> Iterator[Finding]:
+    """Every finding, in the order of the checks. ``tell`` is told first what it will cost.
+
+    Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
+    not fit, nothing is left in the repository.
+    """
+    found = git_version()
+    yield found
+    if not found.ok:
+        return
+    yield Finding("manifest", True, f"{loaded.path}: {_goal(loaded)}")
+    try:
+        with opened(loaded) as run:
+            yield from _examine(run, is_quick, tell)
+            if run.standing.seq < 0:
+                raise NothingToKeep("nothing was recorded")
+    except NothingToKeep:
+        return
+    except GoalseekError as error:
+        if error.exit_code == LOCKED:
+            raise
+        yield Finding("repository", False, error.message, error.hint)
+
+
+def git_version() -> Finding:
+    """Whether git is there, and new enough."""
+    try:
+        text = git_text("--version")
+    except GoalseekError as error:
+        return Finding("git", False, error.message, error.hint)
+    found = re.search(r"(\d+)\.(\d+)", text)
+    if found is None or (int(found[1]), int(found[2])) < LEAST_GIT:
+        least = ".".join(map(str, LEAST_GIT))
+        return Finding("git", False, f"{text} is too old", f"install git {least} or newer")
+    return Finding("git", True, text)
+
+
+def cost(patient: Patient, subject: Subject) -> str:
+    """What the verifier's runs will cost, in words."""
+    owed, most = max(0, 2 - len(subject.known)), len(BREAKAGES)
+    parts = ["setup once"] if patient.setting.manifest.setup else []
+    parts += [f"{owed} run{'s' if owed != 1 else ''} of the verifier"] if owed else []
+    runs = ", then ".join([*parts, f"1 to {most} runs with every writable file broken"])
+    if not subject.known:
+        return f"doctor: {runs}; how long one takes, the first will tell"
+    took = median([made.seconds for made in subject.known])
+    least, longest = in_words((owed + 1) * took), in_words((owed + most) * took)
+    return f"doctor: {runs}; one takes about {in_words(took)}: {least} to {longest} together"
+
+
+def _examine(run: Run, is_quick: bool, tell: Callable[[str], None]) -> Iterator[Finding]:
+    standing = run.standing
+    ignore_home(run.loaded)
+    commit = standing.incumbent.commit if standing.incumbent else run.repository.head()
+    tree = run.repository.tree_of(commit)
+    setting = run.setting() if standing.baseline else run.fresh_setting()
+    patient = Patient(run, setting, tree, run.repository.objects.files(tree))
+    needed = [finding for check in NEEDED for finding in check(patient)]
+    is_sound = all(finding.ok for finding in needed)
+    subject = None
+    if is_sound and not is_quick:
+        subject = incumbent_subject(run, setting) if standing.baseline else baseline_subject(run, setting)
+        tell(cost(patient, subject))
+    yield from needed
+    for check in FURTHER:
+        for finding in check(patient):
+            is_sound = is_sound and (finding.ok or check is provider)
+            yield finding
+    if is_quick:
+        return
+    if subject is None or not is_sound:
+        yield Finding("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
+        return
+    yield from trial(run, subject, tell)
+
+
+def _goal(loaded: Loaded) -> str:
+    metric = loaded.manifest.metric
+    return f"{metric.direction} {metric.name}"

@@ -1,0 +1,37 @@
+"""What has come to differ from the pinned ruler."""
+
+from __future__ import annotations
+
+import os
+
+from goalseek.git import GitFailed, git, git_text
+from goalseek.manifest_file import Loaded
+from goalseek.project_scope import scope_of
+from goalseek.quoting import quote_path
+from goalseek.ruler import Ruler, differing_keys
+from goalseek.standing import Standing
+
+_NAMED_MOST = 5
+
+
+def differing(loaded: Loaded, standing: Standing) -> list[str]:
+    """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words."""
+    if standing.baseline is None:
+        return []
+    folder = loaded.folder / loaded.manifest.project.repo
+    name = loaded.manifest.project.name
+    try:
+        pinned = git("cat-file", "blob", f"refs/goalseek/{name}/ledger:ruler.json", folder=folder).decode()
+        arguments = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", standing.baseline.commit, "HEAD")
+        changed = [os.fsdecode(path) for path in git(*arguments, folder=folder).split(b"\0") if path]
+        prefix = git_text("rev-parse", "--show-prefix", folder=loaded.folder)
+    except GitFailed:
+        return []
+    scope, apart = scope_of(loaded, loaded.manifest, prefix)
+    told = [f"key {key}" for key in differing_keys(loaded.manifest, Ruler.from_json(pinned))]
+    files = [path for path in changed if path not in apart and scope.in_ruler(path)]
+    return told + [f"file {quote_path(path)}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
+
+
+def _more(count: int) -> list[str]:
+    return [f"and {count} more files"] if count > 0 else []

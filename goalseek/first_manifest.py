@@ -1,0 +1,130 @@
+"""A project's first manifest: built from five answers, tried once on HEAD's tree, and only then written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalseek import manifest_check, manifest_file
+from goalseek.baseline import failed_baseline
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.manifest_file import Loaded
+from goalseek.phases.decide import baseline_verdict
+from goalseek.pool import Measurement, baseline_subject, measure_subject, measurement_of, record_measurement
+from goalseek.run import check_fit, chosen_provider, opened
+from goalseek.watch import Watch
+
+HEAD_LINE = "# What goalseek climbs, and what it may change on the way. Every key: goalseek manifest schema\n"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The five answers: name, globs that may change, globs that stay hidden, the command, how to read its number.
+
+    One of ``query`` and ``regex`` is given. ``sees`` is empty for the usual: both where something is hidden.
+    """
+
+    name: str
+    writable: tuple[str, ...]
+    hidden: tuple[str, ...]
+    run: str
+    direction: str
+    query: str = ""
+    regex: str = ""
+    metric: str = ""
+    sees: str = ""
+    provider: str = ""
+
+
+def reading(text: str) -> tuple[str, str, str]:
+    """Direction, query and regex of ``maximize accuracy`` or ``minimize /took ([0-9.]+)s/``.
+
+    Raises GoalseekError where the text is neither.
+    """
+    found = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", text)
+    if not found:
+        hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
+        raise GoalseekError(f"{text!r} does not say how to read the number", hint)
+    what = found[2]
+    if len(what) > 2 and what.startswith("/") and what.endswith("/"):
+        return found[1], "", what[1:-1]
+    return found[1], what, ""
+
+
+def plain_manifest(answers: Answers) -> dict[str, Any]:
+    """The manifest as TOML has it, with what differs from the defaults only."""
+    metric = {"direction": answers.direction}
+    name = answers.metric or _first_word(answers.regex)
+    if name and name != answers.query:
+        metric["name"] = name
+    metric |= {"query": answers.query} if answers.query else {"regex": answers.regex}
+    sees = answers.sees or ("both" if answers.hidden else "")
+    plain: dict[str, Any] = {
+        "version": 1,
+        "project": {"name": answers.name},
+        "scope": {"writable": list(answers.writable)},
+        "metric": metric,
+        "verify": [{"run": answers.run, **({"sees": sees} if sees else {})}],
+    }
+    if answers.hidden:
+        plain["scope"]["hidden"] = list(answers.hidden)
+    if answers.provider:
+        plain["provider"] = {"name": answers.provider}
+    return plain
+
+
+def checked(path: Path, plain: dict[str, Any]) -> Loaded:
+    """The manifest that would be written. Raises GoalseekError naming what is wrong with an answer."""
+    try:
+        return Loaded(path, manifest_check.checked(path, HEAD_LINE + manifest_file.written(plain), plain))
+    except GoalseekError as error:
+        # The file is not there, so a line in it says nothing.
+        message = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", error.message, flags=re.MULTILINE)
+        raise GoalseekError(message, "see: goalseek init --help; what no flag says is written by hand") from None
+
+
+def try_and_write(loaded: Loaded, plain: dict[str, Any], watch: Watch) -> Measurement:
+    """Measures HEAD's tree once, as an iteration would, and then writes the manifest.
+
+    The measurement need not be made again. Raises GoalseekError where something does not fit or there is no number:
+    then nothing was written.
+    """
+    with opened(loaded, watch) as run:
+        check_fit(run)
+        if loaded.manifest.provider:
+            chosen_provider(loaded, loaded.manifest.provider).check()
+        subject = baseline_subject(run, run.setting_of(loaded.manifest))
+        folder = run.places.scratch / "trial"
+        evidence = measure_subject(run, subject, 0, folder)
+        verdict = baseline_verdict(loaded.manifest, evidence, subject.tree)
+        made = measurement_of(evidence)
+        if not verdict or made is None:
+            failed = failed_baseline(verdict, folder)
+            raise GoalseekError(failed.message, _mend(loaded, verdict.reason, failed.hint), failed.exit_code)
+        manifest_file.write(loaded.path, plain, HEAD_LINE)
+        record_measurement(run, subject, made, "init")
+        return made
+
+
+def refuse_existing(path: Path) -> None:
+    """Raises GoalseekError where there is a manifest already."""
+    if path.exists():
+        raise GoalseekError(f"{path} is there already", "edit it, or name another: goalseek -m NAME init", USAGE)
+
+
+def _first_word(regex: str) -> str:
+    """``accuracy`` of ``accuracy: ([0-9.]+)``."""
+    found = re.match(r"([A-Za-z_]\w+)\s*[:=]", regex)
+    return found[1] if found else ""
+
+
+def _mend(loaded: Loaded, reason: str, hint: str) -> str:
+    metric, command = loaded.manifest.metric, loaded.manifest.verify[0]
+    if reason == "no_metric" and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
+        return (
+            'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"; or read what it prints: '
+            "--regex 'accuracy: ([0-9.]+)'"
+        )
+    return hint

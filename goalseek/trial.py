@@ -1,0 +1,96 @@
+"""Trying the verifier: two numbers of one tree, an unchanged candidate that must not win, and the sabotage probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from goalseek.baseline import failed_baseline
+from goalseek.decide import ToBeat, decide
+from goalseek.findings import Finding
+from goalseek.manifest import Manifest
+from goalseek.phases.decide import baseline_verdict
+from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
+from goalseek.run import Run
+from goalseek.sabotage import BREAKAGES, sabotage
+from goalseek.units import in_words, number
+from goalseek.values import Evidence, Verdict, VerifierRun
+
+NUMBERS = 2
+
+
+def trial(run: Run, subject: Subject, tell: Callable[[str], None]) -> Iterator[Finding]:
+    """Runs the verifier as often as is still owed, and says what came of it.
+
+    The numbers go into the ledger, also where this is interrupted, but not where the verifier turns out not to fit.
+    """
+    folder = run.places.scratch / "trial"
+    manifest = subject.setting.manifest
+    made: list[Measurement] = []
+    is_fit = True
+    try:
+        while len(subject.known) < NUMBERS:
+            evidence = measure_subject(run, subject, len(made), folder)
+            verdict = baseline_verdict(manifest, evidence, subject.tree)
+            measurement = measurement_of(evidence)
+            if not verdict or measurement is None:
+                is_fit = False
+                error = failed_baseline(verdict, folder)
+                yield Finding("verifier", False, error.message, error.hint)
+                return
+            if not subject.known:
+                most = NUMBERS - 1 + len(BREAKAGES)
+                tell(f"doctor: one run takes {in_words(measurement.seconds)}; {NUMBERS} to {most} to go")
+            made.append(measurement)
+            subject = replace(subject, known=(*subject.known, measurement))
+        yield _shown(manifest, subject.known)
+        yield unchanged(manifest, subject.known)
+        noticed, told = sabotage(run, subject, folder)
+        is_fit = noticed
+        remedy = "" if noticed else "make the verifier run or read the writable files of the tree in which it runs"
+        yield Finding(
+            "sabotage", noticed, told if noticed else f"the verifier does not read the candidate: {told}", remedy
+        )
+    finally:
+        if is_fit or run.standing.seq >= 0:
+            for measurement in made:
+                record_measurement(run, subject, measurement, "doctor")
+
+
+def unchanged(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
+    """Whether a candidate that changes nothing would win by luck, whichever of two equal trees were measured first."""
+    first, second = known[-2:]
+    verdicts = [_as_candidate(manifest, second, first), _as_candidate(manifest, first, second)]
+    won = next((verdict for verdict in verdicts if verdict), None)
+    if won:
+        text = (
+            f"a candidate that changes nothing can win: {won.why}. The metric is noisy, and for now goalseek keeps any "
+        )
+        gap = number(abs(first.value - second.value))
+        remedy = (
+            f"make the verifier repeatable (GOALSEEK_SEED, threads, warm-up), or set metric.min_delta well above {gap}"
+        )
+        return Finding("unchanged", False, text + "number that is better by min_delta", remedy)
+    refused = next((verdict for verdict in verdicts if verdict.reason in ("guard", "not_valid")), None)
+    if refused:
+        text = f"the code as it is would be refused: {refused.why}"
+        return Finding("unchanged", True, text, "no candidate is kept before it mends that")
+    if first.value == second.value:
+        return Finding("unchanged", True, "a candidate that changes nothing does not win")
+    text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
+    return Finding("unchanged", True, text)
+
+
+def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measurement) -> Verdict:
+    run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
+    evidence = Evidence((run,), candidate.guards, candidate.verify)
+    return decide(manifest.metric, manifest.guard, ToBeat(incumbent.value, incumbent.guards), evidence, 0)
+
+
+def _shown(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
+    """The last two numbers, with their times."""
+    shown = [
+        f"{number(made.value)} ({in_words(made.seconds)}{', measured before' if made.before else ''})"
+        for made in known[-NUMBERS:]
+    ]
+    return Finding("verifier", True, f"{manifest.metric.name} = {' and '.join(shown)}")
