@@ -7,7 +7,7 @@ from pathlib import Path
 
 from goalseek.checkout import LINK, Checkout
 from goalseek.manifest import Sees
-from goalseek.objects import Entry, Missing, Objects, visible, visible_changes
+from goalseek.objects import Entry, Missing, Objects, ObjectsFailed, visible, visible_changes
 from goalseek.scope import Scope
 
 
@@ -59,7 +59,7 @@ class Bench:
             if view_before == view:
                 checkout.bring(visible_changes(self._objects, before, tree, is_seen), label)
                 return root
-        except Missing:  # the repository was made anew at this place
+        except (Missing, ObjectsFailed):  # the repository was made anew at this place
             checkout.build({**visible(self._objects.files(tree), is_seen), **self._links}, label)
             return root
         wanted = {**visible(self._objects.files(tree), is_seen), **self._links}

@@ -187,8 +187,7 @@ class Checkout:
         elif path in self._folders:
             self._walk(path + "/", walked)
         else:
-            self._walk_new(path + "/", walked)
-            walked.folders.append(path)
+            self._walk_new(path, walked)
 
     def _paths(self, folder: str) -> Iterator[str]:
         """Every path below recorded folders that is no folder itself."""
@@ -200,15 +199,21 @@ class Checkout:
                 else:
                     yield path
 
-    def _walk_new(self, folder: str, walked: _Walked) -> None:
-        with _listing(os.path.join(self.root, folder)) as listing:
+    def _walk_new(self, folder: str, walked: _Walked) -> bool:
+        """Walks a new folder; whether something in it is left alone, so that the folder has to stay."""
+        stays = False
+        with _listing(f"{self.root}/{folder}") as listing:
             for item in listing:
-                path = folder + item.name
-                if item.is_dir(follow_symlinks=False):
-                    self._walk_new(path + "/", walked)
-                    walked.folders.append(path)
+                path = f"{folder}/{item.name}"
+                if self._ignored and self._ignored(path):
+                    stays = True
+                elif item.is_dir(follow_symlinks=False):
+                    stays = self._walk_new(path, walked) or stays
                 else:
                     walked.added.append(path)
+        if not stays:
+            walked.folders.append(folder)
+        return stays
 
     def _differs(self, path: str) -> bool:
         entry = self.entries[path]

@@ -59,7 +59,7 @@ def git(
     try:
         answer = process.ask(["git", *HARDENED, *arguments], environment(**more), stdin, folder)
     except FileNotFoundError:
-        raise GoalseekError("git is not installed, or not on PATH", "install git 2.34 or newer", UNFIT) from None
+        raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
     if answer.exit_code:
         raise GitFailed(arguments, answer.exit_code, answer.stderr)
     return answer.stdout

@@ -61,11 +61,13 @@ class Setting:
 class Run:
     """The open repository, ledger and trees of one project. Made by ``opened``."""
 
-    def __init__(self, loaded: Loaded, repository: Repository, watch: Watch, asked: ProviderTable | None) -> None:
+    def __init__(
+        self, loaded: Loaded, repository: Repository, places: Places, watch: Watch, asked: ProviderTable | None
+    ) -> None:
         self.loaded = loaded
         self.repository = repository
         self.watch = watch
-        self.places: Places = places(repository.location, _relative_to(loaded, repository), repository.name)
+        self.places = places
         self.seal = Seal.open(repository.own)
         self.ledger = Ledger(repository, loaded.logs / "results.jsonl", self.seal)
         self.measured = Measured(repository.own / "measured.sqlite", self.ledger.history, self.standing.seq)
@@ -248,10 +250,11 @@ def opened(
 ) -> Iterator[Run]:
     """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be."""
     repository = open_repository(loaded)
+    where = places(repository.location, _relative_to(loaded, repository), repository.name)
     existed = loaded.logs.exists() or loaded.runs.exists()
     try:
         with only_writer(repository.own):
-            run = Run(loaded, repository, watch or Watch(), asked)
+            run = Run(loaded, repository, where, watch or Watch(), asked)
             is_refused = False
             try:
                 begin(run, is_new)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from goalseek.checkout import LINK, Changes, Checkout, clear
 from goalseek.git import AUTHOR, GitFailed, git
-from goalseek.objects import Entry, Missing, Objects, visible, visible_changes
+from goalseek.objects import Entry, Missing, Objects, ObjectsFailed, visible, visible_changes
 
 Made = TypeVar("Made")
 _BRANCH = "refs/heads/goalseek"
@@ -96,7 +96,7 @@ class Workspace:
         """Brings what an earlier process left to what it recorded."""
         try:
             self.clean()
-        except (Missing, OSError):  # another repository's, or the tool's own copy is gone
+        except (Missing, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
             self.tree.label = ""
 
     def remembered(self, name: str, made: Callable[[], Made]) -> Made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import shlex
 
 from goalseek.cli.commands import COMMANDS
 from goalseek.cli.options import Parser, add_options
@@ -20,8 +21,11 @@ _goalseek() {
     case "$command" in
 %(cases)s
     esac
-    COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current"))
-    [ -z "$command" ] && COMPREPLY=($(compgen -W "$words" -- "$current"))
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+    if [ -n "$command" ]; then
+        local IFS=$'\n'
+        COMPREPLY+=($(compgen -f -- "$current"))
+    fi
 }
 complete -o filenames -F _goalseek goalseek
 """
@@ -63,11 +67,11 @@ def _bash(words: dict[str, list[str]], top: list[str]) -> str:
 
 def _zsh(words: dict[str, list[str]], top: list[str]) -> str:
     cases = "\n".join(f"        {name}) compadd -- {' '.join(found)}; _files ;;" for name, found in words.items())
-    described = " ".join(f"'{name}:{COMMANDS[name][1]}'" for name in words)
+    described = " ".join(shlex.quote(f"{name}:{COMMANDS[name][1]}") for name in words)
     return _ZSH % {
         "alternatives": "|".join(words),
         "cases": cases,
-        "described": described.replace("%", "%%"),
+        "described": described,
         "top_options": " ".join(top),
     }
 
