@@ -7,8 +7,9 @@ from pathlib import Path
 
 from goalseek.checkout import LINK, Checkout
 from goalseek.manifest import Sees
-from goalseek.objects import Entry, Missing, Objects, ObjectsFailed, visible, visible_changes
+from goalseek.objects import Entry, Missing, Objects, ObjectsFailed
 from goalseek.scope import Scope
+from goalseek.trees import visible, visible_changes
 
 
 class Bench:

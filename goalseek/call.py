@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from goalseek import process, sandbox
+from goalseek.beneath import clear
 from goalseek.brief import make_brief, prompt, what_is_left
 from goalseek.capture import HeadAndTail
-from goalseek.checkout import clear
 from goalseek.process import Finished
 from goalseek.providers.provider import Call
 from goalseek.records import IterationRecord

@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from goalseek.beneath import clear, read_regular, remove, scan
 from goalseek.objects import Entry
 
 LINK = "link"
@@ -165,7 +165,7 @@ class Checkout:
 
     def _walk(self, folder: str, walked: _Walked) -> None:
         known_of, racy, seen = self._signatures.get, self._racy, 0
-        with _listing(f"{self.root}/{folder}") as listing:
+        with scan(f"{self.root}/{folder}") as listing:
             for item in listing:
                 path = folder + item.name
                 known = known_of(path)
@@ -191,7 +191,7 @@ class Checkout:
 
     def _paths(self, folder: str) -> Iterator[str]:
         """Every path below recorded folders that is no folder itself."""
-        with _listing(f"{self.root}/{folder}") as listing:
+        with scan(f"{self.root}/{folder}") as listing:
             for item in listing:
                 path = folder + item.name
                 if path in self._folders and item.is_dir(follow_symlinks=False):
@@ -202,7 +202,7 @@ class Checkout:
     def _walk_new(self, folder: str, walked: _Walked) -> bool:
         """Walks a new folder; whether something in it is left alone, so that the folder has to stay."""
         stays = False
-        with _listing(f"{self.root}/{folder}") as listing:
+        with scan(f"{self.root}/{folder}") as listing:
             for item in listing:
                 path = f"{folder}/{item.name}"
                 if self._ignored and self._ignored(path):
@@ -292,63 +292,6 @@ class Checkout:
         for path in self.entries:
             for above in parents(path):
                 self._folders[above] = self._folders.get(above, 0) + 1
-
-
-def read_regular(root: Path, path: str) -> bytes:
-    """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
-    descriptor = open_beneath(root, path)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
-        return file.read()
-
-
-def open_beneath(root: Path, path: str) -> int:
-    """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        *above, name = path.split("/")
-        for part in above:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    finally:
-        os.close(folder)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(f"{path} is not a regular file")
-    return descriptor
-
-
-def remove(path: Path) -> None:
-    """Removes a file, a link, or a whole folder, also one that somebody made read-only."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink()
-        return
-    _make_writable(path)
-    shutil.rmtree(path)
-
-
-def clear(root: Path) -> None:
-    """Removes a folder of the tool's own, if it is there."""
-    if root.is_symlink() or root.exists():
-        remove(root)
-
-
-def _make_writable(folder: Path) -> None:
-    folder.chmod(0o700)
-    for inner, folders, _ in os.walk(folder):
-        for name in folders:
-            place = Path(inner, name)
-            if not place.is_symlink():
-                place.chmod(0o700)
-
-
-def _listing(folder: str) -> os._ScandirIterator[str]:
-    try:
-        return os.scandir(folder)
-    except PermissionError:
-        os.chmod(folder, 0o755)
-        return os.scandir(folder)
 
 
 def parents(path: str) -> Iterable[str]:

@@ -12,8 +12,9 @@ from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git import git
 from goalseek.manifest import ProviderTable
 from goalseek.manifest_file import Loaded
+from goalseek.opening import asked_provider
 from goalseek.providers.scripted import read_script
-from goalseek.run import asked_provider, chosen_provider
+from goalseek.run import chosen_provider
 
 DEFAULT = "digits"
 _TUNED = 20

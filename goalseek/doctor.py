@@ -11,8 +11,9 @@ from goalseek.errors import LOCKED, GoalseekError
 from goalseek.findings import Finding
 from goalseek.git import git_text
 from goalseek.manifest_file import Loaded, ignore_home
+from goalseek.opening import opened
 from goalseek.pool import Subject, baseline_subject, incumbent_subject
-from goalseek.run import Run, opened
+from goalseek.run import Run
 from goalseek.sabotage import BREAKAGES
 from goalseek.trial import trial
 from goalseek.units import in_words

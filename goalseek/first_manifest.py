@@ -11,9 +11,10 @@ from goalseek import manifest_check, manifest_file
 from goalseek.baseline import failed_baseline
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.manifest_file import Loaded
+from goalseek.opening import check_fit, opened
 from goalseek.phases.decide import baseline_verdict
 from goalseek.pool import Measurement, baseline_subject, measure_subject, measurement_of, record_measurement
-from goalseek.run import check_fit, chosen_provider, opened
+from goalseek.run import chosen_provider
 from goalseek.watch import Watch
 
 HEAD_LINE = "# What goalseek climbs, and what it may change on the way. Every key: goalseek manifest schema\n"

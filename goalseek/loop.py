@@ -15,6 +15,7 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.landing import check_refs, desk_for, land, record_iteration
 from goalseek.limits import Stop, why_stop
 from goalseek.measure import said_stop
+from goalseek.opening import check_fit, opened
 from goalseek.phases.apply_change import apply_change
 from goalseek.phases.commit import commit
 from goalseek.phases.decide import baseline_verdict, judge
@@ -23,7 +24,7 @@ from goalseek.phases.plan import make_plan
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import evidence_from_pool, verify
 from goalseek.records import IterationRecord
-from goalseek.run import Run, Setting, check_fit, opened
+from goalseek.run import Run, Setting
 from goalseek.units import in_words
 from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from goalseek import outputs, process, sandbox
 from goalseek.bench import Bench
+from goalseek.beneath import clear, open_beneath
 from goalseek.capture import Sink
-from goalseek.checkout import clear, open_beneath
 from goalseek.globs import matcher
 from goalseek.manifest import Manifest, Reading, VerifyCommand
 from goalseek.metric import NoNumber, finite, from_json, from_text

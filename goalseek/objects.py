@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -253,35 +253,6 @@ class Objects:
 
 class ObjectsFailed(Exception):
     """A git process of an object store ended by itself: a full disk, a broken store."""
-
-
-def walk(objects: Objects, commit: str, most: int) -> Iterable[tuple[str, bytes]]:
-    """The first-parent history from a commit on: (hash, raw commit), newest first."""
-    for _ in range(most):
-        raw = objects.read(commit)
-        yield commit, raw
-        parent = next(
-            (line[7:].decode() for line in raw.split(b"\n\n")[0].split(b"\n") if line[:7] == b"parent "), None
-        )
-        if parent is None:
-            return
-        commit = parent
-
-
-def visible(entries: Mapping[str, Entry], is_seen: Callable[[str], bool]) -> dict[str, Entry]:
-    """The files of a tree that a folder shows: no submodules, and only what may be seen."""
-    return {path: entry for path, entry in entries.items() if entry.mode != "160000" and is_seen(path)}
-
-
-def visible_changes(
-    objects: Objects, before: str, after: str, is_seen: Callable[[str], bool]
-) -> dict[str, Entry | None]:
-    """What to change in a folder that shows one tree so that it shows another."""
-    return {
-        found.path: found.after if found.after and found.after.mode != "160000" else None
-        for found in objects.differences(before, after)
-        if is_seen(found.path)
-    }
 
 
 def _c_quoted(path: bytes) -> bytes:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from goalseek.checkout import open_beneath
+from goalseek.beneath import open_beneath
 
 
 class TooMuch(Exception):

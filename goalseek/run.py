@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import secrets
 import shutil
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from goalseek import directions, fitness, manifest_file, sandbox
+from goalseek import directions, manifest_file, sandbox
 from goalseek.bench import Bench
 from goalseek.directions import Direction
-from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.globs import matcher
 from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.limits import Stop
-from goalseek.lock import only_writer
 from goalseek.manifest import Manifest, ProviderTable
 from goalseek.manifest_file import Loaded
 from goalseek.measure import Verifier
 from goalseek.measured import Measured
-from goalseek.places import Places, places
+from goalseek.places import Places
 from goalseek.plain import to_line
 from goalseek.project_scope import scope_of
 from goalseek.providers import make_provider
 from goalseek.providers.provider import Provider
 from goalseek.records import IterationRecord
-from goalseek.repository import Repository, locate
+from goalseek.repository import Repository
 from goalseek.ruler import Ruler, under
 from goalseek.scope import Scope
 from goalseek.seal import Seal
@@ -93,7 +87,7 @@ class Run:
     @property
     def folder(self) -> Path:
         """The manifest's folder in the user's checkout; of a manifest outside the repository, the repository's top."""
-        return _relative_to(self.loaded, self.repository)
+        return base_folder(self.loaded, self.repository)
 
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
@@ -232,93 +226,7 @@ def chosen_provider(loaded: Loaded, table: ProviderTable) -> Provider:
     return provider
 
 
-def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> ProviderTable | None:
-    """The provider table that the command line asks for; None for the manifest's own."""
-    written = loaded.manifest.provider
-    if name is None and model is None:
-        return None
-    if name is None or (written and written.name == name):
-        if written is None:
-            raise GoalseekError("--model without a provider", "--provider NAME --model M")
-        return replace(written, model=model if model is not None else written.model)
-    return ProviderTable(name=name, model=model or "")
-
-
-@contextlib.contextmanager
-def opened(
-    loaded: Loaded, watch: Watch | None = None, asked: ProviderTable | None = None, is_new: bool = False
-) -> Iterator[Run]:
-    """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be."""
-    repository = open_repository(loaded)
-    where = places(repository.location, _relative_to(loaded, repository), repository.name)
-    existed = loaded.logs.exists() or loaded.runs.exists()
-    try:
-        with only_writer(repository.own):
-            run = Run(loaded, repository, where, watch or Watch(), asked)
-            is_refused = False
-            try:
-                begin(run, is_new)
-                yield run
-            except GoalseekError:
-                is_refused = True
-                raise
-            finally:
-                run.close()
-                if is_refused and run.standing.seq < 0 and not existed:
-                    _leave_nothing(loaded, repository)
-    finally:
-        repository.close()
-
-
-def open_repository(loaded: Loaded) -> Repository:
-    """The repository that the manifest speaks of."""
-    return Repository(locate(loaded.folder / loaded.manifest.project.repo), loaded.manifest.project.name)
-
-
-def begin(run: Run, is_new: bool) -> None:
-    """Goes on with the run that the records name, or begins one, recorded with its first iteration."""
-    pending = run.repository.own / "run"
-    known = pending.read_text().strip() if pending.exists() else ""
-    if is_new or not run.standing.run_id:
-        if is_new or not known:
-            known = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
-            pending.write_text(known + "\n")
-        run.began = "asked for" if is_new else "first"
-        run.run_id = known
-    elif known and known != run.standing.run_id:
-        run.began = "asked for"
-        run.run_id = known
-
-
-def check_fit(run: Run) -> None:
-    """The preflight: repository and manifest fit each other. Raises GoalseekError; notes what a command may miss."""
-    commit = run.standing.incumbent.commit if run.standing.incumbent else run.repository.head()
-    entries = run.repository.objects.files(run.repository.tree_of(commit))
-    fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
-    if run.standing.seq < 0:
-        fitness.refuse_foreign_logs(run.loaded)
-    fitness.refuse_editable(run.loaded, run.repository)
-    for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
-        run.watch.note(told)
-    for name in differing(run.loaded, run.standing):
-        run.watch.note(f"{name} differs from the pinned ruler; goalseek baseline adopts it")
-    if run.ledger.mended:
-        run.watch.note(run.ledger.mended)
-
-
-def _relative_to(loaded: Loaded, repository: Repository) -> Path:
+def base_folder(loaded: Loaded, repository: Repository) -> Path:
+    """The folder that paths and globs are relative to: the manifest's, or the top for one outside the repository."""
     inside = loaded.folder.resolve().is_relative_to(repository.top.resolve())
     return loaded.folder.resolve() if inside else repository.top.resolve()
-
-
-def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
-    """Takes away what was made for a run that never had a record."""
-    for folder in (loaded.logs, loaded.runs, repository.own):
-        shutil.rmtree(folder, ignore_errors=True)
-    home = loaded.folder / loaded.manifest.log.home
-    with contextlib.suppress(OSError):
-        loaded.logs.parent.rmdir()
-        (home / ".gitignore").unlink(missing_ok=True)
-        home.rmdir()
-    with contextlib.suppress(OSError):
-        repository.own.parent.rmdir()

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from goalseek.checkout import LINK, Changes, Checkout, clear
+from goalseek.beneath import clear
+from goalseek.checkout import LINK, Changes, Checkout
 from goalseek.git import AUTHOR, GitFailed, git
-from goalseek.objects import Entry, Missing, Objects, ObjectsFailed, visible, visible_changes
+from goalseek.objects import Entry, Missing, Objects, ObjectsFailed
+from goalseek.trees import visible, visible_changes
 
 Made = TypeVar("Made")
 _BRANCH = "refs/heads/goalseek"

@@ -8,7 +8,7 @@ from goalseek import loop
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_for
 from goalseek.landing import check_refs
-from goalseek.run import check_fit, opened
+from goalseek.opening import check_fit, opened
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from goalseek.cli.options import start_folder
 from goalseek.cli.watching import watch_for
 from goalseek.errors import GoalseekError
 from goalseek.manifest_file import Loaded
-from goalseek.run import opened
+from goalseek.opening import opened
 from goalseek.standing import Standing
 from goalseek.units import number
 from goalseek.views.style import painter

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 from goalseek import process, sandbox
-from goalseek.checkout import clear
+from goalseek.beneath import clear
 from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.objects import visible
-from goalseek.run import Run, Setting, opened
+from goalseek.opening import opened
+from goalseek.run import Run, Setting
+from goalseek.trees import visible
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,8 @@ from goalseek.errors import LOCKED, GoalseekError, Interrupted
 from goalseek.landing import tell
 from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded
-from goalseek.run import Run, asked_provider, opened
+from goalseek.opening import asked_provider, opened
+from goalseek.run import Run
 
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
 

@@ -11,9 +11,9 @@ from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.history import History
+from goalseek.opening import open_repository
 from goalseek.promote import Promoted
 from goalseek.repository import Repository
-from goalseek.run import open_repository
 from goalseek.standing import Standing
 from goalseek.views.style import painter
 

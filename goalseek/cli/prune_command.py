@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from goalseek.checkout import remove
+from goalseek.beneath import remove
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.manifest_file import Loaded
-from goalseek.run import open_repository, opened
+from goalseek.opening import open_repository, opened
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

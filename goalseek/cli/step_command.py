@@ -7,7 +7,7 @@ import argparse
 from goalseek import loop
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
-from goalseek.run import asked_provider, opened
+from goalseek.opening import asked_provider, opened
 from goalseek.watch import Watch
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalseek.checkout import Changes, Checkout, clear, read_regular
+from goalseek.beneath import clear, read_regular
+from goalseek.checkout import Changes, Checkout
 from goalseek.errors import Rejected
 from goalseek.globs import matcher
 from goalseek.objects import Entry, Objects

@@ -12,11 +12,11 @@ from pathlib import Path
 from goalseek import __version__
 from goalseek.checkout import Checkout
 from goalseek.git import git_text
-from goalseek.objects import walk
 from goalseek.quoting import quote_path
 from goalseek.repository import Refs, Repository
 from goalseek.run import Run, Setting
 from goalseek.scope import Scope
+from goalseek.trees import walk
 from goalseek.values import VISIBLE_FILES_MOST, Context, VisibleFile
 
 _COMMITS = 10

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from goalseek.beneath import clear
 from goalseek.capture import LogFile
-from goalseek.checkout import clear
 from goalseek.measure import Sample, Verifier, measure, prepare
 from goalseek.metric import NoNumber
 from goalseek.records import MeasurementRecord

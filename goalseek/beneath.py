@@ -1,0 +1,66 @@
+"""Files of a folder that somebody else wrote in: read and removed without following a link out of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+
+def read_regular(root: Path, path: str) -> bytes:
+    """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
+    descriptor = open_beneath(root, path)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        return file.read()
+
+
+def open_beneath(root: Path, path: str) -> int:
+    """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        *above, name = path.split("/")
+        for part in above:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is not a regular file")
+    return descriptor
+
+
+def remove(path: Path) -> None:
+    """Removes a file, a link, or a whole folder, also one that somebody made read-only."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+    _make_writable(path)
+    shutil.rmtree(path)
+
+
+def clear(root: Path) -> None:
+    """Removes a folder of the tool's own, if it is there."""
+    if root.is_symlink() or root.exists():
+        remove(root)
+
+
+def _make_writable(folder: Path) -> None:
+    folder.chmod(0o700)
+    for inner, folders, _ in os.walk(folder):
+        for name in folders:
+            place = Path(inner, name)
+            if not place.is_symlink():
+                place.chmod(0o700)
+
+
+def scan(folder: str) -> os._ScandirIterator[str]:
+    """The items of a folder, which is made readable first where somebody made it unreadable."""
+    try:
+        return os.scandir(folder)
+    except PermissionError:
+        os.chmod(folder, 0o755)
+        return os.scandir(folder)

@@ -1,0 +1,110 @@
+"""What is wrong between keys of a manifest that are right by themselves."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from goalseek.globs import compiled
+from goalseek.manifest import Guard, Manifest, Metric, Reading, ScopeTable, VerifyCommand
+
+Wrong = tuple[tuple[str | int, ...], str]
+
+
+def wrong_together(manifest: Manifest) -> list[Wrong]:
+    """What is wrong between keys that are right by themselves."""
+    wrong: list[Wrong] = []
+    if not manifest.verify:
+        wrong.append((("verify",), 'needs at least one command: [[verify]] with run = "..."'))
+    wrong += _same_pattern_twice(manifest.scope)
+    wrong += _wrong_commands(manifest)
+    wrong += _wrong_reading(("metric",), manifest.metric, manifest)
+    for place, guard in enumerate(manifest.guard):
+        wrong += _wrong_reading(("guard", place), guard, manifest)
+        if (guard.min, guard.max, guard.max_increase, guard.max_decrease) == (None,) * 4:
+            wrong.append((("guard", place), "has no bound: min, max, max_increase or max_decrease"))
+    names = [manifest.metric.name, *(guard.name for guard in manifest.guard)]
+    for place, name in enumerate(names[1:]):
+        if name in names[: place + 1]:
+            wrong.append((("guard", place, "name"), f"{name!r} is taken; give it another name"))
+    provider = manifest.provider
+    if provider and provider.name == "command" and not provider.command:
+        wrong.append((("provider", "command"), 'is required by the provider "command": ["my-agent", "--edit"]'))
+    home = Path(manifest.log.home)
+    if home.is_absolute() or ".." in home.parts:
+        wrong.append((("log", "home"), "is a folder in the manifest's folder"))
+    return wrong
+
+
+def _same_pattern_twice(table: ScopeTable) -> list[Wrong]:
+    seen: dict[str, str] = {}
+    wrong: list[Wrong] = []
+    for name in ("writable", "generated", "read_only", "hidden"):
+        for pattern in getattr(table, name):
+            if pattern in seen and seen[pattern] != name:
+                wrong.append((("scope", name), f"{pattern!r} is in scope.{seen[pattern]} too; it can be in one"))
+            seen.setdefault(pattern, name)
+            try:
+                compiled(pattern)
+            except re.error as error:
+                wrong.append((("scope", name), f"{pattern!r} is not a glob: {error}"))
+    return wrong
+
+
+def _wrong_commands(manifest: Manifest) -> list[Wrong]:
+    wrong: list[Wrong] = []
+    names: list[str] = []
+    for place, command in enumerate(manifest.verify):
+        if not command.run or not words_of(command):
+            wrong.append((("verify", place, "run"), "is empty"))
+        if command.name in names:
+            wrong.append((("verify", place, "name"), f"{command.name!r} is taken; give it a name of its own"))
+        if Path(command.cwd).is_absolute() or ".." in Path(command.cwd).parts:
+            wrong.append((("verify", place, "cwd"), "is a folder in the manifest's folder"))
+        names.append(command.name)
+    return wrong
+
+
+def _wrong_reading(place: tuple[str | int, ...], reading: Reading, manifest: Manifest) -> list[Wrong]:
+    wrong: list[Wrong] = []
+    wants = {"json": "query", "stdout": "regex", "stderr": "regex", "wall": None, None: None}[reading.source]
+    if reading.source is None:
+        wrong.append((place, "say how to read it: query (JSON), regex (text), or source"))
+    for key in ("query", "regex"):
+        given = getattr(reading, key) is not None
+        if given != (key == wants) and reading.source is not None:
+            state = "has no use" if given else "is required"
+            wrong.append(((*place, key), f'{state} where source = "{reading.source}"'))
+    wrong += _not_compiling(place, reading)
+    if reading.command not in [command.name for command in manifest.verify]:
+        wrong.append(((*place, "command"), f"there is no verify command named {reading.command!r}"))
+    return wrong
+
+
+def _not_compiling(place: tuple[str | int, ...], reading: Metric | Guard | Reading) -> list[Wrong]:
+    if reading.query is not None:
+        import jmespath
+
+        try:
+            jmespath.compile(reading.query)
+        except jmespath.exceptions.JMESPathError as error:
+            return [((*place, "query"), f"{reading.query!r} is not JMESPath: {str(error).splitlines()[0]}")]
+    if reading.regex is not None:
+        try:
+            groups = re.compile(reading.regex).groups
+        except re.error as error:
+            return [((*place, "regex"), f"{reading.regex!r} does not compile: {error}")]
+        if groups != 1:
+            return [((*place, "regex"), f"{reading.regex!r} has {groups} groups; it needs one, around the number")]
+    return []
+
+
+def words_of(command: VerifyCommand) -> list[str]:
+    """The words of a command line, as a shell would split them."""
+    if not isinstance(command.run, str):
+        return list(command.run)
+    try:
+        return shlex.split(command.run)
+    except ValueError:
+        return command.run.split()

@@ -1,0 +1,108 @@
+"""How a run is opened: the lock, the run that is gone on with or begun, and the preflight."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from goalseek import fitness
+from goalseek.drift import differing
+from goalseek.errors import GoalseekError
+from goalseek.lock import only_writer
+from goalseek.manifest import ProviderTable
+from goalseek.manifest_file import Loaded
+from goalseek.places import places
+from goalseek.repository import Repository, locate
+from goalseek.run import Run, base_folder
+from goalseek.watch import Watch
+
+
+def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> ProviderTable | None:
+    """The provider table that the command line asks for; None for the manifest's own."""
+    written = loaded.manifest.provider
+    if name is None and model is None:
+        return None
+    if name is None or (written and written.name == name):
+        if written is None:
+            raise GoalseekError("--model without a provider", "--provider NAME --model M")
+        return replace(written, model=model if model is not None else written.model)
+    return ProviderTable(name=name, model=model or "")
+
+
+@contextlib.contextmanager
+def opened(
+    loaded: Loaded, watch: Watch | None = None, asked: ProviderTable | None = None, is_new: bool = False
+) -> Iterator[Run]:
+    """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be."""
+    repository = open_repository(loaded)
+    where = places(repository.location, base_folder(loaded, repository), repository.name)
+    existed = loaded.logs.exists() or loaded.runs.exists()
+    try:
+        with only_writer(repository.own):
+            run = Run(loaded, repository, where, watch or Watch(), asked)
+            is_refused = False
+            try:
+                begin(run, is_new)
+                yield run
+            except GoalseekError:
+                is_refused = True
+                raise
+            finally:
+                run.close()
+                if is_refused and run.standing.seq < 0 and not existed:
+                    _leave_nothing(loaded, repository)
+    finally:
+        repository.close()
+
+
+def open_repository(loaded: Loaded) -> Repository:
+    """The repository that the manifest speaks of."""
+    return Repository(locate(loaded.folder / loaded.manifest.project.repo), loaded.manifest.project.name)
+
+
+def begin(run: Run, is_new: bool) -> None:
+    """Goes on with the run that the records name, or begins one, recorded with its first iteration."""
+    pending = run.repository.own / "run"
+    known = pending.read_text().strip() if pending.exists() else ""
+    if is_new or not run.standing.run_id:
+        if is_new or not known:
+            known = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+            pending.write_text(known + "\n")
+        run.began = "asked for" if is_new else "first"
+        run.run_id = known
+    elif known and known != run.standing.run_id:
+        run.began = "asked for"
+        run.run_id = known
+
+
+def check_fit(run: Run) -> None:
+    """The preflight: repository and manifest fit each other. Raises GoalseekError; notes what a command may miss."""
+    commit = run.standing.incumbent.commit if run.standing.incumbent else run.repository.head()
+    entries = run.repository.objects.files(run.repository.tree_of(commit))
+    fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
+    if run.standing.seq < 0:
+        fitness.refuse_foreign_logs(run.loaded)
+    fitness.refuse_editable(run.loaded, run.repository)
+    for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
+        run.watch.note(told)
+    for name in differing(run.loaded, run.standing):
+        run.watch.note(f"{name} differs from the pinned ruler; goalseek baseline adopts it")
+    if run.ledger.mended:
+        run.watch.note(run.ledger.mended)
+
+
+def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
+    """Takes away what was made for a run that never had a record."""
+    for folder in (loaded.logs, loaded.runs, repository.own):
+        shutil.rmtree(folder, ignore_errors=True)
+    home = loaded.folder / loaded.manifest.log.home
+    with contextlib.suppress(OSError):
+        loaded.logs.parent.rmdir()
+        (home / ".gitignore").unlink(missing_ok=True)
+        home.rmdir()
+    with contextlib.suppress(OSError):
+        repository.own.parent.rmdir()

@@ -1,0 +1,53 @@
+"""Every test lives in a home of its own, with none of the user's git configuration, and leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from project import IDENTITY, Project, living
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home that only this test has. It is also the mark by which this test's processes are known."""
+    for name in [name for name in os.environ if name.startswith(("GOALSEEK_", "GIT_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    for variable, folder in (("HOME", home), ("XDG_CACHE_HOME", home / "cache"), ("XDG_CONFIG_HOME", home / "config")):
+        folder.mkdir()
+        monkeypatch.setenv(variable, str(folder))
+    for variable, value in IDENTITY.items():
+        monkeypatch.setenv(variable, value)
+    for variable in ("PYTHONDONTWRITEBYTECODE", "COLUMNS", "NO_COLOR"):
+        monkeypatch.delenv(variable, raising=False)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left(isolated: Path) -> Iterator[None]:
+    """After the test nothing runs any more that was started under its home."""
+    yield
+    deadline = time.monotonic() + 3
+    while (left := living(isolated)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not left, f"still running: {left}"
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> Callable[..., Project]:
+    """Makes a project in ``tmp_path / name``; the arguments are those of ``Project.make``."""
+
+    def make(name: str = "repository", **how: object) -> Project:
+        return Project.make(tmp_path / name, **how)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Project]) -> Project:
+    """A project whose candidate, ``answer.json``, is itself the metrics: ``{"score": 1, "size": 10}`` at first."""
+    return make_project()

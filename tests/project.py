@@ -1,0 +1,199 @@
+"""A real git repository with a manifest, on which tests run the real command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+IDENTITY = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "A User",
+    "GIT_AUTHOR_EMAIL": "user@example.com",
+    "GIT_COMMITTER_NAME": "A User",
+    "GIT_COMMITTER_EMAIL": "user@example.com",
+}
+JUDGE = """\
+if grep -q fail answer.json; then echo "told to fail" >&2; exit 3; fi
+if grep -q hang answer.json; then sleep 60; fi
+if grep -q silent answer.json; then exit 0; fi
+cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+MANIFEST: dict[str, Any] = {
+    "version": 1,
+    "project": {"name": "demo"},
+    "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"]},
+    "metric": {"direction": "maximize", "query": "score"},
+    "verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}],
+    "sandbox": {"mode": "none"},
+}
+
+
+def answer(score: object, size: int = 10, more: str = "") -> str:
+    """A candidate: three lines and one more for each line of ``more``."""
+    return f'{{"score": {score},\n{more}"size": {size}\n}}\n'
+
+
+FILES = {"answer.json": answer(1), "hidden/judge.sh": JUDGE, "other.txt": "not the candidate's\n"}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+class Project:
+    """A repository at ``top``, and the manifest's folder in it."""
+
+    def __init__(self, top: Path, folder: Path) -> None:
+        self.top = top
+        self.folder = folder
+        self.manifest = folder / "goalseek.toml"
+        self.script = top.parent / f"{top.name}-moves.toml"
+
+    @classmethod
+    def make(
+        cls,
+        top: Path,
+        files: Mapping[str, str | bytes] = FILES,
+        manifest: Mapping[str, Any] | str | None = None,
+        below: str = ".",
+        object_format: str = "sha1",
+    ) -> Project:
+        """A committed project; ``manifest`` is text, or tables to lay over ``MANIFEST``; ``below`` is its folder."""
+        top.mkdir(parents=True)
+        made = cls(top, top / below)
+        made.git("init", "--quiet", "--initial-branch=main", f"--object-format={object_format}")
+        made.write(files)
+        made.set_manifest(manifest or {})
+        made.commit("start")
+        return made
+
+    def write(self, files: Mapping[str, str | bytes]) -> None:
+        """Writes files below the manifest's folder."""
+        for path, text in files.items():
+            place = self.folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
+
+    def set_manifest(self, manifest: Mapping[str, Any] | str) -> None:
+        """Writes the manifest: a text as it is, or tables in place of the usual ones; the provider is scripted."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(manifest, str):
+            self.manifest.write_text(manifest)
+            return
+        usual = {**MANIFEST, "provider": {"name": "scripted", "script": str(self.script)}}
+        self.manifest.write_text(tomli_w.dumps({**usual, **manifest}))
+
+    def set_moves(self, *moves: str | Mapping[str, Any]) -> None:
+        """The script: each move is a new ``answer.json``, or a whole ``[[move]]``."""
+        tables = [
+            {"title": f"move {number}", **({"files": {"answer.json": move}} if isinstance(move, str) else move)}
+            for number, move in enumerate(moves, start=1)
+        ]
+        self.script.write_text(tomli_w.dumps({"move": tables}))
+
+    def git(self, *arguments: str, stdin: bytes = b"", folder: Path | None = None) -> str:
+        """What a git command prints, without the last newline; a failure is the test's."""
+        done = subprocess.run(["git", *arguments], cwd=folder or self.top, input=stdin, capture_output=True)
+        assert done.returncode == 0, (arguments, done.stderr)
+        return os.fsdecode(done.stdout).removesuffix("\n")
+
+    def commit(self, message: str = "more") -> str:
+        """Commits everything; gives the hash."""
+        self.git("add", "-A")
+        self.git("commit", "--quiet", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts goalseek in the manifest's folder."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "goalseek", *arguments],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> Ended:
+        """Runs goalseek to its end."""
+        started = self.start(*arguments)
+        stdout, stderr = started.communicate(timeout=60)
+        return Ended(started.returncode, stdout, stderr)
+
+    def climb(self, *arguments: str) -> list[dict[str, Any]]:
+        """Runs goalseek, which must end with 0; gives the iterations' records."""
+        ended = self.run(*(arguments or ("iterate",)))
+        assert ended.exit_code == 0, ended.stderr
+        return self.iterations()
+
+    def records(self) -> list[dict[str, Any]]:
+        """All lines of ``results.jsonl``."""
+        path = self.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def iterations(self) -> list[dict[str, Any]]:
+        """The records of iterations, baselines among them."""
+        return [record for record in self.records() if record["kind"] == "iteration"]
+
+    def run_folder(self, number: int) -> Path:
+        """The artifacts of an iteration."""
+        return self.folder / ".goalseek" / "demo" / "runs" / f"{number:04d}"
+
+    def trees(self) -> Path:
+        """Where the workspace and the bench of the one project are."""
+        (found,) = Path(os.environ["XDG_CACHE_HOME"], "goalseek").iterdir()
+        return found
+
+    def users(self) -> dict[str, str]:
+        """All that is the user's, byte for byte: files with their times, index, HEAD, stash, branches, settings."""
+        found = {}
+        for path in sorted(self.top.rglob("*")):
+            inside = path.relative_to(self.top)
+            ours = inside.parts[0] == ".git" or ".goalseek" in inside.parts or not path.is_file()
+            if not ours:
+                found[str(inside)] = f"{path.lstat().st_mtime_ns} {path.lstat().st_mode} {_digest(path)}"
+        common = Path(self.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+        for name in ("HEAD", "index", "config", "logs/HEAD", "logs/refs/stash", "COMMIT_EDITMSG", "info/exclude"):
+            found[f"git: {name}"] = _digest(common / name) if (common / name).exists() else "none"
+        refs = self.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+        found["refs"] = "\n".join(ref for ref in refs if "refs/goalseek/" not in ref and "heads/goalseek/" not in ref)
+        return found
+
+    def traces(self) -> list[str]:
+        """What goalseek wrote into the repository or beside the manifest."""
+        refs = self.git("for-each-ref", "--format=%(refname)").splitlines()
+        found = [ref for ref in refs if "goalseek/" in ref]
+        git_folder = Path(self.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+        places = (self.folder / ".goalseek", git_folder / "goalseek")
+        return found + [str(place) for place in places if place.exists()]
+
+
+def living(home: Path) -> dict[int, str]:
+    """The processes with this home: number and command line."""
+    mark = f"HOME={home}\0".encode()
+    found = {}
+    for place in Path("/proc").iterdir():
+        try:
+            if place.name.isdigit() and int(place.name) != os.getpid() and mark in (place / "environ").read_bytes():
+                found[int(place.name)] = os.fsdecode((place / "cmdline").read_bytes()).replace("\0", " ")
+        except OSError:
+            continue
+    return found
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

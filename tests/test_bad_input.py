@@ -1,0 +1,192 @@
+"""A clear error (what, where, what would be right), the contract's exit code, and nothing written."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import Ended, Project, answer
+
+from goalseek.errors import UNFIT, USAGE
+
+
+def refused(project: Project, code: int, *said: str, arguments: tuple[str, ...] = ("iterate",)) -> Ended:
+    """Runs goalseek, which must refuse with this code and these words, and write nothing."""
+    project.set_moves(answer(2))
+    before = project.users()
+    ended = project.run(*arguments)
+    assert ended.exit_code == code, ended
+    assert [word for word in said if word not in ended.stderr] == [], ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert project.traces() == []
+    assert project.users() == before
+    return ended
+
+
+def test_no_git_repository(tmp_path: Path, project: Project) -> None:
+    project.set_moves(answer(2))
+    elsewhere = Project(tmp_path / "plain", tmp_path / "plain")
+    elsewhere.set_manifest({})
+    ended = elsewhere.run("iterate")
+    assert ended.exit_code == UNFIT and "is not in a git repository" in ended.stderr and "git init" in ended.stderr
+    assert [path.name for path in elsewhere.folder.iterdir()] == ["goalseek.toml"]
+
+
+def test_no_commit_yet(tmp_path: Path) -> None:
+    project = Project(tmp_path / "fresh", tmp_path / "fresh")
+    project.set_manifest({})
+    project.git("init", "--quiet")
+    refused(project, UNFIT, "has no commit yet", "git commit")
+
+
+def test_a_bare_repository(project: Project, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.git"
+    project.git("clone", "--quiet", "--bare", ".", str(bare))
+    inside = Project(bare, bare)
+    inside.set_manifest({})
+    ended = inside.run("iterate")
+    assert ended.exit_code == UNFIT and "bare repository" in ended.stderr
+    assert not (bare / "goalseek").exists() and not (bare / ".goalseek").exists()
+
+
+def test_a_partial_clone_whose_blobs_are_missing(project: Project, tmp_path: Path) -> None:
+    project.git("config", "uploadpack.allowFilter", "true")
+    top = tmp_path / "partial"
+    project.git("clone", "--quiet", "--filter=blob:none", "--no-checkout", f"file://{project.top}", str(top))
+    partial = Project(top, top)
+    partial.set_manifest({})
+    refused(partial, UNFIT, "partial clone", "objects of HEAD are not here", "git fetch")
+
+
+def test_a_branch_named_goalseek_in_the_way(project: Project) -> None:
+    project.git("branch", "goalseek")
+    ended = project.run("iterate")
+    assert ended.exit_code == UNFIT and "'goalseek' is in the way" in ended.stderr and "git branch -m" in ended.stderr
+    assert not (project.folder / ".goalseek").exists()
+
+
+def test_no_manifest_and_no_such_manifest(project: Project) -> None:
+    project.manifest.unlink()
+    refused(project, USAGE, "no goalseek.toml in", "goalseek init")
+    refused(project, USAGE, "no goalseek.speed.toml in", arguments=("-m", "speed", "iterate"))
+    refused(project, USAGE, "there is no manifest", arguments=("-m", "./gone.toml", "iterate"))
+    refused(project, USAGE, "there is no such folder", arguments=("-C", "gone", "iterate"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scope": {"writable": ["gone.txt"], "hidden": ["hidden/**"]}}, "'gone.txt' matches no committed file"),
+        ({"scope": {"writable": ["answer.json"], "hidden": ["hid/**"]}}, "'hid/**' matches no committed file"),
+        ({"scope": {"writable": ["a*", "x"], "hidden": ["x"]}}, "'x' is in scope.writable too"),
+        ({"scope": {"writable": ["answer.json"], "share": [".venv"]}}, "scope.share: there is no"),
+        ({"project": {"name": "demo", "program": "gone.md"}}, "project.program: there is no"),
+        ({"metric": {"direction": "maximize", "query": "[bad"}}, "is not JMESPath"),
+        ({"metric": {"direction": "maximize", "regex": "(bad"}}, "does not compile"),
+        ({"metric": {"direction": "up", "query": "score"}}, "metric.direction"),
+        ({"metric": {"direction": "maximize"}}, "say how to read it"),
+        ({"verify": [{"run": "true"}, {"run": "true"}]}, "'true' is taken"),
+        ({"verify": []}, "verify"),
+        ({"version": 2}, "version"),
+        ({"project": {"name": "Big Name"}}, "a-z, 0-9 and -"),
+        ({"guard": [{"query": "size"}]}, "has no bound"),
+        ({"holdout": {"run": "true"}}, "not yet"),
+        ({"log": {"home": "../elsewhere"}}, "log.home"),
+        ({"log": {"home": "hidden"}}, "is committed"),
+    ],
+)
+def test_a_manifest_that_cannot_be_right(project: Project, change: dict[str, object], said: str) -> None:
+    project.set_manifest(change)
+    project.git("commit", "--quiet", "--all", "-m", "another manifest")
+    refused(project, USAGE, said)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        ({}, UNFIT, "no provider is named"),
+        ({"provider": {"name": "oracle"}}, USAGE, "there is no provider 'oracle'"),
+        ({"provider": {"name": "claude"}}, USAGE, "not yet"),
+        ({"provider": {"name": "command"}}, USAGE, "is required by the provider"),
+        ({"provider": {"name": "command", "command": ["no-such-agent"]}}, UNFIT, "there is no program 'no-such-agent'"),
+        ({"provider": {"name": "command", "command": ["true"]}, "sandbox": {}}, UNFIT, 'sandbox.mode = "none"'),
+        ({"provider": {"name": "scripted", "script": "gone.toml"}}, UNFIT, "gone.toml"),
+    ],
+)
+def test_a_provider_that_cannot_start(project: Project, change: dict[str, object], code: int, said: str) -> None:
+    project.set_manifest(change)
+    if not change:
+        text = project.manifest.read_text()
+        project.manifest.write_text(text.split("[provider]")[0])
+        code = USAGE
+    refused(project, code, said)
+
+
+def test_an_unknown_command_or_option(project: Project) -> None:
+    refused(project, USAGE, "there is no command 'itrate'", "did you mean 'iterate'", arguments=("itrate",))
+    refused(project, USAGE, "--fast", arguments=("iterate", "--fast"))
+    refused(project, USAGE, "not yet", arguments=("audit",))
+    refused(project, USAGE, "jmespath", arguments=("--query", "[bad", "iterate"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (answer("NaN"), "score is nan"),
+        (answer("-1e999"), "score is -inf"),
+        (answer('"1"'), "is a text, not a number"),
+        (answer("false"), "is a boolean, not a number"),
+        (answer("[1]"), "is a list, not a number"),
+        (answer("null"), "nothing at 'score'"),
+        ("not json", "is not JSON"),
+        (answer(1, more='"silent": 1,\n'), "wrote no metrics.json"),
+        (answer(1, more='"fail": 1,\n'), "| told to fail"),
+    ],
+)
+def test_a_baseline_without_a_number(project: Project, content: str, said: str) -> None:
+    project.write({"answer.json": content})
+    project.commit()
+    refused(project, 1, "the baseline has no number", said, "commit, and run the same command again")
+
+
+def test_a_baseline_whose_verifier_cannot_start(project: Project) -> None:
+    for command in ({"run": ["./gone"]}, {"run": "true", "cwd": "gone"}):
+        project.set_manifest({"verify": [command]})
+        refused(project, 1, "the baseline has no number", "gone")
+
+
+def test_a_baseline_outside_its_valid_range(project: Project) -> None:
+    project.set_manifest({"metric": {"direction": "maximize", "query": "score", "valid": [5.0, 6.0]}})
+    refused(project, 1, "outside its valid range, 5 to 6")
+
+
+def test_submodules_and_lfs_files_are_told_with_the_remedy(project: Project) -> None:
+    project.write({".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "big.bin": "version 1\n"})
+    project.git("add", "-A")
+    project.git("update-index", "--add", "--cacheinfo", f"160000,{project.git('rev-parse', 'HEAD')},module")
+    project.git("commit", "--quiet", "-m", "more")
+    (project.folder / "module").mkdir()
+    project.set_moves(answer(2))
+    ended = project.run("iterate")
+    assert ended.exit_code == 0, ended.stderr
+    assert "submodules are not in the trees: module" in ended.stderr and "scope.share" in ended.stderr
+    assert "Git LFS files are pointers in the trees: big.bin" in ended.stderr
+
+
+def test_a_shared_environment_with_the_repository_installed_editable_is_refused(
+    make_project: Callable[..., Project],
+) -> None:
+    project = make_project()
+    site = project.folder / ".venv" / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    project.write({".gitignore": ".venv\n"})
+    project.set_manifest({"scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": [".venv"]}})
+    project.commit()
+    pth = site / "__editable__.demo.pth"
+    pth.write_text(f"{project.top}\n")
+    refused(project, UNFIT, "installed editable", "install it without -e")
+    pth.unlink()
+    info = site / "demo-1.dist-info"
+    info.mkdir()
+    (info / "direct_url.json").write_text(json.dumps({"url": f"file://{project.top}", "dir_info": {"editable": True}}))
+    refused(project, UNFIT, "installed editable")

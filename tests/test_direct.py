@@ -1,0 +1,134 @@
+"""A person's words, by ``goalseek direct`` or in ``program.md``, reach the agent at its next iteration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import FILES, Project
+
+TEXT = "prefer fewer parameters"
+AGENT = """\
+cat > "$1/prompt-$GOALSEEK_ITERATION"
+cp "$GOALSEEK_BRIEF" "$1/brief-$GOALSEEK_ITERATION"
+echo "an idea"
+"""
+
+
+class Agent:
+    """A program that keeps what it was told, each iteration, and changes nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "agent.sh").write_text(AGENT)
+        self.folder = folder
+        self.table = {"name": "command", "command": ["sh", str(folder / "agent.sh"), str(folder)]}
+
+    def prompt(self, iteration: int) -> str:
+        """What was on its standard input."""
+        return (self.folder / f"prompt-{iteration}").read_text()
+
+    def directions(self, iteration: int) -> Any:
+        """The directions of its brief, which the prompt must tell as well."""
+        found = json.loads((self.folder / f"brief-{iteration}").read_text())["directions"]
+        for text in found:
+            assert f"- {text}\n" in self.prompt(iteration)
+        return found
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent(tmp_path / "agent")
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Project], agent: Agent) -> Project:
+    return make_project(files={**FILES, "program.md": "Be brief.\n"}, manifest={"provider": agent.table})
+
+
+def iterate(project: Project, count: int = 1) -> list[dict[str, Any]]:
+    return project.climb("iterate", "-n", str(count))
+
+
+def test_a_direction_reaches_prompt_brief_and_record_from_the_next_iteration_on(project: Project, agent: Agent) -> None:
+    iterate(project)
+    made = project.run("direct", TEXT)
+    assert (made.exit_code, made.stdout) == (0, f"direction 1, from iteration 2: {TEXT}\n")
+    records = iterate(project, 2)
+    assert [agent.directions(iteration) for iteration in (1, 2, 3)] == [[], [TEXT], [TEXT]]
+    assert TEXT not in agent.prompt(1)
+    assert [record["directions"] for record in records] == [[], [], [TEXT], [TEXT]]
+
+
+def test_a_range_begins_and_ends_where_it_says(project: Project, agent: Agent) -> None:
+    iterate(project)
+    project.run("direct", "early", "--to", "2")
+    project.run("direct", "late", "--from", "3", "--to", "3")
+    iterate(project, 3)
+    assert [agent.directions(iteration) for iteration in (2, 3, 4)] == [["early"], ["late"], []]
+
+
+def test_a_direction_before_the_first_baseline_waits_for_the_first_iteration(project: Project, agent: Agent) -> None:
+    assert project.run("direct", TEXT).exit_code == 0
+    assert project.git("status", "--porcelain") == ""
+    iterate(project)
+    assert agent.directions(1) == [TEXT]
+
+
+def test_the_list_shows_what_holds(project: Project) -> None:
+    assert project.run("direct", "--list").stdout == ""
+    project.run("direct", TEXT)
+    project.run("direct", "only now", "--from", "2", "--to", "4")
+    shown = project.run("direct", "--list").stdout.splitlines()
+    assert [line.split() for line in shown] == [
+        ["1", "from", "1", "on:", *TEXT.split()],
+        ["2", "from", "2", "to", "4:", "only", "now"],
+    ]
+    listed = [json.loads(line) for line in project.run("direct", "--list", "--json").stdout.splitlines()]
+    assert listed[1] == {"number": 2, "text": "only now", "first": 2, "last": 4}
+
+
+def test_a_dropped_direction_is_told_no_more_and_its_number_not_used_again(project: Project, agent: Agent) -> None:
+    project.run("direct", TEXT)
+    iterate(project)
+    assert project.run("direct", "--drop", "1").exit_code == 0
+    assert project.run("direct", "--list").stdout == ""
+    iterate(project)
+    assert [agent.directions(iteration) for iteration in (1, 2)] == [[TEXT], []]
+    assert json.loads(project.run("direct", "another", "--json").stdout)["number"] == 2
+    again = project.run("direct", "--drop", "1")
+    assert again.exit_code == 2
+    assert "no direction 1" in again.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["  "], [TEXT, "--list"], ["--list", "--drop", "1"], [TEXT, "--from", "5", "--to", "4"], ["--drop", "7"]],
+    ids=" ".join,
+)
+def test_what_cannot_be_meant_is_refused_and_leaves_nothing(project: Project, arguments: list[str]) -> None:
+    ended = project.run("direct", *arguments)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr
+    assert project.traces() == []
+
+
+def test_the_program_is_read_from_the_checkout_at_every_iteration(project: Project, agent: Agent) -> None:
+    iterate(project)
+    project.write({"program.md": "Be bold, in an uncommitted way.\n"})
+    records = iterate(project)
+    assert "Be brief." in agent.prompt(1)
+    assert "Be bold, in an uncommitted way." in agent.prompt(2)
+    assert "Be brief." not in agent.prompt(2)
+    assert [record["epoch"] for record in records] == [0, 0, 0]
+    assert (project.folder / "program.md").read_text() == "Be bold, in an uncommitted way.\n"
+
+
+def test_a_program_with_the_marks_of_a_template_is_told_as_it_is(project: Project, agent: Agent) -> None:
+    text = "Costs $5, $metric and ${nonce}, and $$ and 100%."
+    project.write({"program.md": text + "\n"})
+    iterate(project)
+    assert text in agent.prompt(1)

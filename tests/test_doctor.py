@@ -1,0 +1,273 @@
+"""``goalseek doctor`` on real repositories: what it finds, what it costs, and what it leaves behind."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doctor_cases import JUDGE, Case, Ended, make_case
+
+from goalseek.sabotage import GARBAGE
+
+MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
+COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
+
+
+def findings(ended: Ended) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in ended.stdout.splitlines():
+        one = json.loads(line)
+        found.setdefault(one["name"], []).append(one)
+    return found
+
+
+def records(case: Case) -> list[dict[str, Any]]:
+    path = case.folder / ".goalseek/demo/logs/results.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def bad(ended: Ended) -> list[str]:
+    return [name for name, several in findings(ended).items() if not all(one["ok"] for one in several)]
+
+
+def test_a_fit_project_is_well_and_the_baseline_measures_nothing_again(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    ended = case.run("doctor")
+    assert ended.exit_code == 0, ended.stdout
+    assert "✗" not in ended.stdout
+    assert "✓ verifier     score = 5 (" in ended.stdout
+    assert case.count() == 3, "two numbers, and one run with a broken candidate"
+    assert case.run("baseline").exit_code == 0
+    assert case.count() == 3, "the baseline takes what doctor measured"
+    kinds = [record["kind"] for record in records(case)]
+    assert kinds == ["measurement", "measurement", "run", "iteration"]
+    baseline = records(case)[-1]
+    assert [run["value"] for run in baseline["runs"]] == [5.0, 5.0]
+    assert len({run["seed"] for run in baseline["runs"]}) == 2
+
+
+def test_doctor_again_measures_no_number_again(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    first, second = case.run("doctor"), case.run("doctor")
+    assert "2 runs of the verifier" in first.stderr
+    assert "the first will tell" in first.stderr
+    assert case.count() == 4, "the second time, only the sabotage"
+    assert "of the verifier" not in second.stderr
+    assert "one takes about" in second.stderr
+    assert second.stdout.count("measured before") == 2
+
+
+def test_the_incumbent_is_measured_once_more_and_the_climb_goes_on(tmp_path: Path) -> None:
+    case = make_case(tmp_path, more='[provider]\nname = "scripted"')
+    (case.folder / "moves.toml").write_text(MOVES)
+    case.commit()
+    assert case.run("iterate").exit_code == 0
+    assert case.count() == 2
+    ended = case.run("doctor")
+    assert ended.exit_code == 0, ended.stdout
+    assert "score = 6" in ended.stdout
+    assert case.count() == 4
+    assert records(case)[-1]["kind"] == "measurement"
+    again = case.run("iterate")
+    assert again.exit_code == 0, again.stderr
+    assert records(case)[-1]["iteration"] == 2
+
+
+def test_a_verifier_that_never_reads_the_candidate_is_found_and_nothing_is_left(tmp_path: Path) -> None:
+    case = make_case(tmp_path, 'echo ran >> "{runs}"; echo "score: 5"')
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 1
+    assert bad(ended) == ["sabotage"]
+    (found,) = findings(ended)["sabotage"]
+    assert "does not read the candidate" in found["text"]
+    assert found["remedy"]
+    assert case.count() == 5, "two numbers and three breakages"
+    assert case.traces() == []
+
+
+def test_a_random_number_that_has_nothing_to_do_with_the_candidate_is_found(tmp_path: Path) -> None:
+    case = make_case(tmp_path, 'echo "score: $GOALSEEK_SEED"')
+    ended = case.run("--json", "doctor")
+    assert "sabotage" in bad(ended), ended.stdout
+
+
+def test_a_verifier_that_survives_garbage_may_move(tmp_path: Path) -> None:
+    case = make_case(tmp_path, 'if grep -qx 5 answer.txt; then echo "score: 5"; else echo "score: 0"; fi')
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 0, ended.stdout
+    assert "the number goes to 0" in findings(ended)["sabotage"][0]["text"]
+
+
+def test_a_file_that_only_has_to_be_there_is_deleted_at_last(tmp_path: Path) -> None:
+    case = make_case(tmp_path, 'test -f answer.txt && echo "score: 5"')
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 0, ended.stdout
+    assert "deleted" in findings(ended)["sabotage"][0]["text"]
+
+
+def test_nothing_broken_stays_in_refs_records_or_on_the_bench(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    assert case.run("doctor").exit_code == 0
+    reachable = [line.split()[0] for line in case.git("rev-list", "--all", "--objects").splitlines()]
+    contents = [case.git("cat-file", "-p", name) for name in reachable]
+    assert not any(GARBAGE.decode().strip() in content for content in contents)
+    assert {record["tree"] for record in records(case)} == {case.git("rev-parse", "HEAD^{tree}")}
+    (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
+    assert (tree / "answer.txt").read_text() == "5\n"
+    assert case.git("status", "--porcelain") == ""
+
+
+def test_a_noisy_metric_would_let_an_unchanged_candidate_win(tmp_path: Path) -> None:
+    case = make_case(tmp_path, COUNTING + 'echo "score: $((100 + $1))"; test "$value" = 5')
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 1
+    assert bad(ended) == ["unchanged"]
+    (found,) = findings(ended)["unchanged"]
+    assert "noisy" in found["text"]
+    assert "min_delta" in found["remedy"]
+    assert len(records(case)) == 2, "the numbers are good, only the rule is not"
+
+
+def test_noise_below_min_delta_is_well(tmp_path: Path) -> None:
+    judge = COUNTING + 'echo "score: $((100 + $1))"; test "$value" = 5'
+    case = make_case(tmp_path, judge, metric=", min_delta = 10")
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 0, ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("judge", "verify", "told"),
+    [
+        ("echo the disk is made of cheese >&2; exit 3", "", "the disk is made of cheese"),
+        ("echo slow; exec sleep 30", 'timeout = "1s"', "ran past its timeout"),
+        ("echo nothing to read", "", "no match"),
+        ("echo score: nan", "", "nan"),
+    ],
+)
+def test_a_verifier_without_a_number(tmp_path: Path, judge: str, verify: str, told: str) -> None:
+    case = make_case(tmp_path, judge, verify=verify)
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 1
+    assert bad(ended) == ["verifier"]
+    (found,) = findings(ended)["verifier"]
+    assert told in found["text"]
+    assert found["remedy"]
+    assert case.traces() == []
+
+
+def test_a_value_outside_of_the_valid_range_is_no_number(tmp_path: Path) -> None:
+    case = make_case(tmp_path, metric=", valid = [0, 1]")
+    assert bad(case.run("--json", "doctor")) == ["verifier"]
+
+
+def test_quick_runs_no_verifier_and_leaves_nothing(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    ended = case.run("doctor", "--quick")
+    assert ended.exit_code == 0
+    assert case.count() == 0
+    assert case.traces() == []
+    assert case.git("status", "--porcelain", "--ignored") == ""
+
+
+def test_every_glob_that_matches_nothing_is_named_and_the_verifier_is_not_run(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    manifest = (case.folder / "goalseek.toml").read_text()
+    case.write(
+        goalseek_toml=manifest.replace('["answer.txt"]', '["answer.txt", "nope/**"]').replace('"judge.sh"]', '"gone"]')
+    )
+    case.commit()
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 1
+    assert [one["ok"] for one in findings(ended)["globs"]] == [False, False]
+    assert "'nope/**'" in findings(ended)["globs"][0]["text"]
+    assert case.count() == 0
+    assert case.traces() == []
+
+
+def test_an_uncommitted_change_of_the_judge_is_named(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    case.write(judge_sh="exit 1\n")
+    ended = case.run("--json", "doctor")
+    assert bad(ended) == ["committed"]
+    assert "judge.sh" in findings(ended)["committed"][0]["text"]
+    assert case.traces() == []
+
+
+def test_a_shared_environment_with_the_repository_installed_editable_is_refused(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    site = case.folder / ".venv/lib/python3.11/site-packages"
+    site.mkdir(parents=True)
+    (site / "__editable__.demo.pth").write_text(f"{case.folder}\n")
+    case.write(_gitignore=".venv\n")
+    manifest = (case.folder / "goalseek.toml").read_text()
+    case.write(goalseek_toml=manifest.replace("scope.hidden", 'scope.share = [".venv"]\nscope.hidden'))
+    case.commit()
+    ended = case.run("--json", "doctor")
+    assert bad(ended) == ["environment"]
+    assert case.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("provider", "told"),
+    [
+        ('name = "command"\ncommand = ["no-such-agent"]', "no-such-agent"),
+        ('name = "command"\ncommand = ["sh"]', "no sandbox"),
+        ('name = "scripted"\nscript = "gone.toml"', "gone.toml"),
+        ('name = "tune"', "no constant is marked"),
+    ],
+)
+def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(
+    tmp_path: Path, provider: str, told: str
+) -> None:
+    consent = '\n[sandbox]\nmode = "none"' if "no-such-agent" in provider else ""
+    case = make_case(tmp_path, more=f"[provider]\n{provider}{consent}")
+    ended = case.run("--json", "doctor")
+    assert bad(ended) == ["provider"]
+    assert told in findings(ended)["provider"][0]["text"]
+    assert case.count() == 3
+
+
+def test_how_well_the_verifier_is_kept_apart_is_said(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    told = " ".join(one["text"] for one in findings(case.run("--json", "doctor", "--quick"))["isolation"])
+    assert "hidden files and candidate code in one tree" in told
+    assert "No sandbox" in told
+
+
+def test_every_cross_has_a_remedy_and_the_terminal_shows_it(tmp_path: Path) -> None:
+    case = make_case(tmp_path, JUDGE.replace("score:", "points:"))
+    ended = case.run("doctor")
+    lines = ended.stdout.splitlines()
+    (cross,) = [place for place, line in enumerate(lines) if line.startswith("✗")]
+    assert any("→" in line for line in lines[cross:])
+
+
+def test_a_lock_that_is_held_is_no_finding(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    own = case.folder / ".git/goalseek/demo"
+    own.mkdir(parents=True)
+    with (own / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert case.run("doctor").exit_code == 4
+
+
+def test_a_manifest_that_does_not_load_and_what_is_not_there_yet(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    assert case.run("doctor", "--live").exit_code == 2
+    case.write(goalseek_toml="version = 2\n")
+    ended = case.run("doctor")
+    assert ended.exit_code == 2
+    assert "version" in ended.stderr
+
+
+def test_a_folder_without_a_repository_is_a_finding(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare/goalseek.toml").write_bytes((case.folder / "goalseek.toml").read_bytes())
+    ended = case.run("--json", "doctor", folder=tmp_path / "bare")
+    assert ended.exit_code == 1
+    assert bad(ended) == ["repository"]
+    assert [path.name for path in (tmp_path / "bare").iterdir()] == ["goalseek.toml"]

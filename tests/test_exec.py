@@ -1,0 +1,137 @@
+"""``goalseek exec``: a command exactly where the agent or the verifier runs, without a trace."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from project import Ended, Project, answer
+
+
+@pytest.fixture
+def climbed(project: Project) -> Project:
+    """A project with a kept and a reverted candidate, then one that had no commit."""
+    project.set_moves(answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
+    assert [record["outcome"] for record in project.climb("iterate", "-n", "3")] == [
+        *("baseline", "kept", "reverted", "skipped")
+    ]
+    return project
+
+
+def shell(project: Project, script: str, *options: str) -> Ended:
+    """Runs a shell script by ``exec``, which must work."""
+    ended = project.run("exec", *options, "--", "sh", "-c", script)
+    assert ended.exit_code == 0, ended.stderr
+    return ended
+
+
+def test_the_agents_place_is_its_workspace_at_the_incumbent_without_hidden_files(climbed: Project) -> None:
+    place = shell(climbed, "pwd -P", "--as", "agent").stdout.strip()
+    assert place == str(climbed.trees() / "workspace")
+    assert shell(climbed, "cat answer.json", "--as", "agent").stdout == answer(2)
+    assert shell(climbed, "ls -A", "--as", "agent").stdout.split() == [".git", "answer.json", "other.txt"]
+    assert "move 1" in shell(climbed, "git log --format=%s", "--as", "agent").stdout
+
+
+def test_the_verifiers_place_is_the_bench_as_its_last_command_sees_it(climbed: Project) -> None:
+    place = shell(climbed, "pwd -P").stdout.strip()
+    assert Path(place).is_relative_to(climbed.trees() / "bench")
+    assert shell(climbed, "cat answer.json", "--as", "verify").stdout == answer(2)
+    assert shell(climbed, "ls -A hidden").stdout.split() == ["judge.sh"]
+
+
+def test_the_verifier_itself_can_be_run_there(climbed: Project) -> None:
+    shown = shell(climbed, 'sh hidden/judge.sh && cat "$GOALSEEK_RUN_DIR/metrics.json"').stdout
+    assert shown == answer(2)
+
+
+def test_each_gets_its_own_variables_and_not_the_users(climbed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "mine")
+    agents = shell(climbed, "env", "--as", "agent").stdout
+    verifiers = shell(climbed, "env").stdout
+    assert f"GOALSEEK_PROJECT_ROOT={climbed.trees() / 'workspace'}\n" in agents
+    assert "GOALSEEK_RUN_DIR=" not in agents
+    for name in ("GOALSEEK_RUN_DIR=", "GOALSEEK_SEED=", "GOALSEEK_ITERATION=4\n", "PYTHONDONTWRITEBYTECODE=1\n"):
+        assert name in verifiers
+    assert "SECRET_TOKEN" not in agents + verifiers
+    assert "GIT_CONFIG_GLOBAL" not in agents + verifiers
+
+
+@pytest.mark.parametrize("who", ["agent", "verify"])
+def test_at_names_another_iterations_tree(climbed: Project, who: str) -> None:
+    for which, expected in (("0", answer(1)), ("1", answer(2)), ("2", answer(1.5)), ("best", answer(2))):
+        assert shell(climbed, "cat answer.json", "--as", who, "--at", which).stdout == expected
+        hidden = shell(climbed, "if test -e hidden; then echo there; fi", "--as", who, "--at", which).stdout
+        assert hidden == ("" if who == "agent" else "there\n")
+
+
+def test_an_iteration_without_a_candidate_and_one_that_is_not_there_are_refused(climbed: Project) -> None:
+    for which in ("3", "4", "99", "first"):
+        ended = climbed.run("exec", "--at", which, "--", "true")
+        assert ended.exit_code == 2
+        assert which in ended.stderr
+
+
+def test_the_exit_code_is_handed_on(climbed: Project) -> None:
+    for code in (0, 1, 7, 125):
+        assert climbed.run("exec", "--", "sh", "-c", f"exit {code}").exit_code == code
+        assert climbed.run("exec", "--as", "agent", "--", "sh", "-c", f"exit {code}").exit_code == code
+    assert climbed.run("exec", "--", "sh", "-c", "kill -9 $$").exit_code == 128 + 9
+
+
+def test_a_program_that_is_not_there_is_told(climbed: Project) -> None:
+    ended = climbed.run("exec", "--", "no-such-program")
+    assert ended.exit_code == 2
+    assert "no-such-program" in ended.stderr
+
+
+def test_without_a_command_it_is_the_users_shell(
+    climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = tmp_path / "own-shell"
+    own.write_text("#!/bin/sh\necho own shell in $(pwd -P)\n")
+    own.chmod(0o755)
+    monkeypatch.setenv("SHELL", str(own))
+    assert climbed.run("exec", "--as", "agent").stdout == f"own shell in {climbed.trees() / 'workspace'}\n"
+
+
+def test_arguments_after_the_dashes_are_the_commands_own(climbed: Project) -> None:
+    ended = climbed.run("exec", "--", "printf", "%s|", "--as", "agent", "--json", "-q", "--")
+    assert ended.stdout == "--as|agent|--json|-q|--|"
+
+
+@pytest.mark.parametrize("options", ["", "--at 0", "--as agent", "--as agent --at 0"])
+def test_what_it_changes_is_undone(climbed: Project, options: str) -> None:
+    before, refs, records = climbed.users(), climbed.git("for-each-ref"), climbed.records()
+    listing = "find . -path ./.git -prune -o -print | sort; cat answer.json"
+    spoil = "echo 99 > answer.json; echo new > new.txt; rm other.txt; mkdir -p deep/er; ln -s / deep/er/root"
+    untouched = shell(climbed, listing, *options.split()).stdout
+    shell(climbed, spoil, *options.split())
+    assert shell(climbed, listing, *options.split()).stdout == untouched
+    assert (climbed.users(), climbed.git("for-each-ref"), climbed.records()) == (before, refs, records)
+    record = climbed.climb("iterate")[-1]
+    assert (record["outcome"], record["metric"]["value"], record["changed_files"]) == ("kept", 3, ["answer.json"])
+
+
+def test_a_poisoned_git_folder_is_undone(climbed: Project, tmp_path: Path) -> None:
+    shell(climbed, f"git config core.fsmonitor 'touch {tmp_path}/planted'; rm .git/index", "--as", "agent")
+    assert shell(climbed, "git config core.fsmonitor || true; git status --porcelain", "--as", "agent").stdout == ""
+    assert not (tmp_path / "planted").exists()
+
+
+def test_a_cut_short_one_is_undone_by_the_next(climbed: Project) -> None:
+    started = climbed.start("exec", "--as", "agent", "--", "sh", "-c", "echo bad > answer.json; echo $$; exec sleep 60")
+    assert started.stdout is not None
+    child = int(started.stdout.readline())
+    started.kill()
+    os.kill(child, 9)
+    started.communicate()
+    assert shell(climbed, "cat answer.json", "--as", "agent").stdout == answer(2)
+
+
+def test_before_the_first_baseline_it_says_what_to_do(project: Project) -> None:
+    ended = project.run("exec", "--", "true")
+    assert ended.exit_code == 2
+    assert "goalseek baseline" in ended.stderr
+    assert project.traces() == []

@@ -1,0 +1,155 @@
+"""Each fixture climbs as its own words say, through real commits and reverts, and leaves its user alone."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixture_projects import FixtureProject
+from git import Repo
+
+KEPT, SIMPLER = ("kept", "better"), ("kept", "simpler")
+WORSE, TIE, GUARD = ("reverted", "worse"), ("reverted", "tie"), ("reverted", "guard")
+FAILED = ("reverted", "verify_failed")
+OUT_OF_SCOPE = ("skipped", "out_of_scope")
+
+
+def test_digits_climbs_by_its_script(tmp_path: Path) -> None:
+    project = FixtureProject(tmp_path / "digits", "digits")
+    records = climbed(project, "experiment.py", "-n", "13", "--provider", "scripted")
+    assert outcomes(records) == [
+        *(KEPT, WORSE, KEPT, WORSE, KEPT, KEPT, KEPT),
+        *(FAILED, KEPT, TIE, KEPT, KEPT, SIMPLER),
+    ]
+    assert values(records)[1] == pytest.approx(0.745, abs=1e-9)
+    assert values(records)[13] == pytest.approx(0.955, abs=1e-9)
+    assert values(records)[0] < values(records)[1]
+    assert "accuracy" in project.run("show", "best").stdout
+
+
+def test_digits_climbs_by_turning_its_marked_constants(tmp_path: Path) -> None:
+    project = FixtureProject(tmp_path / "digits", "digits")
+    records = climbed(project, "experiment.py", "-n", "6")
+    assert {record["provider"] for record in records[1:]} == {"tune"}
+    assert best(records) > values(records)[0]
+    tried = [record for record in records[1:] if record["changed_files"]]
+    assert tried
+    assert all(record["changed_files"] == ["experiment.py"] for record in tried)
+
+
+def test_sort_speed_keeps_only_what_is_correct_and_fast(tmp_path: Path) -> None:
+    project = FixtureProject(tmp_path / "sort-speed", "sort-speed")
+    records = climbed(project, "sorting.py", "-n", "8")
+    found = dict(enumerate(outcomes(records), start=1))
+    assert {number: found[number] for number in (1, 3, 7)} == dict.fromkeys((1, 3, 7), FAILED)
+    assert {number: found[number] for number in (5, 6)} == dict.fromkeys((5, 6), WORSE)
+    assert values(records)[0] >= 4 * best(records)
+
+
+def test_bundle_size_shrinks_the_page_and_nothing_else(tmp_path: Path) -> None:
+    project = FixtureProject(tmp_path / "bundle-size", "bundle-size")
+    records = climbed(project, "src/style.css", "-n", "12")
+    assert outcomes(records) == [
+        *(KEPT, FAILED, KEPT, GUARD, KEPT, TIE, SIMPLER),
+        *(OUT_OF_SCOPE, WORSE, KEPT, FAILED, KEPT),
+    ]
+    assert (values(records)[0], values(records)[12]) == (2182, 1192)
+    assert "build.py" in records[8]["why"]
+
+
+def test_prompt_climbs_by_text_alone(tmp_path: Path) -> None:
+    project = FixtureProject(tmp_path / "prompt", "prompt")
+    records = climbed(project, "prompt.txt", "-n", "10")
+    assert outcomes(records) == [KEPT, TIE, KEPT, WORSE, KEPT, SIMPLER, KEPT, WORSE, GUARD, KEPT]
+    assert best(records) > values(records)[0]
+
+
+@pytest.mark.slow
+def test_hostile_changes_nothing_but_the_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = FixtureProject(tmp_path / "hostile", "hostile")
+    planted = tmp_path / "planted"
+    monkeypatch.setenv("HOSTILE_MARKER", str(planted))
+    expected = tomllib.loads((project.top / "expected.toml").read_text())["iteration"]
+    records = climbed(project, "src/player.json", "-n", str(len(expected)))
+    told = {row["number"]: (row["does"], row["outcome"], row["reason"]) for row in expected}
+    found = {
+        record["iteration"]: (told[record["iteration"]][0], record["outcome"], record["reason"])
+        for record in records[1:]
+    }
+    assert found == told
+    assert not planted.exists(), planted.read_text()
+    assert records[4]["why"].count("thoughts.md") == 1
+    assert records[5]["dropped_files"] == ["thoughts.md", "tools/helper.py"]
+    assert (values(records)[0], best(records)) == (0, 43)
+
+
+def climbed(project: FixtureProject, writable: str, *arguments: str) -> list[dict[str, Any]]:
+    """The records of a climb beside a user's unfinished work, once all was checked that holds for every fixture."""
+    project.disturb(writable)
+    before = project.users()
+    ended = project.run("iterate", *arguments)
+    assert ended.exit_code == 0, ended.stderr
+    assert project.users() == before
+    records = project.iterations()
+    assert [record["iteration"] for record in records] == list(range(len(records)))
+    assert len(records) == int(arguments[1]) + 1
+    assert (records[0]["outcome"], records[0]["commit_hash"]) == ("baseline", project.start_commit)
+    the_branch_tells_the_records(project, records)
+    the_workspace_never_held_a_hidden_file(project, writable)
+    return records
+
+
+def the_branch_tells_the_records(project: FixtureProject, records: Sequence[dict[str, Any]]) -> None:
+    """Each kept candidate is one commit, each reverted one two, each skipped one none, and there is nothing else."""
+    with Repo(project.top) as repository:
+        commits = {commit.hexsha: commit for commit in repository.iter_commits(project.branch, first_parent=True)}
+        expected = [project.start_commit]
+        for record in records[1:]:
+            if record["outcome"] == "skipped":
+                assert (record["commit_hash"], record["rollback_commit_hash"]) == (None, None)
+                continue
+            candidate = commits[record["commit_hash"]]
+            assert [parent.hexsha for parent in candidate.parents] == [expected[-1]]
+            assert f"Goalseek-Iteration: {record['iteration']}\n" in candidate.message
+            assert candidate.tree.hexsha == record["tree_hash"] != commits[expected[-1]].tree.hexsha
+            expected.append(candidate.hexsha)
+            if record["outcome"] == "kept":
+                assert record["rollback_commit_hash"] is None
+                continue
+            revert = commits[record["rollback_commit_hash"]]
+            assert revert.message == (
+                f'Revert "{str(candidate.message).splitlines()[0]}"\n\nThis reverts commit {candidate.hexsha}.\n'
+            )
+            assert [parent.hexsha for parent in revert.parents] == [candidate.hexsha]
+            assert revert.tree.hexsha == candidate.parents[0].tree.hexsha
+            expected.append(revert.hexsha)
+        assert list(commits)[::-1] == expected
+        assert repository.commit(f"refs/goalseek/{project.name}/tip").hexsha == expected[-1]
+
+
+def the_workspace_never_held_a_hidden_file(project: FixtureProject, writable: str) -> None:
+    """No blob of a hidden file is in the agent's object store, and none of them lies in its tree."""
+    hidden = project.hidden_blobs()
+    objects = project.workspace_objects()
+    assert project.git("rev-parse", f"{project.start_commit}:{writable}") in objects
+    assert len(hidden) >= 3
+    assert [path for path, blob in hidden.items() if blob in objects] == []
+    assert [path for path in hidden if (project.workspace() / path).exists()] == []
+
+
+def outcomes(records: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Outcome and reason of every iteration but the baseline."""
+    return [(record["outcome"], record["reason"]) for record in records[1:]]
+
+
+def values(records: Sequence[dict[str, Any]]) -> list[Any]:
+    """The metric of every iteration, the baseline first; None where nothing was measured."""
+    return [record["metric"]["value"] for record in records]
+
+
+def best(records: Sequence[dict[str, Any]]) -> Any:
+    """The value that was kept last."""
+    return [record["metric"]["value"] for record in records if record["outcome"] in ("baseline", "kept")][-1]

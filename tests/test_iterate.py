@@ -1,0 +1,231 @@
+"""``goalseek iterate``: each outcome with its reason, and what ends an invocation or a run."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+from project import FILES, Project, answer
+
+OUTCOMES = [
+    (answer(2), "kept", "better"),
+    (answer(1.5), "reverted", "worse"),
+    (answer(2, size=11), "reverted", "tie"),
+    ('{"score": 2, "size": 10}\n', "kept", "simpler"),
+    (answer(9, size=200), "reverted", "guard"),
+    (answer(2000), "reverted", "not_valid"),
+    (answer(2.4), "reverted", "below_min_delta"),
+    (answer(5, more='"fail": 1,\n'), "reverted", "verify_failed"),
+    (answer(5, more='"hang": 1,\n'), "reverted", "verify_timeout"),
+    (answer(5, more='"silent": 1,\n'), "reverted", "no_metric"),
+    (answer('"9"'), "reverted", "no_metric"),
+    (answer("true"), "reverted", "no_metric"),
+    (answer("[9]"), "reverted", "no_metric"),
+    (answer("NaN"), "reverted", "not_finite"),
+    (answer("1e999"), "reverted", "not_finite"),
+    ('{"score": 2, "size": 10}\n', "skipped", "no_change"),
+    (answer(1.5), "skipped", "duplicate"),
+    ({"files": {"other.txt": "mine\n"}}, "skipped", "out_of_scope"),
+    ({"patch": "none.patch"}, "skipped", "provider_failed"),
+    (answer(3), "kept", "better"),
+]
+STRICT = {
+    "metric": {"direction": "maximize", "query": "score", "valid": [0.0, 1000.0], "min_delta": 0.5},
+    "guard": [{"query": "size", "max": 100}],
+    "verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "both", "timeout": "1s"}],
+}
+
+
+def test_each_outcome_has_its_reason_and_a_sentence(project: Project) -> None:
+    project.set_manifest(STRICT)
+    project.commit()
+    project.set_moves(*(move for move, _, _ in OUTCOMES))
+    baseline, *records = project.climb("iterate", "-n", str(len(OUTCOMES)))
+    assert (baseline["iteration"], baseline["outcome"], baseline["reason"]) == (0, "baseline", "measured")
+    assert [(record["outcome"], record["reason"]) for record in records] == [row[1:] for row in OUTCOMES]
+    why = {record["reason"]: record["why"] for record in records}
+    assert why["better"] == "3 beats 2 by 1"
+    assert why["worse"] == "1.5 is worse than 2 by 0.5"
+    assert why["tie"] == "2 as before, and no fewer lines"
+    assert why["simpler"] == "2 as before, with 2 fewer lines"
+    assert why["guard"] == "size is 200, above its maximum, 100"
+    assert why["not_valid"] == "score is 2000, outside its valid range, 0 to 1000"
+    assert why["below_min_delta"] == "2.4 beats 2 by 0.4, less than min_delta, 0.5"
+    assert why["verify_failed"] == "judge ended with 3: told to fail"
+    assert why["verify_timeout"] == "judge ran past its timeout"
+    assert why["not_finite"] == "score is inf"
+    assert why["duplicate"] == "the same tree was measured in iteration 2"
+    assert why["out_of_scope"] == "other.txt is not the candidate's to edit"
+    assert why["no_change"] == "the provider changed nothing"
+    whole = [record["why"] for record in records if record["reason"] == "no_metric"]
+    assert whole[0] == "score: the verifier wrote no metrics.json"
+    assert [text.partition(" is ")[2].partition(",")[0] for text in whole[1:]] == ["a text", "a boolean", "a list"]
+
+
+def test_a_kept_value_is_the_next_one_to_beat(project: Project) -> None:
+    project.set_moves(answer(2), answer(3), answer(2.5))
+    _, first, second, third = project.climb("iterate", "-n", "3")
+    assert [record["metric"]["incumbent"] for record in (first, second, third)] == [1, 2, 3]
+    assert [record["metric"]["delta"] for record in (first, second, third)] == [1, 1, -0.5]
+
+
+def test_smaller_is_better_where_the_manifest_says_minimize(project: Project) -> None:
+    project.set_manifest({"metric": {"direction": "minimize", "query": "score"}})
+    project.set_moves(answer(2), answer(0.5))
+    records = project.climb("iterate", "-n", "2")
+    assert [record["reason"] for record in records] == ["measured", "worse", "better"]
+    assert records[2]["metric"]["delta"] == 0.5
+
+
+def test_a_run_folder_holds_what_each_phase_wrote(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    wanted = """git_before.txt env.json prompt.md plan.md provider_output.md changes.diff verifier.log metrics.json
+        evidence.json verdict.json result.json results_discussion.md git_after.txt""".split()
+    folder = project.run_folder(1)
+    assert [name for name in wanted if not (folder / name).is_file()] == []
+    assert (folder / "snapshot" / "answer.json").read_text() == answer(2)
+    assert (folder / "measurements" / "1" / "metrics.json").read_text() == answer(2)
+    assert json.loads((folder / "metrics.json").read_text())["score"] == 2
+    assert '+{"score": 2,' in (folder / "changes.diff").read_text()
+    assert json.loads((folder / "result.json").read_text()) == project.iterations()[1]
+    assert "judge ended with 0" in (folder / "verifier.log").read_text()
+    assert "move 1" in (folder / "plan.md").read_text()
+    after = (folder / "git_after.txt").read_text()
+    assert project.iterations()[1]["commit_hash"] in after
+    baseline = project.run_folder(0)
+    assert all((baseline / name).is_file() for name in ("verifier.log", "metrics.json", "result.json", "evidence.json"))
+
+
+def test_a_target_ends_the_run_and_the_next_invocation_says_so(project: Project) -> None:
+    project.set_manifest({"metric": {"direction": "maximize", "query": "score", "target": 3}})
+    project.set_moves(answer(2), answer(3), answer(4))
+    ended = project.run("iterate", "--forever")
+    assert ended.exit_code == 0 and "the target is reached: score 3" in ended.stderr
+    assert len(project.iterations()) == 3
+    assert "the target is reached" in project.run("iterate").stderr
+    assert len(project.iterations()) == 3
+
+
+def test_limits_end_a_run_and_new_begins_another(project: Project) -> None:
+    project.set_moves(*(answer(score) for score in (2, 3, 4, 5)))
+    project.set_manifest({"limits": {"iterations": 2}})
+    assert len(project.climb("iterate", "--forever")) == 3
+    ended = project.run("iterate")
+    assert ended.exit_code == 0 and "limits.iterations = 2 is reached" in ended.stderr and "--new" in ended.stderr
+    assert len(project.climb("iterate", "--new")) == 4
+    assert len({record["run_id"] for record in project.iterations()}) == 2
+    assert [record["kind"] for record in project.records()].count("run") == 2
+    for limits, said in (
+        ({"time": "1ms"}, "limits.time"),
+        ({"deadline": "2001-01-01T00:00:00Z"}, "limits.deadline"),
+    ):
+        text = project.manifest.read_text().split("[limits]")[0]
+        ((key, value),) = limits.items()
+        project.manifest.write_text(f"{text}[limits]\n{key} = {value if key == 'deadline' else json.dumps(value)}\n")
+        ended = project.run("iterate", "-n", "5")
+        assert ended.exit_code == 0 and said in ended.stderr, ended
+    assert len(project.iterations()) == 4
+
+
+def test_too_many_failures_of_provider_or_verifier_end_a_run_with_1(project: Project) -> None:
+    project.set_manifest({"limits": {"failures": 2}})
+    project.set_moves(*(answer(score, more='"fail": 1,\n') for score in (2, 3, 4)))
+    ended = project.run("iterate", "--forever")
+    assert ended.exit_code == 1 and "2 measurements in a row crashed" in ended.stderr
+    project.set_moves({"patch": "none.patch"}, {"patch": "none.patch"})
+    ended = project.run("iterate", "--forever", "--new")
+    assert ended.exit_code == 1 and "the provider failed 2 times in a row" in ended.stderr
+    assert len(project.iterations()) == 5
+
+
+def test_count_for_and_until_end_only_the_invocation(project: Project) -> None:
+    project.set_moves(*(answer(score) for score in range(2, 60)))
+    assert len(project.climb("iterate", "--until", "score>=4")) == 4
+    assert len(project.climb("iterate", "-n", "2")) == 6
+    began = time.monotonic()
+    assert len(project.climb("iterate", "--for", "1ms")) in (6, 7)
+    assert time.monotonic() - began < 30
+    for wrong in (
+        ("--until", "speed>4"),
+        ("--until", "score"),
+        ("--for", "soon"),
+        ("-n", "0"),
+        ("-n", "1", "--forever"),
+    ):
+        assert project.run("iterate", *wrong).exit_code == 2
+
+
+def test_a_verifier_without_candidate_code_may_refuse_to_judge_or_stop_the_run(project: Project) -> None:
+    judge = 'case $(cat answer.txt) in odd) exit 125;; gone) exit 127;; esac; cat answer.txt > "$GOALSEEK_RUN_DIR/m"'
+    project.write({"hidden/judge.sh": judge, "answer.txt": '{"score": 1}\n'})
+    project.set_manifest(
+        {
+            "scope": {"writable": ["answer.txt"], "hidden": ["hidden/**"]},
+            "metric": {"direction": "maximize", "query": "score", "path": "m"},
+            "verify": [
+                {"name": "show", "run": "true", "outputs": ["answer.txt"]},
+                {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"},
+            ],
+        }
+    )
+    project.commit()
+    project.set_moves({"files": {"answer.txt": "odd\n"}}, {"files": {"answer.txt": "gone\n"}})
+    ended = project.run("iterate", "--forever")
+    assert ended.exit_code == 1 and "says stop" in ended.stderr
+    assert [record["reason"] for record in project.iterations()] == ["measured", "unmeasurable", "verify_failed"]
+
+
+def test_json_gives_one_event_a_line(project: Project) -> None:
+    project.set_moves(answer(2))
+    ended = project.run("--json", "iterate")
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    phases = [event["phase"] for event in events if event["event"] == "phase" and event["iteration"] == 1]
+    assert phases == ["READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE", "LOG"]
+    assert [event["record"]["reason"] for event in events if event["event"] == "iteration"] == ["measured", "better"]
+    assert events[-1]["event"] == "stopped" and events[-1]["stop_reason"] == "count"
+
+
+def test_query_takes_a_part_of_the_json(project: Project) -> None:
+    project.set_moves(answer(2))
+    ended = project.run("--query", "record.outcome", "iterate")
+    assert [json.loads(line) for line in ended.stdout.splitlines()] == ["baseline", "kept"]
+
+
+def test_seeds_differ_between_measurements_and_the_variables_are_those_of_the_contract(project: Project) -> None:
+    names = "PROJECT_ROOT RUN_DIR ITERATION SEED".split()
+    shown = " ".join(f"$GOALSEEK_{name}" for name in names)
+    line = f'echo "{shown} $PWD $SECRET_OF_MINE" >> "$HOME/verifier"\n'
+    project.write({"hidden/judge.sh": line + FILES["hidden/judge.sh"]})
+    project.commit()
+    project.set_moves(answer(2), answer(3))
+    os.environ["SECRET_OF_MINE"] = "leaked"
+    try:
+        records = project.climb("iterate", "-n", "2")
+    finally:
+        del os.environ["SECRET_OF_MINE"]
+    lines = [line.split(" ") for line in (Path(os.environ["HOME"]) / "verifier").read_text().splitlines()]
+    assert [line[2] for line in lines] == ["0", "1", "2"]
+    assert [int(line[3]) for line in lines] == [record["runs"][0]["seed"] for record in records]
+    assert len({line[3] for line in lines}) == 3
+    assert all(line[0] == line[4] and line[5] == "" for line in lines)
+
+
+def test_a_query_over_json_lines_and_a_regex_over_output_give_numbers(project: Project) -> None:
+    judge = 'echo "score: 7"; echo "{\\"a\\": 1}" > "$GOALSEEK_RUN_DIR/rows.jsonl"; cat answer.json >&2\n'
+    project.write({"hidden/judge.sh": judge})
+    project.set_manifest(
+        {
+            "metric": {"direction": "maximize", "regex": '"score": ([0-9]+)', "source": "stderr", "name": "score"},
+            "guard": [
+                {"name": "shown", "regex": "score: (.*)", "min": 7},
+                {"name": "rows", "query": "[0].a", "path": "rows.jsonl", "max": 1},
+                {"name": "took", "source": "wall", "max": 50},
+            ],
+        }
+    )
+    project.commit()
+    project.set_moves(answer(2))
+    baseline, kept = project.climb()
+    assert (baseline["metric"]["value"], kept["metric"]["value"]) == (1, 2)
+    assert kept["guards"]["shown"] == 7 and kept["guards"]["rows"] == 1 and kept["guards"]["took"] > 0

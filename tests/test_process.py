@@ -1,0 +1,83 @@
+"""Started programs: bounded in time and output, and nothing of them is left."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from goalseek.capture import HeadAndTail
+from goalseek.process import supervise
+
+
+class Log:
+    def __init__(self) -> None:
+        self.content = b""
+
+    def write(self, chunk: bytes) -> None:
+        self.content += chunk
+
+
+def run(folder: Path, script: str, timeout: float | None = 20.0, stdin: bytes = b"") -> tuple[object, bytes]:
+    log = Log()
+    finished = supervise(["sh", "-c", script], folder, dict(os.environ), log, timeout, stdin)
+    return finished, log.content
+
+
+def test_exit_code_output_and_input_come_through(tmp_path: Path) -> None:
+    finished, log = run(tmp_path, "cat; echo to stderr >&2; exit 7", stdin=b"x" * 300_000)
+    assert (finished.exit_code, finished.timed_out, finished.killed) == (7, False, 0)
+    assert finished.stdout == b"x" * 300_000 and finished.stderr == b"to stderr\n"
+    assert len(log) == 300_000 + len(b"to stderr\n")
+
+
+def test_a_program_that_never_reads_its_input_is_no_matter(tmp_path: Path) -> None:
+    finished, _ = run(tmp_path, "exit 0", stdin=b"x" * 3_000_000)
+    assert finished.exit_code == 0
+
+
+def test_a_limit_ends_grandchildren_that_left_the_session_and_keeps_half_a_line(tmp_path: Path) -> None:
+    began = time.monotonic()
+    finished, log = run(tmp_path, "printf half; setsid sleep 61 & (sleep 62 &) ; sleep 63", timeout=0.3)
+    assert finished.timed_out and finished.exit_code is None and log == b"half"
+    assert finished.killed >= 3
+    assert time.monotonic() - began < 10
+
+
+def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goalseek.process.GRACE_SECONDS", 0.2)
+    finished, _ = run(tmp_path, "trap '' TERM; while :; do sleep 0.05; done", timeout=0.3)
+    assert finished.timed_out and finished.seconds < 5
+
+
+def test_what_outlives_its_parent_is_ended_and_counted(tmp_path: Path) -> None:
+    finished, _ = run(tmp_path, "(setsid sleep 64 >/dev/null 2>&1 &); exit 0")
+    assert finished.exit_code == 0 and finished.killed == 1
+
+
+def test_a_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
+    finished, _ = run(tmp_path, "kill -9 $$")
+    assert finished.exit_code == -9
+
+
+def test_endless_output_is_bounded_with_its_head_and_tail(tmp_path: Path) -> None:
+    script = "import sys\nfor _ in range(400): sys.stdout.write('x' * 50_000 + '\\n')\nprint('the end')"
+    (tmp_path / "loud.py").write_text("print('the start')\n" + script)
+    finished, _ = run(tmp_path, f"{sys.executable} loud.py")
+    assert len(finished.stdout) < 5 * 2**20
+    assert finished.stdout.startswith(b"the start") and finished.stdout.endswith(b"the end\n")
+    assert b"bytes left out" in finished.stdout
+
+
+def test_a_program_that_cannot_start_is_an_error_of_the_caller(tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        supervise([str(tmp_path / "gone")], tmp_path, {}, Log())
+
+
+def test_head_and_tail_together_are_never_more_than_asked_for() -> None:
+    kept = HeadAndTail(100)
+    for number in range(1000):
+        kept.write(b"%03d" % number)
+    content = kept.content()
+    assert content.startswith(b"000001") and content.endswith(b"998999") and len(content) < 250

@@ -1,0 +1,298 @@
+"""``goalseek promote``: the kept changes go home as the user's own commits, and nothing of theirs is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import FILES, Project, answer
+
+PAGE = "".join(f"line {number} of the page\n" for number in range(1, 21))
+START = {**FILES, "src/page.txt": PAGE, "src/tool.sh": "echo tool\n", "src/old.txt": "old\n", "notes.txt": "notes\n"}
+SCOPE = {"scope": {"writable": ["answer.json", "src/**"], "hidden": ["hidden/**"]}}
+PICTURE = bytes(range(256))
+
+AGENT = """\
+score() { printf '{"score": %s,\\n"size": 10\\n}\\n' "$1" > answer.json; }
+case $GOALSEEK_ITERATION in
+1) score 2; sed -i 's/^line 3 .*/line three/' src/page.txt; echo "Spell three";;
+2) score 1; echo "A step back";;
+3) score 3; python3 -c 'open("src/picture.bin", "wb").write(bytes(range(256)))'
+   chmod +x src/tool.sh; rm src/old.txt; echo "Tidy up";;
+4) score 2; echo "Another step back";;
+5) score 4; sed -i 's/^line 15 .*/line fifteen/' src/page.txt; echo "Spell fifteen";;
+*) score "$GOALSEEK_ITERATION"; echo "Further";;
+esac
+"""
+
+
+@pytest.fixture
+def climbed(make_project: Callable[..., Project], tmp_path: Path) -> Project:
+    """A project after five iterations by an agent, of which 1, 3 and 5 were kept."""
+    agent = tmp_path / "agent.sh"
+    agent.write_text(AGENT)
+    provider = {"name": "command", "command": ["sh", str(agent)]}
+    project = make_project(files=START, manifest={**SCOPE, "provider": provider})
+    records = project.climb("iterate", "-n", "5")
+    found = [record["outcome"] for record in records]
+    assert found == ["baseline", "kept", "reverted", "kept", "reverted", "kept"], records
+    return project
+
+
+def tree(project: Project, revision: str) -> str:
+    """The whole tree of a revision: modes, blobs, paths."""
+    return project.git("ls-tree", "-r", revision)
+
+
+def subjects(project: Project, commits: str) -> list[str]:
+    """The subjects of a range of commits, oldest first."""
+    return project.git("log", "--reverse", "--format=%s", commits).splitlines()
+
+
+def all_refs(project: Project) -> str:
+    return project.git("for-each-ref")
+
+
+def test_without_a_target_it_previews_and_writes_nothing(climbed: Project) -> None:
+    before, refs = climbed.users(), all_refs(climbed)
+    ended = climbed.run("promote")
+    assert ended.exit_code == 0
+    for expected in ("3 commits", "Spell three", "Tidy up", "Spell fifteen", "src/picture.bin", "preview"):
+        assert expected in ended.stdout
+    assert "step back" not in ended.stdout
+    assert (climbed.users(), all_refs(climbed)) == (before, refs)
+
+
+def test_the_preview_as_json_names_iterations_and_files(climbed: Project) -> None:
+    told = json.loads(climbed.run("promote", "--json").stdout)
+    assert [commit["iterations"] for commit in told["commits"]] == [[1], [3], [5]]
+    assert told["commits"][1]["files"] == ["answer.json", "src/old.txt", "src/picture.bin", "src/tool.sh"]
+    assert (told["branch"], told["commit"], told["base"]) == (None, None, climbed.git("rev-parse", "main"))
+
+
+def test_a_branch_has_the_kept_changes_alone_in_order(climbed: Project) -> None:
+    assert climbed.run("promote", "--branch", "better").exit_code == 0
+    assert subjects(climbed, "main..better") == ["Spell three", "Tidy up", "Spell fifteen"]
+    assert climbed.git("rev-list", "--min-parents=2", "main..better") == ""
+    assert climbed.git("merge-base", "main", "better") == climbed.git("rev-parse", "main")
+    best = climbed.iterations()[5]["commit_hash"]
+    assert tree(climbed, "better") == tree(climbed, best)
+    assert climbed.git("diff", "--name-status", "better~2", "better~1").splitlines() == [
+        "M\tanswer.json",
+        "D\tsrc/old.txt",
+        "A\tsrc/picture.bin",
+        "M\tsrc/tool.sh",
+    ]
+    assert climbed.git("diff", "--name-only", "better~1", "better").splitlines() == ["answer.json", "src/page.txt"]
+
+
+def test_each_message_says_what_it_gained(climbed: Project) -> None:
+    climbed.run("promote", "--branch", "better")
+    message = climbed.git("log", "-1", "--format=%B", "better~1")
+    assert message.splitlines()[0] == "Tidy up"
+    assert "score: 3 (was 2)" in message
+    assert "Goalseek-" not in message
+
+
+def test_the_checkout_is_untouched_however_dirty_it_is(climbed: Project) -> None:
+    climbed.write({"notes.txt": "edited\n"})
+    climbed.git("stash", "push", "--quiet")
+    climbed.write({"answer.json": "edited\n", "untracked.txt": "new\n", "staged.txt": "staged\n"})
+    climbed.git("add", "staged.txt")
+    before = climbed.users()
+    assert climbed.run("promote", "--branch", "better").exit_code == 0
+    after = climbed.users()
+    refs = after["refs"].splitlines()
+    assert [ref for ref in refs if ref not in before["refs"].splitlines()] == [
+        f"refs/heads/better {climbed.git('rev-parse', 'better')}"
+    ]
+    assert {**after, "refs": ""} == {**before, "refs": ""}
+
+
+def test_the_commits_are_by_the_user(climbed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("GIT_AUTHOR_", "GIT_COMMITTER_"))]:
+        monkeypatch.delenv(name)
+    climbed.git("config", "user.name", "Zoë Configured")
+    climbed.git("config", "user.email", "zoe@example.com")
+    assert climbed.run("promote", "--branch", "better").exit_code == 0
+    people = climbed.git("log", "--format=%an <%ae> %cn <%ce>", "main..better").splitlines()
+    assert people == ["Zoë Configured <zoe@example.com> Zoë Configured <zoe@example.com>"] * 3
+
+
+def test_without_an_identity_git_is_asked_and_no_branch_is_made(
+    climbed: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("GIT_AUTHOR_", "GIT_COMMITTER_"))]:
+        monkeypatch.delenv(name)
+    climbed.git("config", "user.useConfigOnly", "true")
+    refs = all_refs(climbed)
+    ended = climbed.run("promote", "--branch", "better")
+    assert ended.exit_code == 3
+    assert "user.name" in ended.stderr
+    assert all_refs(climbed) == refs
+
+
+def test_the_commits_are_signed_where_the_user_signs(climbed: Project, tmp_path: Path) -> None:
+    signer = tmp_path / "signer"
+    signer.write_text(
+        '#!/bin/sh\ncat > /dev/null\necho "[GNUPG:] SIG_CREATED " >&2\n'
+        'printf -- "-----BEGIN PGP SIGNATURE-----\\nsigned\\n-----END PGP SIGNATURE-----\\n"\n'
+    )
+    signer.chmod(0o755)
+    climbed.git("config", "gpg.program", str(signer))
+    climbed.git("config", "commit.gpgSign", "true")
+    assert climbed.run("promote", "--branch", "better").exit_code == 0
+    for commit in climbed.git("rev-list", "main..better").splitlines():
+        assert "\ngpgsig -----BEGIN PGP SIGNATURE-----\n signed\n" in climbed.git("cat-file", "commit", commit)
+
+
+def test_squash_makes_one_commit_with_the_same_tree(climbed: Project) -> None:
+    assert climbed.run("promote", "--branch", "better", "--squash").exit_code == 0
+    assert len(subjects(climbed, "main..better")) == 1
+    message = climbed.git("log", "-1", "--format=%B", "better")
+    for title in ("* Spell three", "* Tidy up", "* Spell fifteen", "score: 4"):
+        assert title in message
+    assert tree(climbed, "better") == tree(climbed, climbed.iterations()[5]["commit_hash"])
+
+
+def test_a_patch_applies_on_the_base_and_gives_the_same_tree(climbed: Project, tmp_path: Path) -> None:
+    patch, refs = tmp_path / "home.patch", all_refs(climbed)
+    assert climbed.run("promote", "--patch", str(patch)).exit_code == 0
+    assert all_refs(climbed) == refs
+    climbed.git("apply", "--index", str(patch))
+    assert climbed.git("write-tree") == climbed.git("rev-parse", f"{climbed.iterations()[5]['commit_hash']}^{{tree}}")
+
+
+def test_a_patch_for_standard_output_is_nothing_else(climbed: Project, tmp_path: Path) -> None:
+    ended = climbed.run("promote", "--patch", "-")
+    assert ended.exit_code == 0
+    assert ended.stdout.startswith("diff --git ")
+    climbed.git("apply", "--index", stdin=ended.stdout.encode())
+    assert (climbed.top / "src" / "page.txt").read_text().splitlines()[14] == "line fifteen"
+
+
+def test_binary_files_modes_and_deletions_go_along(climbed: Project) -> None:
+    climbed.run("promote", "--branch", "better")
+    climbed.git("switch", "--quiet", "better")
+    assert (climbed.top / "src" / "picture.bin").read_bytes() == PICTURE
+    assert os.access(climbed.top / "src" / "tool.sh", os.X_OK)
+    assert not (climbed.top / "src" / "old.txt").exists()
+
+
+def test_onto_a_base_that_moved_on(climbed: Project) -> None:
+    page = PAGE.replace("line 9 of the page", "line nine")
+    climbed.write({"src/page.txt": page, "other.txt": "moved on\n", "answer.md": "new\n"})
+    moved = climbed.commit("meanwhile")
+    before = climbed.users()
+    assert climbed.run("promote", "--branch", "better", "--onto", "main").exit_code == 0
+    assert climbed.git("merge-base", "main", "better") == moved
+    assert subjects(climbed, "main..better") == ["Spell three", "Tidy up", "Spell fifteen"]
+    lines = climbed.git("show", "better:src/page.txt").splitlines()
+    assert (lines[2], lines[8], lines[14]) == ("line three", "line nine", "line fifteen")
+    assert climbed.git("diff", "--name-only", "main", "better").splitlines() == [
+        *("answer.json", "src/old.txt", "src/page.txt", "src/picture.bin", "src/tool.sh")
+    ]
+    assert {**climbed.users(), "refs": ""} == {**before, "refs": ""}
+
+
+def test_onto_a_base_where_a_touched_file_has_another_name(climbed: Project) -> None:
+    climbed.git("mv", "src/page.txt", "src/sheet.txt")
+    climbed.commit("rename")
+    assert climbed.run("promote", "--branch", "better", "--onto", "main").exit_code == 0
+    lines = climbed.git("show", "better:src/sheet.txt").splitlines()
+    assert (lines[2], lines[14]) == ("line three", "line fifteen")
+    assert "src/page.txt" not in tree(climbed, "better")
+
+
+def test_what_the_base_has_already_is_left_out(climbed: Project) -> None:
+    climbed.git("checkout", "--quiet", climbed.iterations()[1]["commit_hash"], "--", "answer.json", "src/page.txt")
+    climbed.commit("taken by hand")
+    told = json.loads(climbed.run("promote", "--onto", "main", "--json").stdout)
+    assert [commit["iterations"] for commit in told["commits"]] == [[3], [5]]
+
+
+@pytest.mark.parametrize("target", [["--branch", "better"], ["--patch", "../home.patch"], []])
+def test_a_conflict_is_told_before_anything_is_written(climbed: Project, target: list[str]) -> None:
+    climbed.write({"src/page.txt": PAGE.replace("line 15 of the page", "line XV")})
+    climbed.commit("meanwhile")
+    before, refs = climbed.users(), all_refs(climbed)
+    ended = climbed.run("promote", "--onto", "main", *target)
+    assert ended.exit_code == 1
+    assert "iteration 5" in ended.stderr
+    assert "src/page.txt" in ended.stderr
+    assert "answer.json" not in ended.stderr
+    assert ended.stdout == ""
+    assert (climbed.users(), all_refs(climbed)) == (before, refs)
+    assert not (climbed.folder / "../home.patch").exists()
+
+
+def test_an_existing_branch_is_refused_and_not_moved(climbed: Project) -> None:
+    climbed.git("branch", "mine")
+    before, refs = climbed.users(), all_refs(climbed)
+    for name in ("mine", "main", "mine/below"):
+        ended = climbed.run("promote", "--branch", name)
+        assert ended.exit_code == 2, name
+        assert repr(name) in ended.stderr
+    assert (climbed.users(), all_refs(climbed)) == (before, refs)
+
+
+@pytest.mark.parametrize("name", ["two words", "-x", "a..b", "ends.lock"])
+def test_a_name_that_git_does_not_take_is_refused(climbed: Project, name: str) -> None:
+    refs = all_refs(climbed)
+    ended = climbed.run("promote", f"--branch={name}")
+    assert ended.exit_code == 2
+    assert "name for a branch" in ended.stderr
+    assert all_refs(climbed) == refs
+
+
+def test_an_unknown_base_is_refused(climbed: Project) -> None:
+    ended = climbed.run("promote", "--branch", "better", "--onto", "nowhere")
+    assert ended.exit_code == 2
+    assert "nowhere" in ended.stderr
+
+
+def test_a_patch_that_cannot_be_written_makes_no_branch(climbed: Project) -> None:
+    refs = all_refs(climbed)
+    ended = climbed.run("promote", "--branch", "better", "--patch", "no/such/folder/home.patch")
+    assert ended.exit_code == 2
+    assert "no/such/folder/home.patch" in ended.stderr
+    assert all_refs(climbed) == refs
+
+
+def test_after_a_second_baseline_only_this_ones_changes_go_home(climbed: Project) -> None:
+    climbed.write({"other.txt": "the ruler changed\n"})
+    climbed.commit("a new ruler")
+    assert climbed.run("baseline").exit_code == 0
+    climbed.climb("iterate", "-n", "1")
+    assert climbed.iterations()[-1]["outcome"] == "kept"
+    told = json.loads(climbed.run("promote", "--json").stdout)
+    assert [commit["iterations"] for commit in told["commits"]] == [[7]]
+    assert climbed.run("promote", "--branch", "better").exit_code == 0
+    assert tree(climbed, "better") == tree(climbed, climbed.iterations()[-1]["commit_hash"])
+
+
+def test_a_second_round_of_climb_and_promote_brings_no_revert_home(climbed: Project) -> None:
+    climbed.run("promote", "--branch", "better")
+    climbed.git("merge", "--quiet", "--ff-only", "better")
+    assert climbed.run("baseline").exit_code == 0
+    climbed.climb("iterate", "-n", "1")
+    assert climbed.run("promote", "--branch", "again").exit_code == 0
+    assert subjects(climbed, "again") == ["start", "Spell three", "Tidy up", "Spell fifteen", "Further"]
+
+
+def test_a_climb_that_kept_nothing_has_nothing_to_promote(project: Project) -> None:
+    project.set_moves(answer(0))
+    project.climb()
+    ended = project.run("promote", "--branch", "better")
+    assert "nothing was kept" in ended.stderr
+    assert "better" not in all_refs(project)
+
+
+def test_before_the_first_baseline_it_says_what_to_do(project: Project) -> None:
+    ended = project.run("promote", "--branch", "better")
+    assert ended.exit_code == 2
+    assert "goalseek iterate" in ended.stderr
+    assert project.traces() == []

@@ -1,0 +1,53 @@
+"""From Python: load, iterate, read_results."""
+
+from pathlib import Path
+
+import pytest
+from project import Project, answer
+
+import goalseek
+from goalseek.errors import GoalseekError
+
+
+def test_a_climb_from_python_yields_each_record_as_it_is_written(project: Project) -> None:
+    project.set_moves(answer(2), answer(0.5), answer(3))
+    manifest = goalseek.load(project.manifest)
+    seen = []
+    for record in goalseek.iterate(manifest, iterations=2):
+        seen.append((record.iteration, record.outcome, record.metric.value))
+        assert len(project.iterations()) == len(seen)
+    assert seen == [(0, "baseline", 1), (1, "kept", 2), (2, "reverted", 0.5)]
+    path = project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+    assert [record.kind for record in goalseek.read_results(path)] == ["run", *["iteration"] * 3]
+    assert project.climb()[-1]["metric"]["value"] == 3, "the command line goes on from there"
+
+
+def test_leaving_the_loop_early_frees_the_lock_and_loses_nothing(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    climb = goalseek.iterate(goalseek.load(str(project.manifest)))
+    assert next(climb).outcome == "baseline"
+    climb.close()
+    assert [record["iteration"] for record in project.climb()] == [0, 1]
+
+
+def test_what_a_person_can_put_right_is_a_goalseek_error(project: Project, tmp_path: Path) -> None:
+    with pytest.raises(GoalseekError, match="there is no manifest"):
+        goalseek.load(tmp_path / "gone.toml")
+    project.set_moves(answer(2))
+    project.write({"answer.json": "no json"})
+    project.commit()
+    with pytest.raises(GoalseekError, match="the baseline has no number"):
+        list(goalseek.iterate(goalseek.load(project.manifest), iterations=1))
+    assert project.traces() == []
+
+
+def test_results_that_are_none_are_told_by_place(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    assert list(goalseek.read_results(path)) == []
+    path.write_text('{"kind": "iteration"}\n')
+    with pytest.raises(GoalseekError, match="at byte 0"):
+        list(goalseek.read_results(path))
+
+
+def test_the_names_are_those_of_the_contract() -> None:
+    assert {"load", "iterate", "read_results", "__version__"} <= set(goalseek.__all__)

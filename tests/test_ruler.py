@@ -1,0 +1,124 @@
+"""The ruler is pinned at the baseline: what the user does on main later neither changes nor stops a run."""
+
+import json
+
+from project import FILES, Project, answer
+
+JUDGE_BY_SIZE = (
+    'sed s/size/old/ answer.json | sed s/score/size/ | sed s/old/score/ > "$GOALSEEK_RUN_DIR/metrics.json"\n'
+)
+
+
+def test_later_commits_on_main_change_nothing_and_a_baseline_adopts_them(project: Project) -> None:
+    project.set_moves(*(answer(score, size=20) for score in (2, 3, 4, 5)))
+    project.climb()
+    project.write({"hidden/judge.sh": JUDGE_BY_SIZE, "other.txt": "changed\n", "answer.json": answer(50)})
+    project.commit()
+    records = project.climb()
+    assert records[-1]["metric"]["value"] == 3, "measured by the pinned judge, from the incumbent"
+    assert project.git("show", "goalseek/demo:other.txt") == FILES["other.txt"].strip()
+    ended = project.run("baseline")
+    assert ended.exit_code == 0, ended.stderr
+    fresh = project.iterations()[-1]
+    assert (fresh["iteration"], fresh["outcome"], fresh["reason"]) == (3, "baseline", "measured")
+    assert fresh["epoch"] == records[-1]["epoch"] + 1
+    assert fresh["metric"]["value"] == 20, "the new judge, under the incumbent's code"
+    assert project.git("show", "goalseek/demo:other.txt") == "changed"
+    assert project.git("show", "goalseek/demo:answer.json") + "\n" == answer(3, size=20)
+    assert project.climb()[-1]["iteration"] == 4
+    assert [record["epoch"] for record in project.iterations()] == [0, 0, 0, 1, 1]
+    assert project.git("merge-base", "--is-ancestor", "main", "goalseek/demo") == ""
+    assert project.git("merge-base", "--is-ancestor", records[-1]["commit_hash"], "goalseek/demo") == ""
+
+
+def test_a_baseline_from_a_revision_takes_its_code_too(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    project.climb()
+    project.write({"answer.json": answer(40)})
+    mine = project.commit()
+    assert project.run("baseline", "--from", mine).exit_code == 0
+    assert project.iterations()[-1]["metric"]["value"] == 40
+    assert project.run("baseline", "--from", "nowhere").exit_code == 2
+    assert project.climb()[-1]["reason"] == "worse"
+
+
+def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(project: Project) -> None:
+    project.set_moves(answer(2), answer(3), answer(4))
+    project.climb()
+    project.set_manifest({"metric": {"direction": "minimize", "query": "size"}})
+    ended = project.run("iterate")
+    assert ended.exit_code == 0 and "metric differs from the pinned ruler" in ended.stderr
+    record = project.iterations()[-1]
+    assert (record["metric"]["direction"], record["metric"]["value"], record["outcome"]) == ("maximize", 3, "kept")
+    assert "goalseek baseline adopts it" in ended.stderr
+    assert project.run("baseline").exit_code == 0
+    assert project.iterations()[-1]["metric"]["name"] == "size"
+
+
+def test_other_keys_and_the_program_are_read_afresh(project: Project) -> None:
+    project.set_moves(answer(2), answer(3), answer(4))
+    project.climb()
+    project.write({"program.md": "now read this\n"})
+    project.set_manifest({"limits": {"iterations": 2}})
+    assert len(project.climb("iterate", "--forever")) == 3
+    assert "now read this" in (project.run_folder(2) / "prompt.md").read_text()
+
+
+def test_of_a_manifest_that_breaks_in_the_middle_of_a_climb_the_last_good_one_holds(project: Project) -> None:
+    project.write({"hidden/judge.sh": f"echo 'version = 2' > {project.manifest}\n" + FILES["hidden/judge.sh"]})
+    project.commit()
+    project.set_moves(answer(2), answer(3))
+    ended = project.run("iterate", "-n", "2")
+    assert ended.exit_code == 0, ended.stderr
+    assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "kept"]
+    assert any("the manifest is wrong now" in note for note in project.iterations()[-1]["notes"])
+    assert project.run("iterate").exit_code == 2
+
+
+def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project) -> None:
+    project.set_moves(answer(2))
+    for path, code in (
+        ("hidden/judge.sh", "uncommitted changes"),
+        ("other.txt", "uncommitted changes"),
+        ("hidden/new", "not committed"),
+    ):
+        project.write({path: "dirty\n"})
+        ended = project.run("iterate")
+        assert ended.exit_code == 2 and path in ended.stderr and code in ended.stderr, ended
+        project.git("stash", "--include-untracked", "--quiet")
+        project.git("stash", "drop", "--quiet")
+        project.set_manifest({})
+        assert project.traces() == []
+    project.climb()
+
+
+def test_a_baseline_that_fails_leaves_the_old_one_standing(project: Project) -> None:
+    project.set_moves(answer(2), answer(3), answer(4))
+    project.climb()
+    project.write({"hidden/judge.sh": "echo all is lost; exit 4\n"})
+    project.commit()
+    ended = project.run("baseline")
+    assert ended.exit_code == 1 and "| all is lost" in ended.stderr
+    assert project.climb()[-1]["metric"]["value"] == 3
+    assert [record["epoch"] for record in project.iterations()] == [0, 0, 0]
+
+
+def test_numbers_of_two_rulers_are_never_compared(project: Project) -> None:
+    project.set_moves(answer(5), answer(2, size=40))
+    project.climb()
+    project.write({"hidden/judge.sh": JUDGE_BY_SIZE})
+    project.commit()
+    assert project.run("baseline").exit_code == 0
+    record = project.climb()[-1]
+    assert (record["metric"]["value"], record["metric"]["incumbent"]) == (40, 10)
+    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    assert state["best"]["value"] == 40
+
+
+def test_a_tree_measured_under_the_old_ruler_is_measured_again_under_the_new(project: Project) -> None:
+    project.set_moves(answer(0.5), answer(0.5), answer(0.5))
+    assert [record["reason"] for record in project.climb("iterate", "-n", "2")[1:]] == ["worse", "duplicate"]
+    project.write({"hidden/more": "1\n"})
+    project.commit()
+    assert project.run("baseline").exit_code == 0
+    assert project.climb()[-1]["reason"] == "worse"

@@ -1,0 +1,148 @@
+"""Kill it anywhere, run the same command, it goes on; one phase at a time; one writer at a time."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from project import Project, answer, living
+
+WAITING = """\
+echo "$GOALSEEK_ITERATION" >> "$HOME/measured"
+if [ "$GOALSEEK_ITERATION" = 1 ] && [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; sleep 30; exit 9; fi
+cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+PHASES = ["READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE"]
+
+
+@pytest.fixture
+def waiting(project: Project, tmp_path: Path) -> Project:
+    """Its verifier waits in iteration 1 until ``go`` is there; its agent counts how often it was called."""
+    project.write({"hidden/judge.sh": WAITING})
+    agent = tmp_path / "agent.sh"
+    agent.write_text(
+        "echo x >> $HOME/called; printf '{\"score\": 1%s}' $GOALSEEK_ITERATION > answer.json; echo a title\n"
+    )
+    project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)]}})
+    project.commit()
+    return project
+
+
+def home(name: str) -> Path:
+    return Path(os.environ["HOME"]) / name
+
+
+def started_and_waiting(project: Project, *arguments: str) -> subprocess.Popen[str]:
+    started = project.start(*(arguments or ("iterate", "-n", "2")))
+    deadline = time.monotonic() + 20
+    while not home("waiting").exists():
+        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
+        time.sleep(0.01)
+    return started
+
+
+def end_what_a_kill_left() -> None:
+    """Until a takeover does it (a later issue), the test ends the verifier that outlived its tool."""
+    for pid in living(Path(os.environ["HOME"])):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_step_does_exactly_one_phase_and_names_the_next(project: Project) -> None:
+    project.set_moves(answer(2))
+    told = []
+    while not (project.iterations() and project.iterations()[-1]["iteration"] == 1):
+        ended = project.run("step", "--json")
+        assert ended.exit_code == 0, ended.stderr
+        told.append(json.loads(ended.stdout))
+        assert len(told) < 15
+    baseline = ["READ_CONTEXT", "COMMIT", "VERIFY", "DECIDE"]
+    assert [step["done"].split(" ")[0] for step in told] == [*baseline, "LOG", *PHASES, "LOG"]
+    assert [step["next"] for step in told[:-1]][len(baseline) + 1 :] == [*PHASES[1:], "LOG"]
+    assert told[-1] == {"done": "LOG (iteration 1: kept)", "next": "READ_CONTEXT"}
+
+
+def test_iterate_finishes_what_step_began_and_calls_nobody_twice(waiting: Project) -> None:
+    home("go").touch()
+    for _ in range(5 + 3):
+        assert waiting.run("step").exit_code == 0
+    assert home("called").read_text() == "x\n"
+    records = waiting.climb("iterate", "-n", "1")
+    assert [record["iteration"] for record in records] == [0, 1]
+    assert home("called").read_text() == "x\n"
+
+
+def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Project) -> None:
+    started = started_and_waiting(waiting)
+    started.kill()
+    started.communicate()
+    end_what_a_kill_left()
+    home("go").touch()
+    records = waiting.climb("iterate", "-n", "2")
+    assert [(record["iteration"], record["metric"]["value"]) for record in records] == [(0, 1), (1, 11), (2, 12)]
+    assert home("called").read_text() == "x\n" * 2
+    assert home("measured").read_text().split() == ["0", "1", "1", "2"]
+    wanted = [*waiting.git("rev-list", "--reverse", "main").split(), *(record["commit_hash"] for record in records[1:])]
+    assert waiting.git("rev-list", "--reverse", "goalseek/demo").splitlines() == wanted
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_at_a_place_that_resumes(waiting: Project, number: signal.Signals) -> None:
+    started = started_and_waiting(waiting)
+    started.send_signal(number)
+    _, stderr = started.communicate(timeout=20)
+    assert started.returncode == 128 + number
+    assert "goes on" in stderr and "Traceback" not in stderr
+    assert living(Path(os.environ["HOME"])) == {}
+    state = json.loads((waiting.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    assert (state["status"], state["stop_reason"]) == ("interrupted", "interrupted")
+    home("go").touch()
+    assert [record["metric"]["value"] for record in waiting.climb("iterate", "-n", "2")] == [1, 11, 12]
+    assert home("called").read_text() == "x\n" * 2
+
+
+def test_a_second_run_ends_with_4_or_silently_with_0(waiting: Project) -> None:
+    started = started_and_waiting(waiting)
+    second = waiting.run("iterate")
+    assert second.exit_code == 4 and f"process {started.pid}" in second.stderr
+    assert waiting.run("baseline").exit_code == 4
+    silent = waiting.run("iterate", "--no-wait")
+    assert (silent.exit_code, silent.stdout, silent.stderr) == (0, "", "")
+    started.send_signal(signal.SIGTERM)
+    started.communicate(timeout=20)
+    home("go").touch()
+    assert waiting.climb()[-1]["iteration"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", [0.05 * place for place in range(4, 16)])
+def test_killed_at_any_moment_no_iteration_is_lost_or_counted_twice(project: Project, moment: float) -> None:
+    values = [1 + (number * 7) % 5 + number / 100 for number in range(1, 40)]
+    project.set_moves(*(answer(value) for value in values))
+    for _ in range(6):
+        started = project.start("iterate", "-n", "39")
+        time.sleep(moment)
+        started.kill()
+        started.communicate()
+        end_what_a_kill_left()
+    records = project.climb("iterate", "-n", "3")
+    assert [record["iteration"] for record in records] == list(range(len(records)))
+    assert [record["metric"]["value"] for record in records[1:]] == values[: len(records) - 1]
+    wanted = [project.git("rev-parse", "main")]
+    for record in records[1:]:
+        wanted += [commit for commit in (record["commit_hash"], record["rollback_commit_hash"]) if commit]
+    assert project.git("rev-list", "--reverse", "goalseek/demo").splitlines() == wanted
+
+
+def test_stored_evidence_that_somebody_changed_is_not_believed(waiting: Project) -> None:
+    home("go").touch()
+    for _ in range(5 + 5):
+        assert waiting.run("step").exit_code == 0
+    evidence = waiting.run_folder(1) / "evidence.json"
+    assert '"value":11' in evidence.read_text()
+    evidence.write_text(evidence.read_text().replace('"value":11', '"value":99'))
+    record = waiting.climb()[-1]
+    assert record["metric"]["value"] == 11
+    assert home("measured").read_text().split() == ["0", "1", "1"]

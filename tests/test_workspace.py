@@ -1,0 +1,130 @@
+"""The agent's tree: no hidden file in it or in its object store at any depth, its history shows what was kept."""
+
+import json
+import os
+from pathlib import Path
+
+from project import FILES, Project, answer
+from test_scope_enforcement import better, play
+
+
+def hidden_blobs(project: Project) -> set[str]:
+    """Every blob that any commit of the repository has under a hidden path."""
+    commits = project.git("rev-list", "--all", "main").split()
+    listings = [project.git("ls-tree", "-r", commit, "hidden", "labels.csv", "moves.toml") for commit in commits]
+    return {line.split()[2] for listing in listings for line in listing.splitlines()}
+
+
+def stored(folder: Path, project: Project) -> str:
+    return project.git("cat-file", "--batch-all-objects", "--batch-check", folder=folder)
+
+
+def test_no_hidden_blob_is_in_the_workspaces_store_at_any_depth(project: Project) -> None:
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**", "labels.csv"]}
+    project.set_manifest({"scope": scope})
+    for number in range(3):
+        project.write({"labels.csv": f"label {number}\n", "hidden/deep/more.txt": f"{number}\n"})
+        project.commit()
+    project.set_moves(*(answer(score) for score in range(2, 9)))
+    project.climb("iterate", "-n", "3")
+    project.write({"labels.csv": "later\n"})
+    project.commit()
+    assert project.run("baseline").exit_code == 0
+    project.climb("iterate", "-n", "2")
+    workspace = project.trees() / "workspace"
+    blobs = hidden_blobs(project)
+    assert len(blobs) >= 7
+    for folder in (workspace, project.trees() / "workspace.git"):
+        listed = stored(folder, project)
+        assert listed and not [blob for blob in blobs if blob in listed]
+    assert not list(workspace.glob("hidden*")) and not (workspace / "labels.csv").exists()
+    assert not (workspace / ".git" / "objects" / "info" / "alternates").exists()
+    manifest = project.git("rev-parse", "main:goalseek.toml")
+    assert manifest not in stored(workspace, project), "the manifest is hidden too"
+
+
+def test_its_history_shows_what_was_kept_with_the_metric(project: Project) -> None:
+    project.set_moves(answer(2), answer(0.5), answer(3), answer(0.1))
+    project.climb("iterate", "-n", "4")
+    workspace = project.trees() / "workspace"
+    messages = project.git("log", "--reverse", "--format=%s: %b", folder=workspace).split("\n\n")
+    wanted = ["Baseline of demo: score: 1", "move 1: score: 2 (was 1)", "move 3: score: 3 (was 2)"]
+    assert [message.strip() for message in messages] == wanted
+    assert project.git("status", "--porcelain", folder=workspace) == ""
+    assert project.git("show", "HEAD:answer.json", folder=workspace) + "\n" == answer(3)
+    project.git("fsck", "--strict", folder=workspace)
+
+
+def test_each_proposal_starts_from_the_incumbent_whatever_the_one_before_left(project: Project) -> None:
+    check = (
+        "n=$GOALSEEK_ITERATION; git status --porcelain --ignored > $HOME/status-$n; cat answer.json > $HOME/start-$n"
+    )
+    mess = "mkdir junk; echo 1 > junk/x; git add -A; git commit -qm mine; git branch mine; rm -rf .git/objects"
+    play(project, f"{check}; {better(2)}; {mess}", f"{check}; {better(0)}", f"{check}; {better(3)}")
+    home = Path(os.environ["HOME"])
+    assert [(home / f"status-{number}").read_text() for number in (1, 2, 3)] == [""] * 3
+    assert (home / "start-1").read_text() == answer(1)
+    assert (home / "start-2").read_text().strip() == (home / "start-3").read_text().strip() == answer(2).strip()
+    assert "mine" not in project.git("branch", folder=project.trees() / "workspace")
+
+
+def test_a_same_size_edit_with_the_old_modification_time_is_found(project: Project) -> None:
+    step = "touch -r answer.json stamp; printf '%s' '{}' > answer.json; touch -r stamp answer.json; rm stamp".format
+    project.write({"answer.json": answer(1).strip("\n")})
+    project.commit()
+    scores = range(2, 9)
+    records = play(project, *(step(answer(score).strip("\n")) for score in scores))
+    assert [record["metric"]["value"] for record in records] == list(scores)
+
+
+def test_hidden_names_and_hashes_are_in_no_prompt_and_no_brief(project: Project) -> None:
+    project.write({"hidden/labels-of-the-test-half.csv": "secret words\n"})
+    project.commit()
+    copy = 'cp "$GOALSEEK_BRIEF" $HOME/brief; cat > $HOME/prompt'
+    play(project, f"{better(2)}; {copy}", f"{better(0)}; {copy}", f"{better(4)}; {copy}")
+    home = Path(os.environ["HOME"])
+    prompt, brief = (home / "prompt").read_text(), (home / "brief").read_text()
+    for told in (prompt, brief):
+        assert not [word for word in ("hidden", "judge", "labels", *hidden_blobs(project)) if word in told], told
+    told = json.loads(brief)
+    assert [(row["iteration"], row["outcome"], row["reason"]) for row in told["history"]] == [
+        (2, "reverted", "worse"),
+        (1, "kept", "better"),
+        (0, "baseline", "measured"),
+    ]
+    assert told["history"][0]["why"] == "0 is worse than 2 by 2"
+    assert told["incumbent"] == 2 and told["writable"] == ["answer.json"]
+
+
+def test_the_agents_environment_is_the_published_list(project: Project) -> None:
+    os.environ["MY_API_KEY"] = "leaked"
+    try:
+        play(project, f"{better(2)}; env > $HOME/env; echo $PWD > $HOME/where")
+    finally:
+        del os.environ["MY_API_KEY"]
+    home = Path(os.environ["HOME"])
+    names = {line.split("=")[0] for line in (home / "env").read_text().splitlines()}
+    assert not {"MY_API_KEY", "GOALSEEK_RUN_DIR", "GOALSEEK_SEED", "GIT_DIR", "XDG_CACHE_HOME"} & names
+    wanted = "PROJECT_ROOT ITERATION PHASE PROMPT BRIEF NONCE METRIC DIRECTION INCUMBENT USAGE".split()
+    assert {f"GOALSEEK_{name}" for name in wanted} <= names
+    assert (home / "where").read_text().strip() == str(project.trees() / "workspace")
+
+
+def test_only_the_trees_of_this_project_are_in_the_cache_and_outside_the_repository(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    assert not project.trees().is_relative_to(project.top)
+    os.environ["XDG_CACHE_HOME"] = str(project.top / "cache")
+    ended = project.run("iterate")
+    assert ended.exit_code == 3 and "inside the repository" in ended.stderr
+    assert not (project.top / "cache").exists()
+
+
+def test_the_workspace_is_made_again_where_it_was_removed(project: Project) -> None:
+    import shutil
+
+    project.set_moves(answer(2), answer(3))
+    project.climb()
+    shutil.rmtree(project.trees())
+    assert project.climb()[-1]["metric"]["value"] == 3
+    assert FILES["other.txt"] == (project.trees() / "workspace" / "other.txt").read_text()
