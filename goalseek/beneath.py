@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -57,10 +59,19 @@ def _make_writable(folder: Path) -> None:
                 place.chmod(0o700)
 
 
-def scan(folder: str) -> os._ScandirIterator[str]:
-    """The items of a folder, which is made readable first where somebody made it unreadable."""
+@contextlib.contextmanager
+def open_folder(folder: str | Path, below: int | None = None) -> Iterator[int]:
+    """A descriptor of a real folder, made readable first where somebody made it unreadable.
+
+    ``below`` is the descriptor of the folder that a relative name is in. Raises OSError for a link.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
-        return os.scandir(folder)
+        descriptor = os.open(folder, flags, dir_fd=below)
     except PermissionError:
-        os.chmod(folder, 0o755)
-        return os.scandir(folder)
+        os.chmod(folder, 0o755, dir_fd=below)
+        descriptor = os.open(folder, flags, dir_fd=below)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalseek.beneath import clear, read_regular, remove, scan
+from goalseek.beneath import clear, open_folder, read_regular, remove
 from goalseek.objects import Entry
+from goalseek.recorded import Recorded, parents
 
 LINK = "link"
-RACY_NANOSECONDS = 20_000_000
-_FORMAT = 1
-Signature = tuple[int, int, int, int, int]
+_NOTHING: dict[str, tuple[int, int, int, int, int]] = {}
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,16 @@ class Checkout:
         self.root = root
         self.state = state
         self.label = ""
-        self.entries: dict[str, Entry] = {}
         self._read = read
         self._fill = fill
         self._ignored = ignored
         self._apart = apart
-        self._signatures: dict[str, Signature] = {}
-        self._folders: dict[str, int] = {}
-        self._racy: set[str] = set()
+        self._recorded = Recorded()
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """The files that the folder should hold."""
+        return self._recorded.entries
 
     def load(self) -> bool:
         """Takes up what an earlier process recorded. A stale record is right too: the walk finds the rest."""
@@ -87,15 +89,15 @@ class Checkout:
         if version != _FORMAT or not self.root.is_dir():
             return False
         self.label = label
-        self.entries = {path: Entry(*facts) for path, facts in entries.items()}
-        self._signatures, self._racy = signatures, set(racy)
-        self._count_folders()
+        self._recorded = Recorded.of({path: Entry(*facts) for path, facts in entries.items()})
+        self._recorded.signatures, self._recorded.racy = signatures, set(racy)
         return True
 
     def save(self) -> None:
         """Records the folder's state for the next process."""
-        entries = {path: (entry.mode, entry.blob) for path, entry in self.entries.items()}
-        content = marshal.dumps((_FORMAT, self.label, entries, self._signatures, list(self._racy)))
+        recorded = self._recorded
+        entries = {path: (entry.mode, entry.blob) for path, entry in recorded.entries.items()}
+        content = marshal.dumps((_FORMAT, self.label, entries, recorded.signatures, list(recorded.racy)))
         temporary = self.state.with_suffix(".new")
         temporary.write_bytes(content)
         temporary.replace(self.state)
@@ -104,17 +106,14 @@ class Checkout:
         """Makes the folder anew with just these files."""
         clear(self.root)
         self.root.mkdir(parents=True, exist_ok=True)
-        self.entries, self._signatures, self._racy = dict(entries), {}, set()
-        self._count_folders()
+        self._recorded = Recorded.of(dict(entries))
         real = {path: entry for path, entry in entries.items() if entry.mode != LINK}
         if self._fill:
             self._fill(self.root, real)
         for path, entry in entries.items():
             if entry.mode == LINK or not self._fill:
                 self._write(path, entry)
-        now = time.time_ns()
-        for path in entries:
-            self._record(path, now)
+        self._record(entries)
         self.label = label
         self.save()
 
@@ -122,25 +121,21 @@ class Checkout:
         """Changes the folder, clean before, to hold these entries at these paths; None removes a file."""
         for path, entry in wanted.items():
             if entry is None and path in self.entries:
-                self._forget(path)
+                self._recorded.forget(path)
                 self._remove(path)
-        written = [path for path, entry in wanted.items() if entry is not None and self.entries.get(path) != entry]
-        for path in written:
-            self._expect(path, wanted[path])
-            self._write(path, self.entries[path])
-        now = time.time_ns()
-        for path in written:
-            self._record(path, now)
+        changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
+        for path, entry in changed.items():
+            self._recorded.expect(path, entry)
+            self._write(path, entry)
+        self._record(changed)
         self.label = label
 
     def changes(self) -> Changes:
         """What differs from what is recorded, by one walk of the folder."""
         walked = _Walked()
-        self._walk("", walked)
-        missing: list[str] = []
-        if walked.seen < len(self.entries):
-            there = set(self._paths(""))
-            missing = [path for path in self.entries if path not in there]
+        with open_folder(self.root) as top:
+            self._walk(top, "", walked)
+        missing = self._recorded.missing(self._paths("")) if walked.seen < len(self.entries) else []
         return Changes(tuple(walked.changed), tuple(missing), tuple(walked.added), tuple(walked.folders))
 
     def put_back(self, changes: Changes) -> None:
@@ -150,9 +145,7 @@ class Checkout:
         for path in (*changes.changed, *changes.missing):
             self._remove(path)
             self._write(path, self.entries[path])
-        now = time.time_ns()
-        for path in (*changes.changed, *changes.missing):
-            self._record(path, now)
+        self._record((*changes.changed, *changes.missing))
 
     def clean(self) -> None:
         """Puts back whatever is not as recorded."""
@@ -161,48 +154,44 @@ class Checkout:
 
     def size(self, path: str) -> int:
         """The size in bytes of a recorded file."""
-        return self._signatures[path][2]
+        return self._recorded.signature(path)[2]
 
-    def _walk(self, folder: str, walked: _Walked) -> None:
-        known_of, racy, seen = self._signatures.get, self._racy, 0
-        with scan(f"{self.root}/{folder}") as listing:
+    def _walk(self, descriptor: int, folder: str, walked: _Walked) -> None:
+        """Holds one folder, open as ``descriptor``, and all below it against what is recorded."""
+        recorded = self._recorded
+        known_of, racy, seen = recorded.signatures.get(folder, _NOTHING).get, recorded.racy, 0
+        inner: list[str] = []
+        with os.scandir(descriptor) as listing:
             for item in listing:
-                path = folder + item.name
-                known = known_of(path)
+                name = item.name
+                known = known_of(name)
                 if known is None:
-                    self._walk_unknown(item, path, walked)
+                    self._walk_unknown(item, folder + name, walked, inner)
                     continue
                 seen += 1
                 now = item.stat(follow_symlinks=False)
                 signature = (now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_mode, now.st_ino)
-                if signature != known or (racy and path in racy and self._differs(path)):
-                    walked.changed.append(path)
+                if signature != known or (racy and folder + name in racy and self._differs(folder + name)):
+                    walked.changed.append(folder + name)
         walked.seen += seen
+        for name in inner:
+            with open_folder(name, descriptor) as below:
+                self._walk(below, f"{folder}{name}/", walked)
 
-    def _walk_unknown(self, item: os.DirEntry[str], path: str, walked: _Walked) -> None:
+    def _walk_unknown(self, item: os.DirEntry[str], path: str, walked: _Walked, inner: list[str]) -> None:
         if path in self._apart or (self._ignored and self._ignored(path)):
             return
         if not item.is_dir(follow_symlinks=False):
             walked.added.append(path)
-        elif path in self._folders:
-            self._walk(path + "/", walked)
+        elif path in self._recorded.below:
+            inner.append(item.name)
         else:
             self._walk_new(path, walked)
-
-    def _paths(self, folder: str) -> Iterator[str]:
-        """Every path below recorded folders that is no folder itself."""
-        with scan(f"{self.root}/{folder}") as listing:
-            for item in listing:
-                path = folder + item.name
-                if path in self._folders and item.is_dir(follow_symlinks=False):
-                    yield from self._paths(path + "/")
-                else:
-                    yield path
 
     def _walk_new(self, folder: str, walked: _Walked) -> bool:
         """Walks a new folder; whether something in it is left alone, so that the folder has to stay."""
         stays = False
-        with scan(f"{self.root}/{folder}") as listing:
+        with open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
             for item in listing:
                 path = f"{folder}/{item.name}"
                 if self._ignored and self._ignored(path):
@@ -215,6 +204,16 @@ class Checkout:
             walked.folders.append(folder)
         return stays
 
+    def _paths(self, folder: str) -> Iterator[str]:
+        """Every path below recorded folders that is no folder itself."""
+        with os.scandir(self.root / folder) as listing:
+            for item in listing:
+                path = folder + item.name
+                if path in self._recorded.below and item.is_dir(follow_symlinks=False):
+                    yield from self._paths(path + "/")
+                else:
+                    yield path
+
     def _differs(self, path: str) -> bool:
         entry = self.entries[path]
         full = self.root / path
@@ -223,7 +222,7 @@ class Checkout:
             return os.fsencode(os.readlink(full)) != self._content(path, entry)
         if not stat.S_ISREG(mode) or read_regular(self.root, path) != self._content(path, entry):
             return True
-        self._racy.discard(path)
+        self._recorded.racy.discard(path)
         return False
 
     def _content(self, path: str, entry: Entry) -> bytes:
@@ -259,43 +258,15 @@ class Checkout:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             remove(full)
         for above in parents(path):
-            if above in self._folders:
+            if above in self._recorded.below:
                 return
             with contextlib.suppress(OSError):
                 os.rmdir(self.root / above)
 
-    def _record(self, path: str, now: int) -> None:
-        found = (self.root / path).lstat()
-        signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino)
-        self._signatures[path] = signature
-        if found.st_ctime_ns > now - RACY_NANOSECONDS:
-            self._racy.add(path)
-
-    def _expect(self, path: str, entry: Entry | None) -> None:
-        assert entry is not None
-        if path not in self.entries:
-            for above in parents(path):
-                self._folders[above] = self._folders.get(above, 0) + 1
-        self.entries[path] = entry
-
-    def _forget(self, path: str) -> None:
-        del self.entries[path]
-        self._signatures.pop(path, None)
-        self._racy.discard(path)
-        for above in parents(path):
-            self._folders[above] -= 1
-            if not self._folders[above]:
-                del self._folders[above]
-
-    def _count_folders(self) -> None:
-        self._folders = {}
-        for path in self.entries:
-            for above in parents(path):
-                self._folders[above] = self._folders.get(above, 0) + 1
-
-
-def parents(path: str) -> Iterable[str]:
-    """The folders above a path, nearest first."""
-    while (cut := path.rfind("/")) > 0:
-        path = path[:cut]
-        yield path
+    def _record(self, paths: Iterable[str]) -> None:
+        """Takes down how files that were just written look."""
+        now = time.time_ns()
+        for path in paths:
+            found = (self.root / path).lstat()
+            signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino)
+            self._recorded.record(path, signature, now)
