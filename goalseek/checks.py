@@ -69,7 +69,7 @@ def committed(patient: Patient) -> Iterator[Finding]:
     if patient.run.standing.baseline is not None:
         return
     try:
-        fitness.refuse_uncommitted(patient.run.repository, patient.setting.scope, patient.setting.apart)
+        fitness.refuse_uncommitted(patient.run.repository, patient.setting.scope)
     except GoalseekError as error:
         yield Finding("committed", False, error.message, error.hint)
         return

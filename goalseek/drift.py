@@ -27,9 +27,9 @@ def differing(loaded: Loaded, standing: Standing) -> list[str]:
         prefix = git_text("rev-parse", "--show-prefix", folder=loaded.folder)
     except GitFailed:
         return []
-    scope, apart = scope_of(loaded, loaded.manifest, prefix)
+    scope = scope_of(loaded, loaded.manifest, prefix)
     told = [f"key {key}" for key in differing_keys(loaded.manifest, Ruler.from_json(pinned))]
-    files = [path for path in changed if path not in apart and scope.in_ruler(path)]
+    files = [path for path in changed if scope.in_ruler(path)]
     return told + [f"file {quote_path(path)}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
 
 

@@ -67,11 +67,11 @@ def glob_problems(loaded: Loaded, prefix: str, entries: Mapping[str, Entry]) -> 
             yield message + (f"; {quote_path(there)} is there, but not committed" if there else "")
 
 
-def refuse_uncommitted(repository: Repository, scope: Scope, apart: frozenset[str]) -> None:
+def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
     """Raises GoalseekError where a file of the ruler differs from HEAD: the baseline would not measure it."""
     changed, unknown = [], []
     for letters, path in repository.dirty():
-        if path in apart:
+        if scope.is_apart(path):
             continue
         is_new = letters in _NEW
         if is_new and scope.kind(path) == "hidden":

@@ -6,9 +6,10 @@ import re
 import shlex
 from pathlib import Path
 
-from goalseek.globs import compiled
+from goalseek.globs import compiled, matcher
 from goalseek.manifest import Guard, Manifest, Metric, Reading, ScopeTable, VerifyCommand
 
+_BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Wrong = tuple[tuple[str | int, ...], str]
 
 
@@ -62,6 +63,9 @@ def _wrong_commands(manifest: Manifest) -> list[Wrong]:
             wrong.append((("verify", place, "name"), f"{command.name!r} is taken; give it a name of its own"))
         if Path(command.cwd).is_absolute() or ".." in Path(command.cwd).parts:
             wrong.append((("verify", place, "cwd"), "is a folder in the manifest's folder"))
+        if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
+            reason = "keeps Python's bytecode, and would measure the candidate before this one"
+            wrong.append((("verify", place, "keep"), reason))
         names.append(command.name)
     return wrong
 

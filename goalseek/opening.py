@@ -18,6 +18,7 @@ from goalseek.manifest_file import Loaded
 from goalseek.places import places
 from goalseek.repository import Repository, locate
 from goalseek.run import Run, base_folder
+from goalseek.stale_locks import remove_stale_locks
 from goalseek.watch import Watch
 
 
@@ -43,6 +44,7 @@ def opened(
     existed = loaded.logs.exists() or loaded.runs.exists()
     try:
         with only_writer(repository.own):
+            remove_stale_locks(repository, where)
             run = Run(loaded, repository, where, watch or Watch(), asked)
             is_refused = False
             try:

@@ -7,17 +7,21 @@ from goalseek.manifest_file import Loaded
 from goalseek.scope import Scope, scope
 
 
-def scope_of(loaded: Loaded, manifest: Manifest, prefix: str) -> tuple[Scope, frozenset[str]]:
-    """The scope with goalseek's own additions, and the paths that belong to no ruler.
+def scope_of(loaded: Loaded, manifest: Manifest, prefix: str) -> Scope:
+    """The manifest's scope. Manifests, a provider's script and the log folder are hidden too; the program is read-only.
 
-    Manifests, the script of a scripted provider and the log folder are hidden; the program is read-only.
+    All of these are apart: they belong to no ruler.
     """
-    program = manifest.project.program or "program.md"
-    hidden = [*manifest.scope.hidden, "/goalseek.toml", "/goalseek.*.toml", f"/{loaded.path.name}"]
-    hidden.append("/logs/" if manifest.log.home == "." else f"/{manifest.log.home}/")
+    table, home = manifest.scope, manifest.log.home
+    program = "/" + (manifest.project.program or "program.md")
+    own = ["/goalseek.toml", "/goalseek.*.toml", f"/{loaded.path.name}", "/logs/" if home == "." else f"/{home}/"]
     if manifest.provider and manifest.provider.name == "scripted":
-        hidden.append("/" + manifest.provider.script)
-    made = scope(
-        prefix, manifest.scope.writable, manifest.scope.generated, [*manifest.scope.read_only, f"/{program}"], hidden
+        own.append("/" + manifest.provider.script)
+    return scope(
+        prefix,
+        table.writable,
+        table.generated,
+        [*table.read_only, program],
+        [*table.hidden, *own],
+        [*own, program],
     )
-    return made, frozenset({prefix + program, prefix + loaded.path.name, prefix + "goalseek.toml"})

@@ -53,11 +53,9 @@ def keys_of(manifest: Manifest) -> dict[str, Any]:
     return made
 
 
-def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope, apart: frozenset[str]) -> str:
-    """The digest of the files that the number depends on; ``apart`` are those that belong to no ruler."""
-    lines = sorted(
-        f"{entry.mode} {entry.blob} {path}" for path, entry in entries if path not in apart and scope.in_ruler(path)
-    )
+def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope) -> str:
+    """The digest of the files that the number depends on beside the candidate."""
+    lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in entries if scope.in_ruler(path))
     return hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -46,7 +46,6 @@ class Setting:
     manifest: Manifest
     scope: Scope
     scope_key: str
-    apart: frozenset[str]
     program: str
     directions: tuple[Direction, ...]
     notes: tuple[str, ...] = ()
@@ -77,7 +76,7 @@ class Run:
         self._bench: Bench | None = None
         self._trees_for = ""
         self._ruler: tuple[int, Ruler] | None = None
-        self._scopes: tuple[Manifest, Scope, str, frozenset[str]] | None = None
+        self._scopes: tuple[Manifest, Scope, str] | None = None
 
     @property
     def standing(self) -> Standing:
@@ -170,7 +169,7 @@ class Run:
     def setting_of(self, manifest: Manifest, told: tuple[str, ...] = ()) -> Setting:
         """What follows from a manifest; ``told`` is what a person should know about it."""
         if self._scopes is None or self._scopes[0] != manifest:
-            made, apart = scope_of(self.loaded, manifest, self.places.prefix)
+            made = scope_of(self.loaded, manifest, self.places.prefix)
             lists = (
                 self.seal.of("trees"),
                 manifest.scope,
@@ -178,11 +177,11 @@ class Run:
                 self.links(manifest),
             )
             key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
-            self._scopes = (manifest, made, key, apart)
-        _, made, key, apart = self._scopes
+            self._scopes = (manifest, made, key)
+        _, made, key = self._scopes
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
-        return Setting(manifest, made, key, apart, text, tuple(directions.directions(self.loaded.directions)), told)
+        return Setting(manifest, made, key, text, tuple(directions.directions(self.loaded.directions)), told)
 
     def _trees(self, setting: Setting) -> None:
         keep = [pattern for command in setting.manifest.verify for pattern in command.keep]

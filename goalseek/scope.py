@@ -40,6 +40,7 @@ class Scope:
     read_only: Callable[[str], bool]
     generated: Callable[[str], bool]
     writable: Callable[[str], bool]
+    apart: Callable[[str], bool]
     known: dict[str, Kind] = field(default_factory=dict, compare=False, repr=False)
 
     def kind(self, path: str) -> Kind:
@@ -63,14 +64,22 @@ class Scope:
 
     def in_ruler(self, path: str) -> bool:
         """Whether a tracked file is one that the number depends on beside the candidate."""
+        return self.is_fixed(path) and not self.is_apart(path)
+
+    def is_fixed(self, path: str) -> bool:
+        """Whether a tracked file is none of the candidate's: no candidate changes it."""
         return self.kind(path) in ("hidden", "read_only", "other")
+
+    def is_apart(self, path: str) -> bool:
+        """Whether a file is goalseek's own business: a manifest, the program, a script. No number depends on it."""
+        return path.startswith(self.prefix) and self.apart(path[len(self.prefix) :])
 
     def seen_by(self, sees: Sees | Literal["agent"]) -> Callable[[str], bool]:
         """A function that says whether a tracked path is in the tree of such a command, or of the agent."""
         if sees == "both":
             return lambda path: True
         if sees == "hidden":
-            return self.in_ruler
+            return self.is_fixed
         return lambda path: self.kind(path) != "hidden"
 
 
@@ -80,10 +89,17 @@ def scope(
     generated: Iterable[str] = (),
     read_only: Iterable[str] = (),
     hidden: Iterable[str] = (),
+    apart: Iterable[str] = (),
 ) -> Scope:
     """A scope from the manifest's lists."""
-    lists = (tuple(hidden), tuple(read_only), tuple(generated), tuple(writable))
-    return Scope(prefix, matcher(lists[0]), matcher(lists[1]), matcher(lists[2]), matcher(lists[3]))
+    return Scope(
+        prefix,
+        matcher(tuple(hidden)),
+        matcher(tuple(read_only)),
+        matcher(tuple(generated)),
+        matcher(tuple(writable)),
+        matcher(tuple(apart)),
+    )
 
 
 def looks_like_git(path: str) -> bool:
