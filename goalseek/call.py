@@ -79,7 +79,14 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
         timeout = run.provider_table().timeout
         stdin = text.encode("utf-8", "replace")
         return process.supervise(
-            arguments, folder, environment, HeadAndTail(), timeout, stdin, on_output=run.watch.output
+            arguments,
+            folder,
+            environment,
+            HeadAndTail(),
+            timeout,
+            stdin,
+            on_output=run.watch.output,
+            owner=run.places.owner,
         )
 
     return Call(

@@ -7,17 +7,21 @@ import os
 import signal
 import time
 from dataclasses import dataclass
-from subprocess import Popen
 
 TOKEN = "GOALSEEK_PROCESS"
 
 
 @dataclass(frozen=True)
 class Family:
-    """What marks a program and its descendants: the token in their environment, and when the first was started."""
+    """What marks programs and their descendants: how the token in their environment begins, and a start time.
+
+    ``since`` is in clock ticks since boot: who is older does not belong to it. ``session`` is that of its first
+    program, whose members belong to it whatever became of their environment.
+    """
 
     token: str
-    since: int
+    since: int = 0
+    session: int | None = None
 
 
 def ticks_since_boot() -> int:
@@ -28,43 +32,39 @@ def ticks_since_boot() -> int:
         return 0
 
 
-def end(child: Popen[bytes], family: Family, grace: float) -> int:
-    """Ends the child and all that descends from it; gives how many had to be ended.
+def end(family: Family, grace: float) -> int:
+    """Ends a family; gives how many had to be ended.
 
     SIGTERM first; what is left after ``grace`` seconds gets SIGKILL. Returns when none is left.
     """
-    left = living(child, family)
+    left = living(family)
     for pid in left:
         _send(pid, signal.SIGTERM)
     deadline, pause = time.monotonic() + grace, 0.001
-    while left and time.monotonic() < deadline and living(child, family):
+    while left and time.monotonic() < deadline and living(family):
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
-    while left and (stubborn := living(child, family)):
+    while left and (stubborn := living(family)):
         for pid in stubborn:
             _send(pid, signal.SIGKILL)
         time.sleep(0.005)
-    child.wait()
     return len(left)
 
 
-def living(child: Popen[bytes], family: Family) -> list[int]:
-    """The processes of a family that still run.
-
-    A process that is older than the child cannot descend from it, so its environment need not be read.
-    """
-    found = [] if child.poll() is not None else [child.pid]
+def living(family: Family) -> list[int]:
+    """The processes of a family that still run; one that has ended but was not waited for does not."""
+    found: list[int] = []
     try:
         names = os.listdir("/proc")
     except FileNotFoundError:
-        return _living_group(child)
+        return _living_group(family)
     own = os.getpid()
     for name in names:
-        if not name.isdigit() or int(name) in found or int(name) == own:
+        if not name.isdigit() or int(name) == own:
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
             session, started = _session_and_start(name)
-            if session == child.pid or (started >= family.since and _carries(name, family.token)):
+            if session == family.session or (started >= family.since and _carries(name, family.token)):
                 found.append(int(name))
     return found
 
@@ -83,13 +83,15 @@ def _carries(name: str, token: str) -> bool:
         return f"{TOKEN}={token}".encode() in file.read()
 
 
-def _living_group(child: Popen[bytes]) -> list[int]:
+def _living_group(family: Family) -> list[int]:
     """Where there is no /proc: the process group alone."""
+    if family.session is None:
+        return []
     try:
-        os.killpg(child.pid, 0)
+        os.killpg(family.session, 0)
     except (ProcessLookupError, PermissionError):
         return []
-    return [-child.pid]
+    return [-family.session]
 
 
 def _send(pid: int, number: signal.Signals) -> None:

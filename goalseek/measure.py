@@ -107,7 +107,15 @@ def run_command(
         f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
     )
     try:
-        finished = process.supervise(arguments, folder, environment, log, timeout, on_output=verifier.on_output)
+        finished = process.supervise(
+            arguments,
+            folder,
+            environment,
+            log,
+            timeout,
+            on_output=verifier.on_output,
+            owner=verifier.places.owner,
+        )
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
         return Finished(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))

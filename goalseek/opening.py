@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from goalseek import fitness
+from goalseek import fitness, process
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.lock import only_writer
@@ -44,8 +44,11 @@ def opened(
     existed = loaded.logs.exists() or loaded.runs.exists()
     try:
         with only_writer(repository.own):
+            left_over = process.end_left_over(where.owner)
             remove_stale_locks(repository, where)
             run = Run(loaded, repository, where, watch or Watch(), asked)
+            if left_over:
+                run.watch.note(f"{left_over} programs of a run that was killed were still at work; they were ended")
             is_refused = False
             try:
                 begin(run, is_new)

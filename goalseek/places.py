@@ -19,6 +19,11 @@ class Places:
     prefix: str
 
     @property
+    def owner(self) -> str:
+        """What marks the programs that run for this project on this machine."""
+        return self.home.name
+
+    @property
     def workspace(self) -> Path:
         """Where the agent edits."""
         return self.home / "workspace"

@@ -80,24 +80,27 @@ def supervise(
     timeout: float | None = None,
     stdin: bytes = b"",
     on_output: Callable[[bytes], None] | None = None,
+    owner: str = "",
 ) -> Finished:
     """Runs an untrusted program in its own session; at its end, or its limit, nothing of it is left running.
 
+    ``owner`` marks it for ``end_left_over``, should this process be killed before it can end the program itself.
     ``timeout`` is in seconds of wall time. At the limit every descendant gets SIGTERM and, five seconds later,
     SIGKILL. ``exit_code`` is None where the limit ended it, and negative for a signal, as in subprocess. Raises
     OSError where the program cannot be started.
     """
-    family = Family(uuid.uuid4().hex, ticks_since_boot())
+    token, since = f"{owner}.{uuid.uuid4().hex}", ticks_since_boot()
     began = time.monotonic()
     child = subprocess.Popen(
         list(arguments),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**environment, TOKEN: family.token},
+        env={**environment, TOKEN: token},
         cwd=folder,
         start_new_session=True,
     )
+    family = Family(token, since, child.pid)
     kept = {"stdout": HeadAndTail(), "stderr": HeadAndTail()}
     timed_out = False
     try:
@@ -109,13 +112,20 @@ def supervise(
                     break
                 streams.wait(0.05 if left is None else min(left, 0.05))
             seconds = time.monotonic() - began
-            killed = end(child, family, GRACE_SECONDS)
+            killed = end(family, GRACE_SECONDS)
+            child.wait()
             streams.drain()
     except BaseException:
-        end(child, family, GRACE_SECONDS)
+        end(family, GRACE_SECONDS)
+        child.wait()
         raise
     exit_code = None if timed_out else child.returncode
     return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
+
+
+def end_left_over(owner: str) -> int:
+    """Ends programs that outlived the process which started them for this owner; gives how many there were."""
+    return end(Family(f"{owner}."), GRACE_SECONDS)
 
 
 class _Streams:

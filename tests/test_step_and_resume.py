@@ -44,12 +44,6 @@ def started_and_waiting(project: Project, *arguments: str) -> subprocess.Popen[s
     return started
 
 
-def end_what_a_kill_left() -> None:
-    """Until a takeover does it (a later issue), the test ends the verifier that outlived its tool."""
-    for pid in living(Path(os.environ["HOME"])):
-        os.kill(pid, signal.SIGKILL)
-
-
 def test_step_does_exactly_one_phase_and_names_the_next(project: Project) -> None:
     project.set_moves(answer(2))
     told = []
@@ -78,7 +72,9 @@ def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Projec
     started = started_and_waiting(waiting)
     started.kill()
     started.communicate()
-    end_what_a_kill_left()
+    assert living(Path(os.environ["HOME"]))
+    assert waiting.run("exec", "--", "true").exit_code == 0
+    assert living(Path(os.environ["HOME"])) == {}
     home("go").touch()
     records = waiting.climb("iterate", "-n", "2")
     assert [(record["iteration"], record["metric"]["value"]) for record in records] == [(0, 1), (1, 11), (2, 12)]
@@ -86,6 +82,17 @@ def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Projec
     assert home("measured").read_text().split() == ["0", "1", "1", "2"]
     wanted = [*waiting.git("rev-list", "--reverse", "main").split(), *(record["commit_hash"] for record in records[1:])]
     assert waiting.git("rev-list", "--reverse", "goalseek/demo").splitlines() == wanted
+
+
+def test_what_outlived_a_killed_tool_is_ended_before_anything_else_is_done(waiting: Project) -> None:
+    started = started_and_waiting(waiting)
+    started.kill()
+    started.communicate()
+    assert living(Path(os.environ["HOME"]))
+    home("go").touch()
+    taken_over = waiting.run("iterate", "-n", "1")
+    assert taken_over.exit_code == 0 and "still at work; they were ended" in taken_over.stderr
+    assert living(Path(os.environ["HOME"])) == {}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -126,7 +133,6 @@ def test_killed_at_any_moment_no_iteration_is_lost_or_counted_twice(project: Pro
         time.sleep(moment)
         started.kill()
         started.communicate()
-        end_what_a_kill_left()
     records = project.climb("iterate", "-n", "3")
     assert [record["iteration"] for record in records] == list(range(len(records)))
     assert [record["metric"]["value"] for record in records[1:]] == values[: len(records) - 1]
