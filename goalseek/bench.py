@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -35,7 +36,8 @@ class Bench:
     def close(self) -> None:
         """Records the trees' state for the next process."""
         for tree in self._trees.values():
-            tree.save()
+            with contextlib.suppress(OSError):  # an older state is right too
+                tree.save()
 
     def root(self, sees: Sees) -> Path:
         """Where a command with this ``sees`` runs. One folder serves "candidate" and "both", as build folders need."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -87,7 +88,9 @@ class Ledger:
         path = self.history.path
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            os.write(descriptor, line.encode() + b"\n")
+            content = line.encode() + b"\n"
+            if os.write(descriptor, content) != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

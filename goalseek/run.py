@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from collections import deque
@@ -90,10 +91,11 @@ class Run:
 
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
-        self._close_trees()
-        self.measured.close()
-        self.repository.close()
-        shutil.rmtree(self.places.scratch, ignore_errors=True)
+        with contextlib.ExitStack() as last:
+            last.callback(shutil.rmtree, self.places.scratch, ignore_errors=True)
+            last.callback(self.repository.close)
+            last.callback(self.measured.close)
+            last.callback(self._close_trees)
 
     def setting(self) -> Setting:
         """Reads manifest, program and directions afresh. Of a manifest that is wrong now, the last good one holds."""

@@ -13,7 +13,7 @@ from goalseek.repository import Repository
 def remove_stale_locks(repository: Repository, places: Places) -> None:
     """Removes what no living git can hold: whoever made them was ended before this project's lock was free."""
     for path in _locks(repository, places):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
 
 

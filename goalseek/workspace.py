@@ -74,8 +74,9 @@ class Workspace:
     def close(self) -> None:
         """Records the state for the next process."""
         if self.tree.label:
-            self.tree.save()
-            self.git_folder.save()
+            with contextlib.suppress(OSError):  # an older state is right too
+                self.tree.save()
+                self.git_folder.save()
         self._store.close()
 
     def stand_at(self, steps: Callable[[str], Iterable[Step]]) -> None:
@@ -83,11 +84,12 @@ class Workspace:
 
         ``steps(label)`` gives the steps after the one with that label, oldest first; all of them for an unknown label.
         """
+        moved = False
         if not self.tree.label and self.tree.load() and self.git_folder.load():
             self._take_up()
+            moved = bool(self.tree.label)
         if not self.tree.label or self._standing().scope_key != self._scope_key:
             self._start()
-        moved = False
         for step in steps(self._standing().label):
             self._take(step)
             moved = True

@@ -31,14 +31,12 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:
+        if not _is_full_disk(error):
             return _bug(error)
         print(f"goalseek: the disk is full: {error}", file=sys.stderr)
         print("  make room; the same command goes on from here", file=sys.stderr)
         return UNFIT
-    except Exception as error:
-        return _bug(error)
 
 
 def _run(arguments: list[str]) -> int:
@@ -96,6 +94,13 @@ def _nearest(name: str) -> str:
 
     near = difflib.get_close_matches(name, COMMANDS, n=1)
     return f"did you mean {near[0]!r}?" if near else "see: goalseek --help"
+
+
+def _is_full_disk(error: Exception) -> bool:
+    """Whether it is the system that says so, or git, whose words are the C locale's."""
+    full = (errno.ENOSPC, errno.EDQUOT)
+    words = [os.strerror(number) for number in full]
+    return (isinstance(error, OSError) and error.errno in full) or any(word in str(error) for word in words)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
