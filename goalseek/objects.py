@@ -53,12 +53,14 @@ class Objects:
 
     @classmethod
     def prepare(cls, git_dir: Path, store: Path, object_format: str) -> Objects:
-        """Makes the tool's own git directory where it is missing."""
+        """Makes the tool's own git directory where it is missing; one that was left half made is made again."""
         if not (git_dir / "info" / "attributes").exists():
             git("init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", str(git_dir))
-            (git_dir / "info").mkdir(exist_ok=True)
-            (git_dir / "info" / "attributes").write_text(ATTRIBUTES)
-            (git_dir / "scratch").mkdir(exist_ok=True)
+            for folder in ("scratch", "info"):
+                (git_dir / folder).mkdir(exist_ok=True)
+            temporary = git_dir / "attributes"
+            temporary.write_text(ATTRIBUTES)
+            temporary.replace(git_dir / "info" / "attributes")
         return cls(git_dir, store, object_format)
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ def home(name: str) -> Path:
 
 def started_and_waiting(project: Project, *arguments: str) -> subprocess.Popen[str]:
     started = project.start(*(arguments or ("iterate", "-n", "2")))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not home("waiting").exists():
         assert started.poll() is None and time.monotonic() < deadline, started.communicate()
         time.sleep(0.01)

@@ -1,0 +1,98 @@
+"""SIGKILL at every effect: a tracer outside finds them in an undisturbed run, and kills before each one in turn.
+
+What is compared is what a person has in the end: the same records but for times, names of runs, hashes and seals, and
+the same trees on the branch.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project, answer
+
+EFFECTS = "rename,link,unlink,fsync,mkdir,rmdir,truncate,ftruncate,pwrite64,symlink"
+BLOCKS = 12
+VOLATILE = {"timestamp", "run_id", "seal", "seconds", "runs", "verify", "digests", "versions"}
+ITERATIONS = 3
+
+
+def crashing(tmp_path: Path, name: str) -> Project:
+    """A climb with a keep, a revert and a proposal outside the scope; it ends at its own limit."""
+    script = tmp_path / "moves.toml"
+    provider = {"name": "scripted", "script": str(script)}
+    project = Project.make(tmp_path / name, manifest={"limits": {"iterations": ITERATIONS}, "provider": provider})
+    project.script = script
+    project.set_moves(answer(2), answer(0), {"files": {"other.txt": "mine\n"}})
+    return project
+
+
+def traced(project: Project, *options: str) -> int:
+    """Runs the climb under the tracer; gives its exit code."""
+    tracer = shutil.which("strace")
+    assert tracer, "install strace: this test kills at system calls"
+    command = [tracer, "-q", *options, "-e", f"trace={EFFECTS}", "-e", "signal=none"]
+    done = subprocess.run(
+        [*command, sys.executable, "-m", "goalseek", "iterate", "--forever"], cwd=project.folder, capture_output=True
+    )
+    return done.returncode
+
+
+def effects(tmp_path: Path) -> list[tuple[str, int]]:
+    """Each effect of an undisturbed climb: the system call, and how many of its kind came before, itself included."""
+    trace = tmp_path / "trace"
+    assert traced(crashing(tmp_path, "traced"), "-o", str(trace)) == 0
+    counts: dict[str, int] = {}
+    found = []
+    for line in trace.read_text(errors="replace").splitlines():
+        call = re.match(r"(\w+)\(", line)
+        if not call:
+            continue
+        counts[call[1]] = counts.get(call[1], 0) + 1
+        if line.endswith("= 0"):
+            found.append((call[1], counts[call[1]]))
+    assert len(found) > 100
+    return found
+
+
+def told(project: Project) -> list[dict[str, Any]]:
+    """The records without what differs from run to run."""
+    return [
+        {key: value for key, value in record.items() if key not in VOLATILE and not key.endswith("_hash")}
+        for record in project.records()
+    ]
+
+
+def branch(project: Project) -> list[str]:
+    """The trees of the branch, newest first: they name what was proposed, kept and taken back."""
+    return project.git("log", "--first-parent", "--format=%T %s", "goalseek/demo").replace("\t", " ").splitlines()
+
+
+@pytest.fixture(autouse=True)
+def same_dates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first commit has the same hash in every copy."""
+    for variable in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+        monkeypatch.setenv(variable, "2026-01-01T00:00:00Z")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_killed_before_any_effect_the_same_command_ends_as_if_nothing_had_been(tmp_path: Path, block: int) -> None:
+    undisturbed = crashing(tmp_path, "undisturbed")
+    undisturbed.climb("iterate", "--forever")
+    wanted, trees = told(undisturbed), branch(undisturbed)
+    for call, place in effects(tmp_path)[block::BLOCKS]:
+        project = crashing(tmp_path, f"{call}-{place}")
+        killed = traced(project, "-o", os.devnull, "-e", f"inject={call}:signal=SIGKILL:when={place}")
+        assert killed in (0, 128 + signal.SIGKILL, -signal.SIGKILL)
+        (project.folder / ".goalseek" / "demo" / "logs" / "state.json").unlink(missing_ok=True)
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0, (call, place, ended.stderr)
+        assert told(project) == wanted, (call, place)
+        assert branch(project) == trees, (call, place)
+        shutil.rmtree(project.top)
