@@ -12,7 +12,7 @@ from goalseek.findings import Finding
 from goalseek.globs import matcher
 from goalseek.landing import check_refs
 from goalseek.objects import Entry
-from goalseek.providers import marks
+from goalseek.opening import writable_files
 from goalseek.run import Run, Setting, chosen_provider
 
 
@@ -126,11 +126,11 @@ def provider(patient: Patient) -> Iterator[Finding]:
     try:
         chosen = chosen_provider(loaded, loaded.manifest.provider)
         chosen.check()
-        told = _marked(patient) if chosen.name == "tune" else ""
+        told = chosen.look_over(writable_files(patient.run.repository, patient.setting.scope, patient.entries))
     except GoalseekError as error:
         yield Finding("provider", False, error.message, error.hint)
         return
-    yield Finding("provider", True, f"{chosen.name} can start{told}")
+    yield Finding("provider", True, f"{chosen.name} can start" + (f" and {told}" if told else ""))
 
 
 def isolation(patient: Patient) -> Iterator[Finding]:
@@ -165,15 +165,3 @@ def _counted(patient: Patient) -> str:
     if manifest.scope.share:
         text += f"; shared, not copied: {', '.join(manifest.scope.share)}"
     return text
-
-
-def _marked(patient: Patient) -> str:
-    """The constants that ``tune`` turns. Raises GoalseekError for a bad mark, or where there is none."""
-    run = patient.run
-    found: list[marks.Constant] = []
-    for path, entry in sorted(patient.entries.items()):
-        if entry.mode.startswith("100") and patient.setting.scope.kind(path) == "writable":
-            found.extend(marks.find(path, run.repository.objects.read(entry.blob)))
-    if not found:
-        raise GoalseekError("no constant is marked in the writable files", f"mark one by a comment: {marks.EXAMPLE}")
-    return f" and turns {', '.join(marks.by_name(found))}"

@@ -27,14 +27,16 @@ class GoalseekError(Exception):
 class Rejected(Exception):
     """Ends an iteration before its measurement; it is recorded like any other result.
 
-    ``outcome`` and ``reason`` are those of the contract's table; ``why`` is one sentence for people.
+    ``outcome`` and ``reason`` are those of the contract's table; ``why`` is one sentence for people. ``output`` is
+    what a provider printed before it failed, for ``provider_output.md``.
     """
 
-    def __init__(self, outcome: str, reason: str, why: str) -> None:
+    def __init__(self, outcome: str, reason: str, why: str, output: str = "") -> None:
         super().__init__(f"{outcome} / {reason}: {why}")
         self.outcome = outcome
         self.reason = reason
         self.why = why
+        self.output = output
 
 
 class Interrupted(BaseException):

@@ -44,9 +44,12 @@ def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: M
 
 
 def refuse_foreign_logs(loaded: Loaded) -> None:
-    """Raises GoalseekError where folders that goalseek would write in hold something else."""
+    """Raises GoalseekError where ``logs`` or ``runs`` beside the manifest hold something that is not goalseek's."""
+    if loaded.manifest.log.home != ".":
+        return
     for folder in (loaded.logs, loaded.runs):
-        there = [path for path in folder.glob("*") if path.name not in _OWN_LOGS and not path.name.isdigit()]
+        names = [path.name.removesuffix(".new") for path in folder.glob("*")]
+        there = [folder / name for name in names if name not in _OWN_LOGS and not name.isdigit()]
         if there:
             message = f"log.home: {there[0]} is not goalseek's; it would write beside it"
             raise GoalseekError(message, "choose another log.home", USAGE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,14 @@ class Line:
 
     offset: int
     text: bytes
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A fold over the records before ``end``, a place in bytes."""
+
+    standing: Standing = Standing()
+    end: int = 0
 
 
 class History:
@@ -107,32 +115,40 @@ class History:
 
     def standing(self) -> Standing:
         """The fold over all records; what a checked snapshot already holds is not read again."""
-        standing, offset = self._snapshot()
-        for line in self.forward(offset):
+        snapshot = self.snapshot()
+        return self.folded(snapshot)
+
+    def folded(self, snapshot: Snapshot) -> Standing:
+        """The fold over a snapshot and the records after it."""
+        standing = snapshot.standing
+        for line in self.forward(snapshot.end):
             standing = standing.after(self.parsed(line))
         return standing
 
-    def remember(self, standing: Standing) -> None:
-        """Writes the snapshot: a cache, held against the last line before it is used."""
+    def remember(self, standing: Standing, seal: Callable[[str], str]) -> None:
+        """Writes the snapshot: a cache, sealed, and held against the last line before it is used."""
         last = next(self.backward(), None)
         if last is None:
             return
-        checked = {"offset": last.offset, "line": hashlib.sha256(last.text).hexdigest()}
-        content = json.dumps(checked) + "\n" + to_line(standing) + "\n"
+        body = to_line(standing)
+        checked = {"offset": last.offset, "line": hashlib.sha256(last.text).hexdigest(), "seal": seal(body)}
+        content = json.dumps(checked) + "\n" + body + "\n"
         temporary = self.path.with_name(_SNAPSHOT + ".new")
         temporary.write_text(content)
         temporary.replace(self.path.with_name(_SNAPSHOT))
 
-    def _snapshot(self) -> tuple[Standing, int]:
+    def snapshot(self, holds: Callable[[str, str], bool] | None = None) -> Snapshot:
+        """The stored snapshot where it fits the file, and its seal ``holds`` (seal, body); else an empty one."""
         try:
             head, body = self.path.with_name(_SNAPSHOT).read_text().splitlines()
             checked = json.loads(head)
             line = next(self.forward(checked["offset"]))
-            if hashlib.sha256(line.text).hexdigest() != checked["line"]:
-                return Standing(), 0
-            return from_plain(Standing, json.loads(body)), line.offset + len(line.text) + 1
-        except (OSError, ValueError, KeyError, TypeError, StopIteration):
-            return Standing(), 0
+            fits = hashlib.sha256(line.text).hexdigest() == checked["line"]
+            if not fits or (holds and not holds(checked["seal"], body)):
+                return Snapshot()
+            return Snapshot(from_plain(Standing, json.loads(body)), line.offset + len(line.text) + 1)
+        except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError):
+            return Snapshot()
 
     def _iteration_from(self, offset: int) -> tuple[Line, IterationRecord] | None:
         """The first iteration record on a line that begins at ``offset`` or later."""

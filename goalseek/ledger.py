@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.history import History
+from goalseek.history import History, Snapshot
 from goalseek.objects import Entry
 from goalseek.plain import to_line
 from goalseek.records import Record
@@ -36,7 +36,9 @@ class Ledger:
         self.mended = ""
         self.head = repository.refs().ledger
         self._mend()
-        self.standing: Standing = self.history.standing()
+        snapshot = self.history.snapshot(lambda seal, body: self.seal.holds(seal, "standing", body))
+        self._refuse_edited(snapshot)
+        self.standing: Standing = self.history.folded(snapshot)
 
     def append(self, record: Written, candidate: str | None = None, ruler: str | None = None) -> Written:
         """Numbers and seals a record and commits it; gives it as written.
@@ -62,7 +64,7 @@ class Ledger:
         self._write(line)
         self.standing = self.standing.after(sealed)
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
-            self.history.remember(self.standing)
+            self.history.remember(self.standing, lambda body: self.seal.of("standing", body))
         return sealed
 
     def pinned(self) -> str | None:
@@ -120,6 +122,18 @@ class Ledger:
             self._write(line)
         if missing:
             self.mended = f"{len(missing)} lines of results.jsonl were written again from git"
+
+    def _refuse_edited(self, snapshot: Snapshot) -> None:
+        """Raises GoalseekError where a line that is about to be believed is not what git has."""
+        commit = self.head
+        for line in self.history.backward():
+            if line.offset < snapshot.end:
+                return
+            message, commit = self._message(commit) if commit else ("", None)
+            if message != line.text.decode("utf-8", "replace"):
+                told = f"{self.history.path}, at byte {line.offset}: the line is not what git has"
+                hint = "see: goalseek audit; goalseek audit --rebuild writes it again"
+                raise GoalseekError(told, hint, UNFIT, "tampered")
 
     def _message(self, commit: str) -> tuple[str, str | None]:
         """A ledger commit's message, and its first parent; the root, which has no record, has none."""

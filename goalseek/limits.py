@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
+from statistics import median
 
 from goalseek.decide import reached
 from goalseek.manifest import Limits, Metric
+from goalseek.records import IterationRecord
 from goalseek.standing import Standing
 from goalseek.units import in_words, number
 
@@ -22,6 +25,10 @@ EXIT_CODES = {
     "needs_human": 5,
     "bug": 70,
 }
+NEAR = 0.75
+PACE_OF = 5
+RAISE = "raise it in the manifest"
+NEW = "goalseek iterate --new"
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -46,26 +53,130 @@ class Stop:
         return EXIT_CODES[self.reason]
 
 
-def why_stop(limits: Limits, metric: Metric, standing: Standing, now: datetime) -> Stop | None:
-    """The limit of the run that is reached, or None. ``now`` is an aware time."""
-    raise_it = "raise it in the manifest, or begin a new run with: goalseek iterate --new"
-    spend = standing.spend
-    if limits.failures is not None and standing.provider_failures >= limits.failures:
+def why_stop(
+    limits: Limits, metric: Metric, standing: Standing, now: datetime, usual: float | None = None
+) -> Stop | None:
+    """The limit of the run that is reached, or None. ``now`` is an aware time.
+
+    ``usual`` is how many seconds an iteration takes: one that cannot end in time is not to be begun.
+    """
+    return (
+        _why_failed(limits, standing)
+        or _why_reached(metric, standing)
+        or _why_stagnant(limits, standing)
+        or _why_spent(limits, standing, usual)
+        or _why_late(limits, now, usual)
+    )
+
+
+def nearing(limits: Limits, standing: Standing) -> dict[str, str]:
+    """A sentence, by key, for each budget of which three quarters are spent, and for one that nobody can check."""
+    told = {
+        budget.key: f"three quarters of {budget.named} are spent: {budget.shown(budget.spent)}"
+        for budget in _budgets(limits, standing)
+        if NEAR * budget.most <= budget.spent < budget.most
+    }
+    if limits.cost_usd is not None and standing.spend.iterations and standing.spend.usage.cost_usd is None:
+        told["cost_usd unknown"] = "limits.cost_usd cannot end this run: the provider does not report what it costs"
+    return told
+
+
+def pace(newest_first: Iterable[IterationRecord]) -> float | None:
+    """The usual seconds of an iteration: the median of the last five. None where there was none but baselines."""
+    tries = (record for record in newest_first if record.outcome != "baseline")
+    seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_OF)]
+    return median(seconds) if seconds else None
+
+
+@dataclass(frozen=True)
+class _Budget:
+    """One limit on what is spent: its key, the reason where it is reached, and how its numbers are shown."""
+
+    key: str
+    reason: str
+    spent: float
+    most: float
+    shown: Callable[[float], str]
+    following: str
+
+    @property
+    def named(self) -> str:
+        """As it stands in the manifest: ``limits.tokens = 2000000``."""
+        return f"{self.key} = {self.shown(self.most)}"
+
+
+def _budgets(limits: Limits, standing: Standing) -> Iterator[_Budget]:
+    """The budgets that are set: of the run, then of all runs together."""
+    of_run = ("limits", limits, standing.spend, f"{RAISE}, or begin a new run with: {NEW}")
+    for table, budget, spend, following in (of_run, ("limits.total", limits.total, standing.total, RAISE)):
+        rows: tuple[tuple[str, str, float, float | None, Callable[[float], str]], ...] = (
+            ("iterations", "iterations", spend.iterations, budget.iterations, _whole),
+            ("time", "time", spend.seconds, budget.time, in_words),
+            ("tokens", "tokens", spend.tokens, budget.tokens, _whole),
+            ("cost_usd", "cost", round(spend.usage.cost_usd or 0.0, 9), budget.cost_usd, number),
+        )
+        for key, reason, spent, most, shown in rows:
+            if most is not None:
+                yield _Budget(f"{table}.{key}", reason, spent, most, shown, following)
+
+
+def _why_failed(limits: Limits, standing: Standing) -> Stop | None:
+    if limits.failures is None:
+        return None
+    if standing.provider_failures >= limits.failures:
         why = f"the provider failed {standing.provider_failures} times in a row"
-        return Stop("failures", why, "see: goalseek show; then: goalseek iterate --new")
-    if limits.failures is not None and standing.crashes >= limits.failures:
+        return Stop("failures", why, f"see: goalseek show; then: {NEW}")
+    if standing.crashes >= limits.failures:
         why = f"{standing.crashes} measurements in a row crashed"
-        return Stop("failures", why, "see: goalseek log --outcome reverted; then: goalseek iterate --new")
-    if standing.best and reached(metric, standing.best.value):
-        why = f"the target is reached: {metric.name} {number(standing.best.value)}"
-        return Stop("target", why, "take it home with: goalseek promote")
-    if limits.iterations is not None and spend.iterations >= limits.iterations:
-        return Stop("iterations", f"limits.iterations = {limits.iterations} is reached", raise_it)
-    if limits.time is not None and spend.seconds >= limits.time:
-        return Stop("time", f"limits.time = {in_words(limits.time)} is used up", raise_it)
-    if limits.deadline is not None and now >= _aware(limits.deadline):
-        return Stop("deadline", f"limits.deadline = {limits.deadline.isoformat()} is past", raise_it)
+        return Stop("failures", why, f"see: goalseek log --outcome reverted; then: {NEW}")
     return None
+
+
+def _why_reached(metric: Metric, standing: Standing) -> Stop | None:
+    if standing.best is None or not reached(metric, standing.best.value):
+        return None
+    why = f"the target is reached: {metric.name} {number(standing.best.value)}"
+    return Stop("target", why, "take it home with: goalseek promote")
+
+
+def _why_stagnant(limits: Limits, standing: Standing) -> Stop | None:
+    if limits.stagnation_stop is None or standing.stagnation < limits.stagnation_stop:
+        return None
+    why = f"nothing was kept in {standing.stagnation} iterations (limits.stagnation_stop = {limits.stagnation_stop})"
+    look = f'see: goalseek log --last {min(standing.stagnation, 20)}; say what to try: goalseek direct "..."'
+    return Stop("needs_human", why, f"{look}; then: {NEW}; or take the best home: goalseek promote")
+
+
+def _why_spent(limits: Limits, standing: Standing, usual: float | None) -> Stop | None:
+    for budget in _budgets(limits, standing):
+        if budget.spent >= budget.most:
+            why = f"{budget.named} is reached, {budget.shown(budget.spent)} spent"
+            return Stop(budget.reason, why, budget.following)
+        left = budget.most - budget.spent
+        if budget.reason == "time" and usual is not None and usual > left:
+            return Stop("time", f"{budget.named} leaves {in_words(left)}{_too_short(usual)}", budget.following)
+    return None
+
+
+def _why_late(limits: Limits, now: datetime, usual: float | None) -> Stop | None:
+    if limits.deadline is None:
+        return None
+    named = f"limits.deadline = {limits.deadline.isoformat()}"
+    following = f"{RAISE}, then: goalseek iterate"
+    left = (_aware(limits.deadline) - now).total_seconds()
+    if left <= 0:
+        return Stop("deadline", f"{named} is past", following)
+    if usual is not None and usual > left:
+        return Stop("deadline", f"{named} leaves {in_words(left)}{_too_short(usual)}", following)
+    return None
+
+
+def _too_short(usual: float) -> str:
+    return f"; an iteration takes about {in_words(usual)} and could not end before that"
+
+
+def _whole(count: float) -> str:
+    return str(int(count))
 
 
 @dataclass(frozen=True)
@@ -82,6 +193,26 @@ class Until:
             return False
         value = standing.best.value if self.name == standing.metric else standing.best.guards.get(self.name)
         return value is not None and _RELATIONS[self.relation](value, self.bound)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What ends an invocation, not the run: so many iterations, so many seconds, a condition on the best."""
+
+    count: int | None = None
+    seconds: float | None = None
+    until: Until | None = None
+
+    def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
+        """What of it has come, after so many iterations and seconds of the invocation; or None."""
+        go_on = "go on with: goalseek iterate"
+        if self.until is not None and self.until.holds(standing):
+            return Stop("until", f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
+        if self.count is not None and count >= self.count:
+            return Stop("count", f"{count} iteration{'s' if count != 1 else ''} done", go_on)
+        if self.seconds is not None and seconds >= self.seconds:
+            return Stop("for", f"{in_words(self.seconds)} are over", go_on)
+        return None
 
 
 def until(text: str, names: tuple[str, ...]) -> Until:

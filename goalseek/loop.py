@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from goalseek import limits
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
 from goalseek.call import briefing_for, call_for
 from goalseek.desk import Paused
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.landing import check_refs, desk_for, land, record_iteration
-from goalseek.limits import Stop, why_stop
+from goalseek.limits import Ends, Stop, nearing, pace, why_stop
 from goalseek.measure import said_stop
-from goalseek.opening import check_fit, opened
+from goalseek.opening import check_fit, check_provider, opened
 from goalseek.phases.apply_change import apply_change
 from goalseek.phases.commit import commit
 from goalseek.phases.decide import baseline_verdict, judge
@@ -25,37 +23,28 @@ from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import evidence_from_pool, verify
 from goalseek.records import IterationRecord
 from goalseek.run import Run, Setting
-from goalseek.units import in_words
+from goalseek.stop_request import asked_to_stop
 from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
 
 __all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]
 
 
-@dataclass(frozen=True)
-class Ends:
-    """What ends an invocation, not the run: so many iterations, so many seconds, a condition on the best."""
-
-    count: int | None = None
-    seconds: float | None = None
-    until: limits.Until | None = None
-
-
 def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
     """Climbs until something ends it, yielding each record once it counts. ``run.stop`` says then what it was."""
-    began, count = time.monotonic(), 0
+    began, count, warned = time.monotonic(), 0, set[str]()
     check_fit(run)
     check_refs(run)
-    run.provider()
-    if run.standing.baseline is None:
-        yield baseline(run)
+    check_provider(run)
     while True:
         setting = run.setting()
-        standing = run.standing.of_run(run.run_id)
-        run.stop = why_stop(setting.manifest.limits, setting.manifest.metric, standing, datetime.now(UTC))
-        run.stop = run.stop or _ended(run, ends, count, time.monotonic() - began)
+        warned |= _warn(run, setting, warned)
+        run.stop = _why_end(run, setting, ends, count, time.monotonic() - began)
         if run.stop:
             run.watch.stopped(run.stop)
             return
+        if run.standing.baseline is None:
+            yield baseline(run)
+            continue
         record = iteration(run, setting)
         count += 1
         yield record
@@ -154,7 +143,7 @@ def step(run: Run) -> tuple[str, str]:
     """Does exactly one phase; gives its name and that of the next one."""
     check_fit(run)
     check_refs(run)
-    run.provider()
+    check_provider(run)
     try:
         if run.standing.baseline is None:
             record = baseline(run, most=1)
@@ -170,12 +159,26 @@ def step(run: Run) -> tuple[str, str]:
     return f"LOG (iteration {record.iteration}: {record.outcome})", "READ_CONTEXT"
 
 
-def _ended(run: Run, ends: Ends, count: int, seconds: float) -> Stop | None:
-    go_on = "go on with: goalseek iterate"
-    if ends.until is not None and ends.until.holds(run.standing):
-        return Stop("until", f"{ends.until.name} {ends.until.relation} {ends.until.bound:g} holds", go_on)
-    if ends.count is not None and count >= ends.count:
-        return Stop("count", f"{count} iteration{'s' if count != 1 else ''} done", go_on)
-    if ends.seconds is not None and seconds >= ends.seconds:
-        return Stop("for", f"{in_words(ends.seconds)} are over", go_on)
-    return None
+def _why_end(run: Run, setting: Setting, ends: Ends, count: int, seconds: float) -> Stop | None:
+    """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
+    asked = asked_to_stop(run.loaded.logs, run.repository.own, run.run_id)
+    standing, manifest = run.standing.of_run(run.run_id), setting.manifest
+    stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC), _usual_seconds(run))
+    return stop or asked or ends.reached(run.standing, count, seconds)
+
+
+def _usual_seconds(run: Run) -> float | None:
+    """The pace of this run; not asked where the next iteration has its candidate already, which may finish."""
+    following = run.loaded.runs / f"{run.standing.last_iteration + 1:04d}"
+    if (following / "candidate.json").exists():
+        return None
+    return pace(record for record in run.recent if record.run_id == run.run_id)
+
+
+def _warn(run: Run, setting: Setting, warned: set[str]) -> set[str]:
+    """Says which budgets come near their end, but for those that were said; gives the keys of all."""
+    told = nearing(setting.manifest.limits, run.standing.of_run(run.run_id))
+    for key in told:
+        if key not in warned:
+            run.watch.budget(told[key])
+    return set(told)

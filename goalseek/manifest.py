@@ -54,6 +54,12 @@ def _count(text: Any) -> Any:
     return _optional(text)
 
 
+def _cost(text: Any) -> Any:
+    if isinstance(text, int | float) and not 0 < text < float("inf"):
+        raise ValueError('dollars, more than zero, or "none"')
+    return _optional(text)
+
+
 def _moment(text: Any) -> Any:
     if not isinstance(text, str) or text == "none":
         return _optional(text)
@@ -96,6 +102,7 @@ Size = Annotated[int, Written(units.size, {"type": ["string", "integer"]})]
 Margin = Annotated[float | str, Written(_margin, _TEXT_OR_NUMBER)]
 Count = Annotated[int | None, Written(_count, {"type": ["integer", "string"], "minimum": 1})]
 Amount = Annotated[float | None, Written(_optional, _TEXT_OR_NUMBER)]
+Cost = Annotated[float | None, Written(_cost, _TEXT_OR_NUMBER)]
 Moment = Annotated[datetime | None, Written(_moment, {"type": "string", "format": "date-time"})]
 Name = Annotated[str, Written(_name, {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$"})]
 Patterns = tuple[str, ...]
@@ -215,14 +222,24 @@ class ProviderTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """When a run ends by itself. ``time`` is active time in seconds."""
+class Budget:
+    """What may be spent. ``time`` is active time in seconds; ``tokens`` are input, cached and output together."""
 
     iterations: Count = None
     time: Seconds = None
+    tokens: Count = None
+    cost_usd: Cost = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits(Budget):
+    """When a run ends by itself. ``total`` is a budget of all runs of the project together."""
+
     deadline: Moment = None
     stagnation: Count = 10
+    stagnation_stop: Count = None
     failures: Count = 20
+    total: Budget = Budget()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +247,14 @@ class SandboxTable:
     """How agent and candidate are kept apart from the rest of the machine."""
 
     mode: Literal["none"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotifyTable:
+    """A program that is told: the record of a keep, or the end, as JSON on its stdin."""
+
+    command: Patterns | None = None
+    on: tuple[Literal["kept", "stopped", "needs_human", "budget"], ...] = ("kept", "stopped", "needs_human", "budget")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,4 +279,5 @@ class Manifest:
     provider: ProviderTable | None = None
     limits: Limits = Limits()
     sandbox: SandboxTable = SandboxTable()
+    notify: NotifyTable = NotifyTable()
     log: LogTable = LogTable()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -15,9 +16,12 @@ from goalseek.errors import GoalseekError
 from goalseek.lock import only_writer
 from goalseek.manifest import ProviderTable
 from goalseek.manifest_file import Loaded
+from goalseek.objects import Entry
 from goalseek.places import places
+from goalseek.providers.provider import WritableFile
 from goalseek.repository import Repository, locate
 from goalseek.run import Run, base_folder
+from goalseek.scope import Scope
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.watch import Watch
 
@@ -111,3 +115,18 @@ def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
         home.rmdir()
     with contextlib.suppress(OSError):
         repository.own.parent.rmdir()
+
+
+def check_provider(run: Run) -> None:
+    """The provider can start, and can do something with the files. Raises GoalseekError where it cannot."""
+    commit = run.standing.incumbent.commit if run.standing.incumbent else run.repository.head()
+    entries = run.repository.objects.files(run.repository.tree_of(commit))
+    scope = run.setting_of(run.loaded.manifest).scope
+    run.provider().look_over(writable_files(run.repository, scope, entries))
+
+
+def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> Iterator[WritableFile]:
+    """The files of a tree that a provider may edit."""
+    for path, entry in sorted(entries.items()):
+        if entry.mode.startswith("100") and scope.kind(path) == "writable":
+            yield WritableFile(path, functools.partial(repository.objects.read, entry.blob))

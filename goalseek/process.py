@@ -9,12 +9,13 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from goalseek.capture import HeadAndTail, Sink
 from goalseek.descendants import TOKEN, Family, end, ticks_since_boot
+from goalseek.interrupts import held_back
 
 GRACE_SECONDS = 5.0
 
@@ -61,15 +62,7 @@ def attach(arguments: Sequence[str], environment: Mapping[str, str], folder: Pat
 
 def converse(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
     """Starts a trusted program that answers line by line until its input is closed."""
-    return subprocess.Popen(
-        list(arguments),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(environment),
-        cwd=folder,
-        start_new_session=True,
-    )
+    return _start(arguments, folder, environment)
 
 
 def supervise(
@@ -89,21 +82,14 @@ def supervise(
     SIGKILL. ``exit_code`` is None where the limit ended it, and negative for a signal, as in subprocess. Raises
     OSError where the program cannot be started.
     """
-    token, since = f"{owner}.{uuid.uuid4().hex}", ticks_since_boot()
-    began = time.monotonic()
-    child = subprocess.Popen(
-        list(arguments),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**environment, TOKEN: token},
-        cwd=folder,
-        start_new_session=True,
-    )
-    family = Family(token, since, child.pid)
+    family = Family(f"{owner}.{uuid.uuid4().hex}", ticks_since_boot())
     kept = {"stdout": HeadAndTail(), "stderr": HeadAndTail()}
     timed_out = False
     try:
+        with held_back():
+            began = time.monotonic()
+            child = _start(arguments, folder, {**environment, TOKEN: family.token})
+            family = replace(family, session=child.pid)
         with _Streams(child, stdin, kept, log, on_output) as streams:
             while child.poll() is None:
                 left = None if timeout is None else timeout - (time.monotonic() - began)
@@ -116,11 +102,26 @@ def supervise(
             child.wait()
             streams.drain()
     except BaseException:
-        end(family, GRACE_SECONDS)
-        child.wait()
+        with held_back():
+            if family.session is not None:
+                end(family, GRACE_SECONDS)
+                child.wait()
         raise
     exit_code = None if timed_out else child.returncode
     return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
+
+
+def _start(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """A program in a session of its own, with three pipes."""
+    return subprocess.Popen(
+        list(arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+        cwd=folder,
+        start_new_session=True,
+    )
 
 
 def end_left_over(owner: str) -> int:

@@ -45,7 +45,7 @@ class Seal:
 
     def holds(self, seal: str, *parts: str) -> bool:
         """Whether this is the seal of these texts."""
-        return hmac.compare_digest(seal, self.of(*parts))
+        return hmac.compare_digest(seal.encode("utf-8", "replace"), self.of(*parts).encode())
 
     def seed(self, run_id: str, iteration: int, measurement: int) -> int:
         """The seed of one measurement: another for each, the same when it is resumed. 0 to 2**31 - 1."""

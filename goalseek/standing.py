@@ -41,6 +41,11 @@ class Spend:
     seconds: float = 0.0
     usage: Usage = Usage()
 
+    @property
+    def tokens(self) -> int:
+        """Input, cached and output tokens together."""
+        return self.usage.input_tokens + self.usage.cached_tokens + self.usage.output_tokens
+
     def plus(self, record: IterationRecord) -> Spend:
         """With one more iteration."""
         counted = self.iterations + (record.outcome != "baseline")

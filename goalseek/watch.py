@@ -12,6 +12,10 @@ class Watch:
     def note(self, text: str) -> None:
         """Something that a person should know."""
 
+    def budget(self, text: str) -> None:
+        """Most of a budget is spent."""
+        self.note(text)
+
     def phase(self, iteration: int, name: str) -> None:
         """A phase begins."""
 
@@ -23,3 +27,6 @@ class Watch:
 
     def stopped(self, stop: Stop) -> None:
         """The invocation ends."""
+
+    def failed(self, stop: Stop) -> None:
+        """The invocation ends by an error, which the command shows."""

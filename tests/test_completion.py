@@ -55,7 +55,7 @@ def test_every_command_with_its_options_is_in_the_script(shell: str) -> None:
 
 def test_a_command_is_completed(tmp_path: Path) -> None:
     assert completed(tmp_path, "it") == {"iterate"}
-    assert completed(tmp_path, "st") == {"status", "step"}
+    assert completed(tmp_path, "st") == {"status", "step", "stop"}
     assert completed(tmp_path, "") >= set(COMMANDS)
 
 

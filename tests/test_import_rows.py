@@ -13,7 +13,9 @@ ROW_0 = """errors values plain quoting units globs manifest scope metric decide 
     capture""".split()
 ROWS = {
     **dict.fromkeys(ROW_0, 0),
+    "deviations": 0,
     "providers": 2,
+    "audit": 2,
     "run": 2,
     "phases": 3,
     "opening": 3,

@@ -176,6 +176,7 @@ def test_yes_takes_what_is_found_by_looking(case: Case) -> None:
 
 def test_it_asks_at_a_terminal(case: Case) -> None:
     (case.folder / "moves.toml").write_text('[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n')
+    (case.folder / "a note, too.txt").write_text("for a later try\n")
     case.commit()
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
@@ -192,7 +193,7 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
     answers = (
         ("1/5", "my-name"),
         ("2/5", "nope.txt"),
-        ("2/5", "answer.txt"),
+        ("2/5", 'answer.txt "a note, too.txt"'),
         ("3/5", ""),
         ("4/5", "sh judge.sh"),
         ("5/5", "the number, please"),
@@ -207,7 +208,7 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
     assert "score = 5, in" in seen
     plain = written(case)
     assert plain["project"] == {"name": "my-name"}
-    assert plain["scope"] == {"writable": ["answer.txt"], "hidden": ["judge.sh"]}
+    assert plain["scope"] == {"writable": ["answer.txt", "a note, too.txt"], "hidden": ["judge.sh"]}
     assert plain["provider"] == {"name": "scripted"}
 
 

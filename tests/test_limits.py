@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_standing import iteration
 
-from goalseek.limits import EXIT_CODES, Stop, until, why_stop
-from goalseek.manifest import Limits, Metric
+from goalseek.limits import EXIT_CODES, Ends, Stop, nearing, pace, until, why_stop
+from goalseek.manifest import Budget, Limits, Metric
 from goalseek.standing import Mark, Spend, Standing
+from goalseek.values import Usage
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 METRIC = Metric(name="accuracy", direction="maximize")
@@ -50,6 +52,102 @@ def test_iterations_end_a_run_exactly_at_the_limit(limit: int, done: int) -> Non
 def test_active_time_ends_a_run_exactly_at_the_limit(limit: float, used: float) -> None:
     stop = reason(replace(NONE, time=limit), replace(best(0.5), spend=Spend(0, used)))
     assert stop == ("time" if used >= limit else None)
+
+
+@given(st.integers(1, 100), st.tuples(*[st.integers(0, 60)] * 3))
+def test_tokens_of_all_three_kinds_end_a_run_exactly_at_the_limit(limit: int, told: tuple[int, int, int]) -> None:
+    stop = reason(replace(NONE, tokens=limit), replace(best(0.5), spend=Spend(1, 1.0, Usage(*told))))
+    assert stop == ("tokens" if sum(told) >= limit else None)
+
+
+@given(st.integers(1, 100), st.none() | st.integers(0, 200))
+def test_dollars_end_a_run_exactly_at_the_limit(cents: int, told: int | None) -> None:
+    cost = None if told is None else sum([0.01] * told)
+    stop = reason(replace(NONE, cost_usd=cents / 100), replace(best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=cost))))
+    assert stop == ("cost" if told is not None and told >= cents else None)
+
+
+BUDGETS = (
+    (Budget(iterations=4), Spend(4), Spend(3), "iterations"),
+    (Budget(time=4.0), Spend(1, 4.0), Spend(1, 3.0), "time"),
+    (Budget(tokens=4), Spend(1, 1.0, Usage(1, 2, 1)), Spend(1, 1.0, Usage(1, 1, 1)), "tokens"),
+    (Budget(cost_usd=4.0), Spend(1, 1.0, Usage(cost_usd=4.0)), Spend(1, 1.0, Usage(cost_usd=3.0)), "cost"),
+)
+
+
+@pytest.mark.parametrize(("budget", "spent", "nearly", "expected"), BUDGETS, ids=[row[3] for row in BUDGETS])
+def test_a_total_is_of_every_run_and_a_new_run_does_not_help(
+    budget: Budget, spent: Spend, nearly: Spend, expected: str
+) -> None:
+    stop = why_stop(replace(NONE, total=budget), METRIC, replace(best(0.5), total=spent), NOON)
+    assert stop is not None
+    assert (stop.reason, stop.exit_code) == (expected, 0)
+    assert "limits.total." in stop.why and "--new" not in stop.next
+    assert reason(replace(NONE, total=budget), replace(best(0.5), spend=spent, total=nearly)) is None
+
+
+@pytest.mark.parametrize(("budget", "spent", "nearly", "expected"), BUDGETS, ids=[row[3] for row in BUDGETS])
+def test_from_three_quarters_on_a_budget_is_warned_of_until_it_is_reached(
+    budget: Budget, spent: Spend, nearly: Spend, expected: str
+) -> None:
+    of_run = Limits(iterations=budget.iterations, time=budget.time, tokens=budget.tokens, cost_usd=budget.cost_usd)
+    for limits, standing in (
+        (of_run, lambda spend: replace(best(0.5), spend=spend)),
+        (Limits(total=budget), lambda spend: replace(best(0.5), total=spend)),
+    ):
+        ((key, text),) = nearing(limits, standing(nearly)).items()
+        assert key in text and text.startswith("three quarters of limits.")
+        assert nearing(limits, standing(spent)) == {}
+        assert not [key for key in nearing(limits, standing(Spend())) if "unknown" not in key]
+
+
+def test_a_limit_of_dollars_that_nobody_reports_is_told() -> None:
+    limits = replace(NONE, cost_usd=1.0)
+    assert "does not report" in "".join(nearing(limits, replace(best(0.5), spend=Spend(1))).values())
+    assert nearing(limits, replace(best(0.5), spend=Spend(0))) == {}
+
+
+@given(st.integers(1, 40), st.integers(0, 60))
+def test_stagnation_stop_asks_for_a_person_and_says_what_to_do(limit: int, since: int) -> None:
+    stop = why_stop(replace(NONE, stagnation_stop=limit), METRIC, replace(best(0.5), stagnation=since), NOON)
+    assert (stop is not None) == (since >= limit)
+    if stop:
+        assert (stop.reason, stop.exit_code) == ("needs_human", 5)
+        assert "goalseek direct" in stop.next and "--new" in stop.next
+
+
+@given(st.floats(0.1, 1e5), st.floats(0.1, 1e5))
+def test_an_iteration_that_cannot_end_in_time_is_not_begun(left: float, usual: float) -> None:
+    now = NOON - timedelta(seconds=left)
+    standing = replace(best(0.5), spend=Spend(1, 100.0), total=Spend(1, 200.0))
+    late = why_stop(replace(NONE, deadline=NOON), METRIC, standing, now, usual)
+    used = why_stop(replace(NONE, time=100.0 + left), METRIC, standing, now, usual)
+    total = why_stop(replace(NONE, total=Budget(time=200.0 + left)), METRIC, standing, now, usual)
+    assert why_stop(replace(NONE, deadline=NOON), METRIC, standing, now, None) is None
+    if abs(usual - left) > 0.001:
+        expected = usual > left
+        assert [late is not None, used is not None, total is not None] == [expected] * 3
+    for stop, name in ((late, "deadline"), (used, "time"), (total, "time")):
+        assert stop is None or (stop.reason == name and "could not end before" in stop.why)
+
+
+def test_the_pace_is_the_median_of_the_last_five_iterations() -> None:
+    took = [iteration(9 - place, 9 - place, "kept", "better", seconds={"PLAN": seconds}) for place, seconds in
+            enumerate([1.0, 2.0, 30.0, 4.0, 5.0, 1000.0])]  # fmt: skip
+    assert pace(took) == 4.0
+    assert pace([replace(took[0], outcome="baseline"), *took[1:2]]) == 2.0
+    assert pace([replace(took[0], outcome="baseline")]) is None
+    assert pace([]) is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [(Ends(count=3), "count"), (Ends(seconds=60.0), "for"), (Ends(until=until("accuracy>=0.5", ("accuracy",))), "until"),
+     (Ends(count=4, seconds=61.0), None)],
+)  # fmt: skip
+def test_what_ends_an_invocation_is_said(ends: Ends, reason: str | None) -> None:
+    stop = ends.reached(best(0.5), 3, 60.0)
+    assert (stop.reason if stop else None) == reason
 
 
 @given(st.timedeltas(timedelta(days=-9), timedelta(days=9)), st.integers(-12, 14))

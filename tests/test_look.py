@@ -312,7 +312,7 @@ class TestManifest:
         assert tables["scope"]["strays"] == "drop"
         assert tables["log"]["home"] == ".goalseek"
         assert tables["metric"]["name"] == "score"
-        assert tables["limits"] == {"stagnation": 10, "failures": 20}
+        assert tables["limits"] == {"stagnation": 10, "failures": 20, "total": {}}
 
     def test_a_default_that_is_switched_off_stays_off(self, project: Project) -> None:
         project.set_manifest({"limits": {"stagnation": "none", "failures": "none"}})

@@ -53,7 +53,7 @@ def test_the_smallest_manifest_of_the_contract_has_the_documented_defaults(tmp_p
         ("[limits]\niterations = '5'", "line :11: limits.iterations"),
         ("[limits]\niterations = true", "line :11: limits.iterations"),
         ("[limits]\ntime = 'soon'", "line :11: limits.time"),
-        ("[limits]\ntokens = 5", "line :11: limits.tokens: not yet"),
+        ("[log]\nkeep_runs = 5", "line :11: log.keep_runs: not yet"),
         ("[limits]\nstagnation = 'nothing'", "line :11: limits.stagnation"),
         ("[sandbox]\nmode = 'bubblewrap'", "line :11: sandbox.mode: 'bubblewrap': not yet"),
         ("[provider]\ntimeout = '5m'", "line :10: provider.name: is required"),

@@ -97,7 +97,7 @@ def test_what_it_cannot_do_is_a_skipped_iteration_and_the_workspace_is_put_back(
     name = climbing.name  # type: ignore[attr-defined]
     climbing.climb()
     if name == "command":
-        (climbing.top.parent / "agent.sh").write_text("echo half > knobs.txt; echo oh no >&2; exit 3\n")
+        (climbing.top.parent / "agent.sh").write_text("echo half > knobs.txt; echo first; echo oh no >&2; exit 3\n")
     elif name == "scripted":
         (climbing.top.parent / "moves.toml").write_text("[[move]]\ntitle = 'only'\nfiles = { 'knobs.txt' = 'x' }\n")
     else:
@@ -111,6 +111,7 @@ def test_what_it_cannot_do_is_a_skipped_iteration_and_the_workspace_is_put_back(
     if name == "command":
         assert record["why"] == "the provider ended with 3: oh no"
         assert "+half" in (climbing.run_folder(2) / "changes.diff").read_text(), "what it tried is kept"
+        assert (climbing.run_folder(2) / "provider_output.md").read_text() == "first\noh no\n", "and what it said"
 
 
 def agent_project(make_project: Callable[..., Project], script: str, **more: object) -> Project:

@@ -97,6 +97,8 @@ def test_the_fold_says_what_counting_the_records_says(rows: list[Record]) -> Non
     assert standing.spend.iterations == sum(row.outcome != "baseline" for row in of_run)
     assert standing.spend.seconds == pytest.approx(3.0 * len(of_run))
     assert standing.total.usage.input_tokens == 10 * len(tries)
+    assert standing.total.tokens == 16 * len(tries)
+    assert standing.spend.tokens == 16 * len(of_run)
     assert sum(standing.outcomes.values()) == len(of_run)
     assert standing.incumbent is not None
     assert standing.incumbent == standing.best

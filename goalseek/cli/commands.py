@@ -11,15 +11,17 @@ COMMANDS = {
     "baseline": ("run", "a new ruler from HEAD under the incumbent's code"),
     "status": ("run", "the best, the last, streaks, spend, what to do next"),
     "direct": ("run", "a direction for the agent from the next iteration on"),
+    "stop": ("run", "finish this iteration, then stop; says how long that may take"),
     "exec": ("run", "a command, or a shell, where the agent or the verifier runs"),
     "log": ("take home", "the records, a line each"),
     "show": ("take home", "one record in full"),
     "promote": ("take home", "the kept changes as ordinary commits; without a target, a preview"),
+    "audit": ("take home", "records against git against seals"),
     "manifest": ("take home", "the manifest with its defaults, or its JSON Schema"),
     "prune": ("take home", "remove workspaces, benches and old artifacts"),
     "completion": ("take home", "a completion script for bash, zsh or fish"),
 }
-NOT_YET = ("noise", "stop", "approve", "decline", "report", "serve", "compare", "audit")
+NOT_YET = ("noise", "approve", "decline", "report", "serve", "compare")
 
 
 def help_text(version: str) -> str:

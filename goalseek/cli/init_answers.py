@@ -56,11 +56,11 @@ def _asked(options: argparse.Namespace, guess: Guess, paths: list[str]) -> Answe
     """Asks what no flag says."""
     name = options.name or ask("1/5 name of the project", guess.name, _name)
     writable = tuple(options.writable or ()) or ask(
-        "2/5 what may change? files or globs, with spaces between", " ".join(guess.writable), lambda t: _globs(t, paths)
+        "2/5 what may change? files or globs, with spaces between", _joined(guess.writable), lambda t: _globs(t, paths)
     )
     hidden = options.hidden
     if hidden is None:
-        found = " ".join(_without(guess.hidden, writable)) or "none"
+        found = _joined(_without(guess.hidden, writable)) or "none"
         hidden = ask(
             "3/5 what must stay hidden from the agent? globs, or none",
             found,
@@ -127,13 +127,19 @@ def _not_empty(text: str) -> str:
 
 
 def _globs(text: str, paths: list[str]) -> tuple[str, ...]:
-    patterns = tuple(text.replace(",", " ").split())
+    """The globs of an answer; one with a space in it stands between double quotes."""
+    patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
     if not patterns:
         raise GoalseekError("name at least one", "experiment.py src/**, say")
     for pattern in patterns:
         if not any(map(matcher((pattern,)), paths)):
             raise GoalseekError(f"{pattern!r} matches no committed file")
     return patterns
+
+
+def _joined(patterns: tuple[str, ...]) -> str:
+    """The globs as an answer has them."""
+    return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
 
 
 def _without(patterns: tuple[str, ...], taken: tuple[str, ...] | list[str] | None) -> tuple[str, ...]:

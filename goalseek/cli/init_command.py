@@ -58,7 +58,7 @@ def _next(answers: Answers) -> str:
         return "goalseek doctor, then goalseek iterate"
     return (
         "goalseek doctor, then say who proposes: goalseek iterate --provider tune (constants marked in your files), "
-        'or in the manifest: provider = { name = "command", command = ["my-agent", "--edit"] }'
+        "or a [provider] table at the end of the manifest"
     )
 
 

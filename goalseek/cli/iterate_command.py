@@ -11,6 +11,7 @@ from goalseek.errors import LOCKED, GoalseekError, Interrupted
 from goalseek.landing import tell
 from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded
+from goalseek.notify import NotifyWatch
 from goalseek.opening import asked_provider, opened
 from goalseek.run import Run
 
@@ -46,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def climb(opened_run: Run, ends: loop.Ends) -> int:
     """Iterates to an end, and leaves a picture of it; gives the exit code."""
+    opened_run.watch = NotifyWatch(opened_run.watch, lambda: opened_run.loaded, opened_run.places.owner)
     try:
         for _ in loop.iterate(opened_run, ends):
             pass
@@ -53,6 +55,7 @@ def climb(opened_run: Run, ends: loop.Ends) -> int:
         _leave(opened_run, "interrupted", "interrupted", "go on with: goalseek iterate")
         raise
     except GoalseekError as error:
+        opened_run.watch.failed(Stop(error.stop_reason, error.message, error.hint))
         _leave(opened_run, _STATUS.get(error.exit_code, "failed"), error.stop_reason, error.hint)
         raise
     stop = opened_run.stop or Stop("count", "done")

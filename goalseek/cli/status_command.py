@@ -27,7 +27,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lines(seen: Overview, paint: Paint) -> list[str]:
-    lines = [f"{paint(seen.project, 'bold')}: {seen.status}" + (f" ({seen.stop_reason})" if seen.stop_reason else "")]
+    why = f" ({seen.stop_reason})" if seen.stop_reason and seen.stop_reason != seen.status else ""
+    lines = [f"{paint(seen.project, 'bold')}: {seen.status}{why}"]
     if seen.phase:
         lines[0] += f", in {seen.phase} since {seen.phase_started_at}"
     if seen.best is None or seen.baseline is None:

@@ -100,7 +100,7 @@ def _asked(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected 
     try:
         return provider.apply(call, plan), None
     except Rejected as rejected:
-        return Reply(""), rejected
+        return Reply("", output=rejected.output), rejected
 
 
 def _sort(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest import ProviderTable
 from goalseek.providers.answer import block, plan_of, title_of, usage_of
-from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.values import Plan
 
 
@@ -30,6 +31,10 @@ class CommandProvider:
         if self._program() is None:
             message = f"provider: there is no program {self.command[0]!r}"
             raise GoalseekError(message, "give its path, or put it on PATH", UNFIT, "provider")
+
+    def look_over(self, files: Iterable[WritableFile]) -> str:
+        """Any file will do."""
+        return ""
 
     def plan(self, call: Call) -> Reply:
         """Asks for a plan, or says that the plan comes with the change."""
@@ -54,12 +59,15 @@ class CommandProvider:
             raise Rejected("skipped", "provider_failed", f"there is no program {self.command[0]!r}")
         finished = call.start((program, *self.command[1:]), {})
         output = finished.stdout.decode("utf-8", "replace")
+        errors = finished.stderr.decode("utf-8", "replace")
         if finished.timed_out:
-            raise Rejected("skipped", "provider_timeout", f"the provider ran past its limit ({finished.seconds:.0f}s)")
+            why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
+            raise Rejected("skipped", "provider_timeout", why, output + errors)
         if finished.exit_code:
-            said = (finished.stderr or finished.stdout).decode("utf-8", "replace").strip()
+            said = (errors or output).strip()
             last = f": {said.splitlines()[-1][:200]}" if said else ""
-            raise Rejected("skipped", "provider_failed", f"the provider ended with {finished.exit_code}{last}")
+            why = f"the provider ended with {finished.exit_code}{last}"
+            raise Rejected("skipped", "provider_failed", why, output + errors)
         lines = block(output, "PLAN", call.nonce)
         title, text, files = plan_of(lines) if lines is not None else ("", "", ())
         return Reply(title, text, files, output, usage_of(call.usage_file))

@@ -5,7 +5,7 @@ A provider never sees the repository, the ledger or the decision: all that it ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -54,6 +54,14 @@ class Reply:
     usage: Usage = Usage()
 
 
+@dataclass(frozen=True)
+class WritableFile:
+    """A file that a provider may edit; ``read`` gives its bytes."""
+
+    path: str
+    read: Callable[[], bytes]
+
+
 class Provider(Protocol):
     """One way to get a proposal."""
 
@@ -71,6 +79,9 @@ class Provider(Protocol):
 
     def check(self) -> None:
         """Raises GoalseekError with the remedy where this provider cannot start."""
+
+    def look_over(self, files: Iterable[WritableFile]) -> str:
+        """What it will do with the files that it may edit, in words. Raises GoalseekError where that is nothing."""
 
     def plan(self, call: Call) -> Reply:
         """Says what it means to change. Raises Rejected("skipped", ...) where it cannot."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.git import environment
 from goalseek.manifest import ProviderTable
-from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.values import Plan
 
 
@@ -38,6 +38,10 @@ class ScriptedProvider:
     def check(self) -> None:
         """Raises GoalseekError where the script does not read."""
         read_script(self.script)
+
+    def look_over(self, files: Iterable[WritableFile]) -> str:
+        """Any file will do."""
+        return ""
 
     def plan(self, call: Call) -> Reply:
         """Announces the next move. Raises Rejected where the script has no more."""

@@ -14,7 +14,7 @@ import math
 import random
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest import ProviderTable
 from goalseek.providers import marks
 from goalseek.providers.marks import Constant, Range, Value
-from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.values import Plan
 
 Setting = dict[str, Value]
@@ -50,6 +50,14 @@ class Tune:
         for module in ("optuna", "cmaes") if self.model == "cmaes" else ("optuna",):
             if importlib.util.find_spec(module) is None:
                 raise _missing(module)
+
+    def look_over(self, files: Iterable[WritableFile]) -> str:
+        """The constants that it turns. Raises GoalseekError for a bad mark, or where there is none."""
+        found = [constant for file in files for constant in marks.find(file.path, file.read())]
+        if not found:
+            hint = f"mark one by a comment: {marks.EXAMPLE}"
+            raise GoalseekError("no constant is marked in the writable files", hint)
+        return f"turns {', '.join(marks.by_name(found))}"
 
     def plan(self, call: Call) -> Reply:
         """A setting that was not tried yet. Raises GoalseekError for bad marks, Rejected where all were tried."""

@@ -96,7 +96,7 @@ def make_history(top: Path, length: int) -> Path:
             break
     for record in reversed(newest):
         standing = standing.after(record)
-    history.remember(standing)
+    history.remember(standing, lambda body: "")
     assert len(to_line(standing)) < 10_000 and records
     return repository
 

@@ -1,0 +1,214 @@
+"""The audit: records against git against seals. Nothing is changed; what differs is named.
+
+In a clone without the secret seals cannot be checked, and what the climb's own place has besides its refs may be
+absent: the branch, ``results.jsonl``, the run folders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.chain import Chain, Link, Unreadable, links_of, read_commit, walk_ledger
+from goalseek.deviations import NOTHING, Deviation, of_rows, of_values
+from goalseek.ledger import RULER_FILE
+from goalseek.manifest_file import Loaded
+from goalseek.named_commits import NamedCommits, is_next_candidate
+from goalseek.objects import Missing, Objects, ObjectsFailed
+from goalseek.plain import to_line, to_plain
+from goalseek.records import IterationRecord
+from goalseek.repository import Refs, Repository
+from goalseek.ruler import Ruler
+from goalseek.seal import Seal
+from goalseek.standing import Standing
+from goalseek.twin import RESULTS, SNAPSHOT, compare, rebuild
+
+SEALS_CHECKED = "seals checked"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What came of an audit; ``seals`` says whether they were checked, or why not."""
+
+    records: int
+    deviations: tuple[Deviation, ...]
+    seals: str
+    notes: tuple[str, ...] = ()
+
+
+def audit(loaded: Loaded, repository: Repository, is_rebuilding: bool = False) -> Audit:
+    """Walks the ledger from its ref to its root and names every difference. Only the lock's holder may call it.
+
+    ``is_rebuilding`` first writes ``results.jsonl`` again, where the whole chain can be read.
+    """
+    refs = repository.refs()
+    seal, why_no_seal = _seal(repository.own / "secret")
+    chain = walk_ledger(repository.objects, refs.ledger)
+    read = tuple(links_of(chain))
+    is_whole = not chain.broken and all(isinstance(link, Link) for link in read)
+    notes: list[str] = []
+    if is_rebuilding:
+        lines = [commit.message for commit in chain.commits]
+        refused = f"{RESULTS} was left as it is: the chain in git is not whole"
+        notes.append(rebuild(loaded, lines) if is_whole else refused)
+    deviations = list(_ends(repository, refs, chain))
+
+    def check_records() -> Iterator[Deviation]:
+        standing = yield from _chain(loaded, repository, chain, read, seal)
+        if standing:
+            yield from _refs(repository, refs, standing, seal is None, notes)
+
+    deviations += check_records()
+    deviations += _twin(loaded.logs / RESULTS, chain, read, seal is None, notes)
+    return Audit(len(chain.commits), tuple(deviations), why_no_seal or SEALS_CHECKED, tuple(notes))
+
+
+def _seal(secret: Path) -> tuple[Seal | None, str]:
+    """The seal of the secret, which is never made here; without one, why the seals cannot be checked."""
+    try:
+        return Seal(secret.read_bytes()), ""
+    except FileNotFoundError:
+        return None, "seals not checked: the secret is not here, but where the climb ran"
+    except OSError as error:
+        return None, f"seals not checked: the secret cannot be read: {error.strerror}"
+
+
+def _ends(repository: Repository, refs: Refs, chain: Chain) -> Iterator[Deviation]:
+    """The chain's two ends: the ref, and the root."""
+    yield from chain.broken
+    if refs.ledger is None:
+        yield Deviation("a ref is missing", repository.ledger_ref, "the ledger's last commit", NOTHING)
+    if chain.root:
+        words = f"goalseek ledger {repository.name}\n"
+        yield from of_values("the chain's root is none", f"commit {chain.root.name}", words, chain.root.message)
+
+
+def _chain(
+    loaded: Loaded, repository: Repository, chain: Chain, read: tuple[Link | Deviation, ...], seal: Seal | None
+) -> Generator[Deviation, None, Standing | None]:
+    """Every record against the one before it, its seal, its commits, its ruler and its run folder.
+
+    Gives (as a generator's value) what the records add up to; None where they do not.
+    """
+    named = NamedCommits(repository.objects, repository.name)
+    rulers = _Rulers(repository.objects)
+    remembered = _remembered(loaded.logs / SNAPSHOT)
+    standing = None if chain.broken else Standing()
+    seq = None if chain.broken else -1
+    for link in read:
+        seq = None if seq is None else seq + 1
+        if isinstance(link, Deviation):
+            yield link
+            continue
+        record, where = link.record, f"ledger commit {link.commit.name}"
+        if seq is not None:
+            yield from of_values("the number does not follow", where, seq, record.seq)
+        seq = record.seq
+        yield from of_values("another project", where, repository.name, record.project)
+        if seal:
+            yield from _sealed(link, seal, chain)
+        candidate = record.commit_hash if isinstance(record, IterationRecord) else None
+        yield from of_values("another second parent", where, candidate, " ".join(link.commit.parents[1:]) or None)
+        if isinstance(record, IterationRecord):
+            if standing:
+                number = standing.last_iteration + 1
+                yield from of_values("the iteration does not follow", where, number, record.iteration)
+            yield from named.check(record, standing.tip if standing else "")
+            yield from rulers.check(link, record)
+            yield from _run_folder(loaded.runs / f"{record.iteration:04d}", link)
+        try:
+            standing = standing.after(record) if standing else None
+        except ValueError as error:
+            yield Deviation("the records cannot be added up", where, "a commit, a tree and a value", str(error))
+            standing = None
+        if standing and remembered and remembered.get("seq") == standing.seq:
+            yield from of_rows("the snapshot differs from the records", SNAPSHOT, to_plain(standing), remembered)
+    return standing
+
+
+def _sealed(link: Link, seal: Seal, chain: Chain) -> Iterator[Deviation]:
+    before = link.commit.parents[0]
+    if chain.root and before == chain.root.name:
+        before = ""
+    unsealed = to_line({**link.row, "seal": ""})
+    expected, written = seal.of("record", before, unsealed), link.record.seal
+    yield from of_values("the seal does not hold", f"record {link.record.seq}", expected, written)
+
+
+class _Rulers:
+    """The digests of the rulers in ledger commits' trees; one tree is read once."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._digests: dict[str, str] = {}
+
+    def check(self, link: Link, record: IterationRecord) -> Iterator[Deviation]:
+        """A difference where the record goes by another ruler than its ledger commit has."""
+        tree = link.commit.tree
+        if tree not in self._digests:
+            self._digests[tree] = self._digest(tree)
+        wanted = record.digests.get("ruler")
+        yield from of_values("another ruler than recorded", f"record {record.seq}", wanted, self._digests[tree])
+
+    def _digest(self, tree: str) -> str:
+        try:
+            entry = self._objects.tree(tree).get(RULER_FILE)
+            return Ruler.from_json(self._objects.read(entry.blob).decode()).digest if entry else f"no {RULER_FILE}"
+        except (Missing, ObjectsFailed, BrokenPipeError, ValueError) as error:
+            self._objects.close()
+            return f"no readable {RULER_FILE}: {error}"
+
+
+def _run_folder(folder: Path, link: Link) -> Iterator[Deviation]:
+    path = folder / "result.json"
+    try:
+        stored = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, RecursionError) as error:
+        yield Deviation("not the record", f"{folder.name}/result.json", f"record {link.record.seq}", str(error))
+        return
+    yield from of_rows("not the record", f"{folder.name}/result.json", link.row, stored)
+
+
+def _remembered(path: Path) -> dict[str, object] | None:
+    """The fold that the snapshot holds; none where it is not one: then nobody goes by it."""
+    try:
+        row = json.loads(path.read_text().splitlines()[1])
+    except (OSError, ValueError, IndexError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _refs(
+    repository: Repository, refs: Refs, standing: Standing, is_clone: bool, notes: list[str]
+) -> Iterator[Deviation]:
+    """Tip and branch against what the records add up to. A candidate without a record yet is no difference."""
+    tip = standing.tip or None
+    if refs.tip != tip and refs.tip and tip:
+        following = standing.last_iteration + 1
+        try:
+            if is_next_candidate(read_commit(repository.objects, refs.tip), tip, repository.name, following):
+                notes.append(f"iteration {following} is under way: {repository.tip_ref} is at its candidate")
+                refs = Refs(tip, refs.ledger, refs.branch, refs.branch_is_checked_out)
+        except Unreadable:
+            pass
+    yield from of_values("a ref is elsewhere", repository.tip_ref, tip, refs.tip)
+    if not refs.branch_is_checked_out and not (is_clone and refs.branch is None):
+        yield from of_values("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
+
+
+def _twin(
+    path: Path, chain: Chain, read: tuple[Link | Deviation, ...], is_clone: bool, notes: list[str]
+) -> Iterator[Deviation]:
+    hint = "goalseek audit --rebuild writes it from git"
+    if not path.exists():
+        if is_clone:
+            notes.append(f"there is no {RESULTS} here; {hint}")
+        elif chain.commits:
+            yield Deviation("the file is missing", RESULTS, f"{len(chain.commits)} lines; {hint}", NOTHING)
+        return
+    oldest = read[0].record.seq if chain.broken and read and isinstance(read[0], Link) else 0
+    yield from compare(path, [commit.message for commit in chain.commits], oldest)

@@ -1,0 +1,103 @@
+"""The ledger as git has it: its commits from the newest to the root, each read as the hash that names it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from goalseek.deviations import Deviation
+from goalseek.objects import Missing, Objects, ObjectsFailed
+from goalseek.plain import to_line
+from goalseek.records import Record, from_line
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit as it is stored."""
+
+    name: str
+    tree: str
+    parents: tuple[str, ...]
+    message: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A ledger commit that is a record: as a value, and as the row that its message is."""
+
+    commit: Commit
+    record: Record
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The ledger's commits above the root, oldest first. ``root`` is None where the chain ends before it."""
+
+    commits: tuple[Commit, ...] = ()
+    root: Commit | None = None
+    broken: tuple[Deviation, ...] = ()
+
+
+class Unreadable(Exception):
+    """A commit that is not there, or is not what its name says; the text says which."""
+
+
+def read_commit(objects: Objects, name: str) -> Commit:
+    """A commit by its full hash, which must be its content's. Raises Unreadable."""
+    if not re.fullmatch(f"[0-9a-f]{{{len(objects.zero)}}}", name):
+        raise Unreadable("no hash of a commit")
+    try:
+        content = objects.read(name)
+    except Missing:
+        raise Unreadable("no such object") from None
+    except (ObjectsFailed, BrokenPipeError, ValueError) as error:
+        objects.close()
+        raise Unreadable(f"an object that git cannot read: {error}") from None
+    algorithm = "sha1" if len(objects.zero) == 40 else "sha256"
+    if hashlib.new(algorithm, b"commit %d\0" % len(content) + content).hexdigest() != name:
+        objects.close()
+        raise Unreadable("a damaged object, or one that is no commit")
+    head, _, message = content.partition(b"\n\n")
+    lines = head.decode("utf-8", "surrogateescape").split("\n")
+    parents = tuple(line[7:] for line in lines if line.startswith("parent "))
+    return Commit(name, lines[0].removeprefix("tree "), parents, message.decode("utf-8", "surrogateescape"))
+
+
+def walk_ledger(objects: Objects, head: str | None) -> Chain:
+    """The chain below a ledger commit, by first parents; it ends where a commit cannot be read, and says so."""
+    found: list[Commit] = []
+    name = head
+    while name is not None:
+        try:
+            commit = read_commit(objects, name)
+        except Unreadable as error:
+            where = f"ledger commit {name}"
+            broken = Deviation("the chain is broken", where, "a commit of the ledger", str(error))
+            return Chain(tuple(reversed(found)), None, (broken,))
+        if not commit.parents:
+            return Chain(tuple(reversed(found)), commit)
+        found.append(commit)
+        name = commit.parents[0]
+    return Chain()
+
+
+def links_of(chain: Chain) -> Iterator[Link | Deviation]:
+    """Each ledger commit as the record that it is, or the difference where its message is none."""
+    for commit in chain.commits:
+        try:
+            row = json.loads(commit.message)
+            record = from_line(commit.message)
+            is_canonical = to_line(row) == commit.message
+        except (ValueError, TypeError, RecursionError) as error:
+            yield Deviation("the message is no record", f"ledger commit {commit.name}", "a record", str(error))
+            continue
+        if is_canonical:
+            yield Link(commit, record, row)
+        else:
+            where = f"ledger commit {commit.name}"
+            yield Deviation("the message is no record", where, to_line(row), commit.message)

@@ -1,0 +1,43 @@
+"""``goalseek stop``: the run at work finishes its iteration, then ends."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.cli.answer import answer, wants_json
+from goalseek.cli.options import loaded
+from goalseek.history import History
+from goalseek.limits import pace
+from goalseek.manifest_file import Loaded
+from goalseek.opening import open_repository
+from goalseek.records import IterationRecord
+from goalseek.stop_request import ask_to_stop
+from goalseek.units import in_words
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """``stop`` takes nothing of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Asks, and says how long that may take; or that there is nothing to stop."""
+    manifest = loaded(options)
+    history = History(manifest.logs / "results.jsonl")
+    holder = _ask(manifest, history.standing().run_id)
+    usual = pace(record for record in history.newest() if isinstance(record, IterationRecord)) if holder else None
+    if wants_json(options):
+        answer(options, {"asked": holder is not None, "holder": holder, "usual_seconds": usual})
+    elif holder is None:
+        print("nothing is running, so there is nothing to stop; goalseek status says where it stands")
+    else:
+        taking = f"an iteration usually takes {in_words(usual)}" if usual is not None else "none has ended yet"
+        print(f"asked {holder}: it finishes its iteration, then stops; {taking}")
+    return 0
+
+
+def _ask(manifest: Loaded, run_id: str) -> str | None:
+    repository = open_repository(manifest)
+    try:
+        return ask_to_stop(manifest.logs, repository.own, run_id)
+    finally:
+        repository.close()

@@ -1,0 +1,97 @@
+"""The commits that a record names, held against what it says of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Generator, Iterator
+
+from goalseek.chain import Commit, Unreadable, read_commit
+from goalseek.deviations import Deviation, of_values
+from goalseek.objects import Missing, Objects, ObjectsFailed
+from goalseek.quoting import quote_path
+from goalseek.records import IterationRecord
+
+_TRAILER = "Goalseek-"
+
+
+class NamedCommits:
+    """Checks of one repository's records; a commit that follows another is not read twice."""
+
+    def __init__(self, objects: Objects, project: str) -> None:
+        self.objects = objects
+        self.project = project
+        self._read = functools.lru_cache(maxsize=16)(functools.partial(read_commit, objects))
+
+    def check(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
+        """Every difference between the record, which follows on ``tip``, and the commits that it names."""
+        where = f"record {record.seq}"
+        candidate = yield from self._commit(record.commit_hash, f"{where}, commit_hash")
+        parent = yield from self._commit(record.parent_commit_hash, f"{where}, parent_commit_hash")
+        rollback = yield from self._commit(record.rollback_commit_hash, f"{where}, rollback_commit_hash")
+        if record.commit_hash and tip:
+            named = record.parent_commit_hash
+            yield from of_values("the candidate is not on the tip", f"{where}, parent_commit_hash", tip, named)
+        if candidate:
+            yield from self._candidate(record, candidate, parent)
+        if candidate and rollback:
+            yield from self._rollback(candidate, parent, rollback)
+
+    def _commit(self, name: str | None, where: str) -> Generator[Deviation, None, Commit | None]:
+        """Gives (as a generator's value) the commit; names it where it is not there."""
+        if name is None:
+            return None
+        try:
+            return self._read(name)
+        except Unreadable as error:
+            yield Deviation("a commit is missing", where, name, str(error))
+            return None
+
+    def _candidate(self, record: IterationRecord, candidate: Commit, parent: Commit | None) -> Iterator[Deviation]:
+        where = f"candidate {candidate.name}"
+        yield from of_values("another tree than recorded", where, record.tree_hash, candidate.tree)
+        if record.parent_commit_hash in (None, record.commit_hash):
+            return
+        is_baseline = record.outcome == "baseline"
+        parents = candidate.parents[:1] if is_baseline else candidate.parents
+        expected = str(record.parent_commit_hash)
+        yield from of_values("another parent than recorded", where, expected, " ".join(parents))
+        wanted = {"Project": self.project, "Run": record.run_id, "Iteration": str(record.iteration)}
+        trailers = _trailers(candidate.message)
+        for name, value in wanted.items():
+            yield from of_values(f"another trailer {_TRAILER}{name}", where, value, trailers.get(name))
+        if parent and not is_baseline:
+            yield from self._changed_files(record, candidate, parent)
+
+    def _changed_files(self, record: IterationRecord, candidate: Commit, parent: Commit) -> Iterator[Deviation]:
+        where = f"record {record.seq}, changed_files"
+        try:
+            found = self.objects.differences(parent.tree, candidate.tree)
+        except (Missing, ObjectsFailed, BrokenPipeError) as error:
+            self.objects.close()
+            yield Deviation("trees that git cannot compare", where, "two trees", str(error))
+            return
+        changed = sorted(quote_path(difference.path) for difference in found)
+        yield from of_values("other paths than git's", where, changed, sorted(record.changed_files))
+
+    def _rollback(self, candidate: Commit, parent: Commit | None, rollback: Commit) -> Iterator[Deviation]:
+        where = f"rollback {rollback.name}"
+        yield from of_values("another parent than the candidate", where, candidate.name, " ".join(rollback.parents))
+        subject = candidate.message.split("\n", 1)[0]
+        message = f'Revert "{subject}"\n\nThis reverts commit {candidate.name}.\n'
+        yield from of_values("another message than git revert's", where, message, rollback.message)
+        if parent:
+            yield from of_values("another tree than before the candidate", where, parent.tree, rollback.tree)
+
+
+def is_next_candidate(commit: Commit, tip: str, project: str, iteration: int) -> bool:
+    """Whether a commit is the candidate of the iteration under way, which has no record yet."""
+    trailers = _trailers(commit.message)
+    return (
+        commit.parents == (tip,) and trailers.get("Project") == project and trailers.get("Iteration") == str(iteration)
+    )
+
+
+def _trailers(message: str) -> dict[str, str]:
+    last = message.rstrip("\n").rpartition("\n\n")[2]
+    rows = (line.partition(": ") for line in last.split("\n") if line.startswith(_TRAILER))
+    return {name.removeprefix(_TRAILER): value for name, _, value in rows}

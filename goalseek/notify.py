@@ -1,0 +1,105 @@
+"""A person is told: a program of theirs gets the record, or the end, as JSON on its standard input."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from goalseek import process, sandbox
+from goalseek.capture import HeadAndTail
+from goalseek.errors import GoalseekError
+from goalseek.history import History
+from goalseek.limits import Stop
+from goalseek.manifest_file import Loaded
+from goalseek.plain import to_line, to_plain
+from goalseek.records import IterationRecord
+from goalseek.watch import Watch
+
+SECONDS_MOST = 30.0
+
+
+class NotifyWatch(Watch):
+    """Tells another watch everything, and the program of ``[notify]`` what its ``on`` names.
+
+    Whatever the program does, fails or hangs, the run goes on: it gets half a minute, and a note says what was wrong.
+    """
+
+    def __init__(self, shown: Watch, loaded: Callable[[], Loaded], owner: str) -> None:
+        """``loaded`` gives the manifest as it is now; ``owner`` marks the program, as in ``process.supervise``."""
+        self._shown = shown
+        self._loaded = loaded
+        self._owner = owner
+
+    def note(self, text: str) -> None:
+        """Handed on."""
+        self._shown.note(text)
+
+    def budget(self, text: str) -> None:
+        """Handed on, and told on "budget"."""
+        self._shown.budget(text)
+        self._tell({"budget"}, {"event": "budget", "text": text})
+
+    def phase(self, iteration: int, name: str) -> None:
+        """Handed on."""
+        self._shown.phase(iteration, name)
+
+    def output(self, chunk: bytes) -> None:
+        """Handed on."""
+        self._shown.output(chunk)
+
+    def recorded(self, record: IterationRecord) -> None:
+        """Handed on; the whole record of a keep is told on "kept"."""
+        self._shown.recorded(record)
+        if record.outcome == "kept":
+            self._tell({"kept"}, to_plain(record))
+
+    def stopped(self, stop: Stop) -> None:
+        """Handed on, and told as the end."""
+        self._shown.stopped(stop)
+        self._tell_end(stop)
+
+    def failed(self, stop: Stop) -> None:
+        """Handed on, and told as the end."""
+        self._shown.failed(stop)
+        self._tell_end(stop)
+
+    def _tell_end(self, stop: Stop) -> None:
+        """The end on "stopped"; one that needs a person also where only "needs_human" is asked for. Once."""
+        events = {"stopped", "needs_human"} if stop.reason == "needs_human" else {"stopped"}
+        told = {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next}
+        self._tell(events, told, is_end=True)
+
+    def _tell(self, events: set[str], told: dict[str, Any], is_end: bool = False) -> None:
+        loaded = self._loaded()
+        command, wanted = loaded.manifest.notify.command, loaded.manifest.notify.on
+        if not command or not events & set(wanted):
+            return
+        try:
+            more = {"project": loaded.manifest.project.name, "best": _best(loaded)} if is_end else {}
+            wrong = self._run(command, loaded, to_line({**told, **more}))
+        except (GoalseekError, OSError, ValueError) as error:
+            wrong = str(error)
+        if wrong:
+            self._shown.note(f"notify: {wrong}")
+
+    def _run(self, command: tuple[str, ...], loaded: Loaded, line: str) -> str:
+        """Runs the program; gives what was wrong in words, or ""."""
+        with tempfile.TemporaryDirectory(prefix="goalseek-notify-", ignore_cleanup_errors=True) as temporary:
+            environment = sandbox.environment(loaded.manifest.env.agent, {}, Path(temporary))
+            stdin = line.encode() + b"\n"
+            finished = process.supervise(
+                command, loaded.folder, environment, HeadAndTail(), SECONDS_MOST, stdin, owner=self._owner
+            )
+        if finished.timed_out:
+            return f"{command[0]} ran past its limit, {SECONDS_MOST:.0f}s"
+        if finished.exit_code:
+            said = (finished.stderr or finished.stdout).decode("utf-8", "replace").strip().splitlines()
+            return f"{command[0]} ended with {finished.exit_code}" + (f": {said[-1][:200]}" if said else "")
+        return ""
+
+
+def _best(loaded: Loaded) -> dict[str, Any] | None:
+    best = History(loaded.logs / "results.jsonl").standing().best
+    return {"iteration": best.iteration, "value": best.value, "commit": best.commit} if best else None

@@ -1,0 +1,431 @@
+"""``goalseek audit``: a clean climb is clean, every kind of tampering is named, and git alone gives the records back."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import Project, answer
+
+LEDGER = "refs/goalseek/demo/ledger"
+TIP = "refs/goalseek/demo/tip"
+
+
+@pytest.fixture(scope="session")
+def kept_aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the climb that most tests begin with is kept, so that it is made once."""
+    return tmp_path_factory.mktemp("climbed")
+
+
+@pytest.fixture
+def climbed(tmp_path: Path, kept_aside: Path) -> Project:
+    """A copy of a project after two runs: kept, reverted, out of scope, another baseline, kept."""
+    top = kept_aside / "repository"
+    if not top.exists():
+        project = Project.make(kept_aside / "making")
+        project.set_moves(answer(2), answer(0.5), {"files": {"other.txt": "x\n"}}, answer(1.1), answer(3), answer(4))
+        project.climb("iterate", "-n", "3")
+        project.write({"hidden/more.txt": "more\n"})
+        project.commit("another ruler")
+        assert project.run("baseline").exit_code == 0
+        project.climb("iterate", "--new")
+        project.top.rename(top)
+    shutil.copytree(top, tmp_path / "repository", symlinks=True)
+    return Project(tmp_path / "repository", tmp_path / "repository")
+
+
+def results(project: Project) -> Path:
+    return project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+
+
+def lines(project: Project) -> list[str]:
+    return results(project).read_text().splitlines()
+
+
+def write_lines(project: Project, *found: str) -> None:
+    results(project).write_text("".join(line + "\n" for line in found))
+
+
+def audited(project: Project, *arguments: str) -> list[dict[str, str]]:
+    """The differences that an audit names, whose exit code must fit them."""
+    ended = project.run("audit", "--json", *arguments)
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert ended.exit_code == (1 if found else 0), ended
+    return found
+
+
+def named(project: Project, *arguments: str) -> list[tuple[str, str]]:
+    return [(row["where"], row["what"]) for row in audited(project, *arguments)]
+
+
+def add_to_ledger(project: Project, message: str, *parents: str, tree: str = f"{LEDGER}^{{tree}}") -> str:
+    """Forges a ledger commit on top."""
+    more = [word for parent in (LEDGER, *parents) for word in ("-p", parent)]
+    made = project.git("commit-tree", tree, *more, stdin=message.encode())
+    project.git("update-ref", LEDGER, made)
+    return made
+
+
+def secret(project: Project) -> Path:
+    return project.top / ".git" / "goalseek" / "demo" / "secret"
+
+
+@pytest.fixture
+def clone(climbed: Project, tmp_path: Path) -> Project:
+    """A fresh clone that fetched what the contract says, and has the manifest."""
+    top = tmp_path / "clone"
+    climbed.git("clone", "--quiet", str(climbed.top), str(top))
+    made = Project(top, top)
+    made.git("fetch", "--quiet", "origin", "refs/goalseek/*:refs/goalseek/*")
+    return made
+
+
+def test_a_clean_climb_is_clean_and_nothing_is_changed(climbed: Project) -> None:
+    before = (climbed.users(), climbed.git("for-each-ref"), results(climbed).read_bytes(), secret(climbed).read_bytes())
+    ended = climbed.run("audit")
+    assert (ended.exit_code, ended.stdout) == (0, "8 records, 0 differences; seals checked\n")
+    assert before == (
+        climbed.users(),
+        climbed.git("for-each-ref"),
+        results(climbed).read_bytes(),
+        secret(climbed).read_bytes(),
+    )
+
+
+@pytest.mark.parametrize("form", ["sha1", "sha256"])
+def test_odd_names_and_either_hash_are_clean(make_project: Callable[..., Project], form: str) -> None:
+    files = {
+        "src/é\n.txt": "1\n",
+        "answer.json": answer(1),
+        "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n',
+    }
+    scope = {"writable": ["answer.json", "src/**"], "hidden": ["hidden/**"]}
+    project = make_project(files=files, manifest={"scope": scope}, object_format=form)
+    project.set_moves({"files": {"src/é\n.txt": "2\n", 'src/"b"': "3\n", "answer.json": answer(2)}})
+    project.climb()
+    assert audited(project) == []
+
+
+@pytest.mark.parametrize("steps", range(1, 8))
+def test_an_iteration_under_way_is_no_difference(project: Project, steps: int) -> None:
+    project.set_moves(answer(2), answer(3))
+    project.climb()
+    for _ in range(steps):
+        assert project.run("step").exit_code == 0
+    assert audited(project) == []
+    assert ("under way" in project.run("audit").stdout) == (
+        project.git("rev-parse", TIP) != project.git("rev-parse", "goalseek/demo")
+    )
+
+
+def test_a_changed_value_is_named_by_line_and_key(climbed: Project) -> None:
+    found = lines(climbed)
+    found[2] = found[2].replace('"value":2.0,', '"value":9.0,')
+    write_lines(climbed, *found)
+    differences = audited(climbed)
+    assert {
+        "where": "results.jsonl line 3, metric.value",
+        "what": "a line was changed",
+        "expected": "2.0",
+        "found": "9.0",
+    } in differences
+    assert {row["where"].split(",")[0] for row in differences} == {"results.jsonl line 3"}
+
+
+def test_a_line_that_is_no_json_any_more_is_named(climbed: Project) -> None:
+    found = lines(climbed)
+    found[1] = found[1][:-5]
+    write_lines(climbed, *found)
+    assert named(climbed) == [("results.jsonl line 2", "a line was changed")]
+
+
+def test_the_same_values_in_other_bytes_are_named(climbed: Project) -> None:
+    first, *rest = lines(climbed)
+    write_lines(climbed, json.dumps(json.loads(first)), *rest)
+    assert named(climbed) == [("results.jsonl line 1", "a line was changed")]
+
+
+def test_a_removed_line_is_named_and_no_other(climbed: Project) -> None:
+    found = lines(climbed)
+    write_lines(climbed, *found[:3], *found[4:])
+    assert named(climbed) == [("results.jsonl line 4", "a line is missing")]
+
+
+def test_an_appended_line_is_named(climbed: Project) -> None:
+    found = lines(climbed)
+    write_lines(climbed, *found, found[-1].replace('"seq":7', '"seq":8'))
+    assert named(climbed) == [("results.jsonl line 9", "a line that git does not know")]
+
+
+def test_swapped_lines_are_named(climbed: Project) -> None:
+    first, second, *rest = lines(climbed)
+    write_lines(climbed, second, first, *rest)
+    assert set(named(climbed)) == {
+        ("results.jsonl line 1", "a line is out of its place"),
+        ("results.jsonl line 2", "a line is missing"),
+    } or set(named(climbed)) == {
+        ("results.jsonl line 1", "a line is missing"),
+        ("results.jsonl line 2", "a line is out of its place"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("torn", "line"), [(lambda raw: raw + b'{"schema":', 9), (lambda raw: raw[:-40], 8), (lambda raw: raw[:-1], 8)]
+)
+def test_a_torn_tail_is_named_once(climbed: Project, torn: Callable[[bytes], bytes], line: int) -> None:
+    results(climbed).write_bytes(torn(results(climbed).read_bytes()))
+    assert named(climbed) == [(f"results.jsonl line {line}", "a torn last line")]
+
+
+def test_a_file_that_is_gone_where_the_climb_ran_is_named(climbed: Project) -> None:
+    results(climbed).unlink()
+    assert named(climbed) == [("results.jsonl", "the file is missing")]
+
+
+@pytest.mark.parametrize("ref", [TIP, "refs/heads/goalseek/demo"])
+def test_a_ref_that_was_moved_or_deleted_is_named(climbed: Project, ref: str) -> None:
+    before = climbed.git("rev-parse", ref)
+    climbed.git("update-ref", ref, "main")
+    expected = {
+        "where": ref,
+        "what": "a ref is elsewhere",
+        "expected": before,
+        "found": climbed.git("rev-parse", "main"),
+    }
+    assert audited(climbed) == [expected]
+    climbed.git("update-ref", "-d", ref)
+    assert audited(climbed) == [{**expected, "found": "nothing"}]
+
+
+def test_a_branch_that_is_checked_out_may_be_anywhere(climbed: Project) -> None:
+    climbed.git("switch", "--quiet", "goalseek/demo")
+    climbed.git("commit", "--quiet", "--allow-empty", "-m", "mine")
+    assert audited(climbed) == []
+
+
+def test_a_ledger_set_back_or_deleted_is_named(climbed: Project) -> None:
+    climbed.git("update-ref", LEDGER, f"{LEDGER}~1")
+    found = named(climbed)
+    assert ("results.jsonl line 8", "a line that git does not know") in found
+    assert (TIP, "a ref is elsewhere") in found
+    climbed.git("update-ref", "-d", LEDGER)
+    assert (LEDGER, "a ref is missing") in named(climbed)
+
+
+def test_a_forged_record_on_top_has_no_seal_that_holds(climbed: Project) -> None:
+    row = json.loads(lines(climbed)[0])
+    forged = json.dumps({**row, "seq": 8, "seal": "0" * 64}, separators=(",", ":"))
+    add_to_ledger(climbed, forged)
+    write_lines(climbed, *lines(climbed), forged)
+    assert named(climbed) == [("record 8", "the seal does not hold")]
+
+
+def test_a_seal_in_other_letters_is_named_and_no_bug(climbed: Project) -> None:
+    row = json.loads(lines(climbed)[0])
+    forged = json.dumps({**row, "seq": 8, "seal": "é"}, separators=(",", ":"))
+    add_to_ledger(climbed, forged)
+    write_lines(climbed, *lines(climbed), forged)
+    assert named(climbed) == [("record 8", "the seal does not hold")]
+
+
+def test_a_true_record_at_another_place_of_the_chain_has_no_seal_that_holds(climbed: Project) -> None:
+    first = climbed.git("log", "-1", "--format=%B", f"{LEDGER}~7").strip()
+    add_to_ledger(climbed, first)
+    found = named(climbed)
+    assert ("record 0", "the seal does not hold") in found
+    assert (f"ledger commit {climbed.git('rev-parse', LEDGER)}", "the number does not follow") in found
+
+
+@pytest.mark.parametrize(
+    "message", ["a commit\n", "[1]", '{"kind":"run","schema":1}', '{"schema":9,"kind":"run"}', "[" * 90000]
+)
+def test_a_ledger_commit_that_is_no_record_is_named(climbed: Project, message: str) -> None:
+    made = add_to_ledger(climbed, message)
+    found = named(climbed)
+    assert (f"ledger commit {made}", "the message is no record") in found
+    before = results(climbed).read_bytes()
+    assert climbed.run("audit", "--rebuild").exit_code == 1
+    assert results(climbed).read_bytes() == before
+
+
+def reforged(project: Project, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
+    """Replaces the last record in git and in the file; its seal is left."""
+    old = project.git("rev-parse", LEDGER)
+    row = change(json.loads(lines(project)[-1]))
+    text = json.dumps(row, separators=(",", ":"))
+    parents = [word for parent in project.git("log", "-1", "--format=%P", old).split() for word in ("-p", parent)]
+    made = project.git("commit-tree", f"{old}^{{tree}}", *parents, stdin=text.encode())
+    project.git("update-ref", LEDGER, made)
+    write_lines(project, *lines(project)[:-1], text)
+    secret(project).unlink()
+    shutil.rmtree(project.run_folder(int(row["iteration"])))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "what"),
+    [
+        ({"commit_hash": "1" * 40}, "record 7, commit_hash", "a commit is missing"),
+        ({"commit_hash": "HEAD\nHEAD"}, "record 7, commit_hash", "a commit is missing"),
+        ({"tree_hash": "1" * 40}, "candidate", "another tree than recorded"),
+        ({"parent_commit_hash": "1" * 40}, "record 7, parent_commit_hash", "a commit is missing"),
+        ({"parent_commit_hash": "1" * 40}, "candidate", "another parent than recorded"),
+        ({"parent_commit_hash": "1" * 40}, "record 7, parent_commit_hash", "the candidate is not on the tip"),
+        ({"rollback_commit_hash": "1" * 40}, "record 7, rollback_commit_hash", "a commit is missing"),
+        ({"changed_files": ["other.txt"]}, "record 7, changed_files", "other paths than git's"),
+        ({"digests": {"ruler": "1" * 64}}, "record 7", "another ruler than recorded"),
+        ({"run_id": "another"}, "candidate", "another trailer Goalseek-Run"),
+        ({"iteration": 9}, "candidate", "another trailer Goalseek-Iteration"),
+        ({"iteration": 9}, "ledger commit", "the iteration does not follow"),
+        ({"project": "another"}, "ledger commit", "another project"),
+        ({"commit_hash": None}, "ledger commit", "another second parent"),
+    ],
+)
+def test_a_record_that_git_contradicts_is_named_without_any_seal(
+    climbed: Project, change: dict[str, object], where: str, what: str
+) -> None:
+    climbed.run_folder(9).mkdir()
+    reforged(climbed, lambda row: {**row, **change})
+    assert [row for row in audited(climbed) if row["where"].startswith(where) and row["what"] == what]
+
+
+@pytest.mark.parametrize(
+    ("tree", "parent", "message", "what"),
+    [
+        ("main^{tree}", "{candidate}", "{message}", "another tree than before the candidate"),
+        ("{tree}", "main", "{message}", "another parent than the candidate"),
+        ("{tree}", "{candidate}", "Reverted\n", "another message than git revert's"),
+    ],
+)
+def test_a_rollback_that_is_none_is_named(project: Project, tree: str, parent: str, message: str, what: str) -> None:
+    project.set_moves(answer(2), answer(0.5))
+    last = project.climb("iterate", "-n", "2")[-1]
+    rollback = last["rollback_commit_hash"]
+    words = {
+        "tree": f"{rollback}^{{tree}}",
+        "candidate": last["commit_hash"],
+        "message": project.git("log", "-1", "--format=%B", rollback),
+    }
+    made = project.git(
+        "commit-tree",
+        tree.format_map(words) if "main" not in tree else tree,
+        "-p",
+        parent.format_map(words),
+        stdin=message.format_map(words).encode(),
+    )
+    reforged(project, lambda row: {**row, "rollback_commit_hash": made})
+    project.git("update-ref", TIP, made)
+    project.git("update-ref", "refs/heads/goalseek/demo", made)
+    assert (f"rollback {made}", what) in named(project)
+
+
+def test_an_edited_result_is_named(climbed: Project) -> None:
+    path = climbed.run_folder(1) / "result.json"
+    path.write_text(path.read_text().replace('"value": 2.0,', '"value": 9.0,', 1))
+    assert ("0001/result.json, metric.value", "not the record") in named(climbed)
+    path.write_text("{")
+    assert named(climbed) == [("0001/result.json", "not the record")]
+
+
+def test_a_chain_with_a_hole_or_a_damaged_commit_is_named(climbed: Project) -> None:
+    name = climbed.git("rev-parse", f"{LEDGER}~3")
+    path = climbed.top / ".git" / "objects" / name[:2] / name[2:]
+    content = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(content[:40])
+    assert named(climbed) == [(f"ledger commit {name}", "the chain is broken")]
+    path.unlink()
+    assert named(climbed) == [(f"ledger commit {name}", "the chain is broken")]
+    before = results(climbed).read_bytes()
+    assert climbed.run("audit", "--rebuild").exit_code == 1
+    assert results(climbed).read_bytes() == before
+
+
+def test_a_chain_on_another_root_is_named(climbed: Project) -> None:
+    old = climbed.git("rev-list", "--reverse", "--first-parent", LEDGER).splitlines()
+    made = climbed.git("commit-tree", f"{old[0]}^{{tree}}", stdin=b"another root\n")
+    root = made
+    for name in old[1:]:
+        second = climbed.git("log", "-1", "--format=%P", name).split()[1:]
+        more = [word for parent in (made, *second) for word in ("-p", parent)]
+        message = climbed.git("log", "-1", "--format=%B", name).rstrip("\n")
+        made = climbed.git("commit-tree", f"{name}^{{tree}}", *more, stdin=message.encode())
+    climbed.git("update-ref", LEDGER, made)
+    assert [where for where, what in named(climbed) if what == "the seal does not hold"] == [
+        f"record {seq}" for seq in range(1, 8)
+    ]
+    secret(climbed).unlink()
+    assert named(climbed) == [(f"commit {root}", "the chain's root is none")]
+
+
+def test_a_snapshot_that_says_otherwise_is_named(project: Project) -> None:
+    project.set_moves(*[answer(number) for number in range(2, 18)])
+    project.climb("iterate", "-n", "16")
+    path = results(project).with_name("standing.json")
+    assert audited(project) == []
+    path.write_text(path.read_text().replace('"tried":', '"tried":1'))
+    assert named(project) == [("standing.json, tried", "the snapshot differs from the records")]
+
+
+def test_the_records_come_back_byte_for_byte_after_everything_is_gone(climbed: Project) -> None:
+    before = results(climbed).read_bytes()
+    shutil.rmtree(climbed.folder / ".goalseek")
+    ended = climbed.run("audit", "--rebuild")
+    assert ended.exit_code == 0 and "8 lines" in ended.stdout and "0 differences" in ended.stdout
+    assert results(climbed).read_bytes() == before
+    assert climbed.git("status", "--porcelain") == ""
+    assert sorted(path.name for path in results(climbed).parent.iterdir()) == ["results.jsonl"]
+    assert climbed.climb()[-1]["outcome"] in ("kept", "reverted")
+    assert audited(climbed) == []
+
+
+def test_rebuilding_takes_back_what_was_tampered_with(climbed: Project) -> None:
+    before = results(climbed).read_bytes()
+    results(climbed).write_bytes(before.replace(b'"value":2', b'"value":9')[:-7])
+    assert audited(climbed, "--rebuild") == []
+    assert results(climbed).read_bytes() == before
+
+
+def test_a_clone_without_the_secret_says_so_and_makes_none(clone: Project) -> None:
+    for arguments in (("audit",), ("audit", "--rebuild"), ("audit",)):
+        ended = clone.run(*arguments)
+        assert ended.exit_code == 0, ended
+        assert "8 records, 0 differences; seals not checked" in ended.stdout
+        assert not secret(clone).exists()
+    assert not (clone.folder / ".goalseek" / "demo" / "logs" / "state.json").exists()
+
+
+def test_a_clone_rebuilds_byte_for_byte(climbed: Project, clone: Project) -> None:
+    assert clone.run("audit", "--rebuild").exit_code == 0
+    assert results(clone).read_bytes() == results(climbed).read_bytes()
+
+
+def test_a_clone_still_checks_git(clone: Project) -> None:
+    clone.git("update-ref", TIP, "main")
+    assert named(clone) == [(TIP, "a ref is elsewhere")]
+
+
+def test_where_nothing_was_recorded_there_is_nothing_to_audit_and_no_trace(project: Project) -> None:
+    ended = project.run("audit")
+    assert ended.exit_code == 3 and "git fetch origin" in ended.stderr
+    assert project.traces() == []
+
+
+def test_another_run_at_work_is_waited_for_by_nobody(climbed: Project) -> None:
+    with (secret(climbed).parent / "lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert climbed.run("audit").exit_code == 4
+
+
+def test_rerun_is_not_yet(climbed: Project) -> None:
+    ended = climbed.run("audit", "--rerun", "1")
+    assert ended.exit_code == 2 and "not yet" in ended.stderr
+
+
+def test_what_a_forger_wrote_cannot_steer_the_terminal(climbed: Project) -> None:
+    write_lines(climbed, *lines(climbed), "\x1b[2J")
+    ended = climbed.run("audit")
+    assert ended.exit_code == 1 and "\x1b" not in ended.stdout and "\\x1b[2J" in ended.stdout

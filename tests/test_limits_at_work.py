@@ -1,0 +1,148 @@
+"""What a run may spend, through the real command line: it ends there, warns before, and goes on when there is more."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Ended, Project, answer
+
+USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
+BETTER = "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n"
+WORSE = 'printf \'{"score": 0, "x": %s}\' $GOALSEEK_ITERATION > answer.json; echo a title\n'
+
+
+@pytest.fixture
+def spending(project: Project, tmp_path: Path) -> Callable[..., Project]:
+    """Makes a project whose agent reports 100 tokens and a quarter of a dollar an iteration, under these limits."""
+
+    def make(limits: dict[str, Any], script: str = BETTER, usage: str = json.dumps(USAGE)) -> Project:
+        agent = tmp_path / "agent.sh"
+        agent.write_text(f"printf '%s' '{usage}' > \"$GOALSEEK_USAGE\"\n{script}")
+        project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)]}, "limits": limits})
+        return project
+
+    return make
+
+
+def end(project: Project, *arguments: str) -> tuple[Ended, dict[str, Any]]:
+    """Climbs with JSON events; how it ended, and the last event."""
+    ended = project.run("--json", "iterate", *(arguments or ("--forever",)))
+    return ended, json.loads(ended.stdout.splitlines()[-1])
+
+
+def notes(ended: Ended) -> list[str]:
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    return [event["text"] for event in events if event["event"] == "note"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "named"),
+    [
+        ({"tokens": 301}, "tokens", "limits.tokens = 301 is reached, 400 spent"),
+        ({"cost_usd": 1}, "cost", "limits.cost_usd = 1 is reached, 1 spent"),
+    ],
+)
+def test_tokens_and_dollars_end_a_run_with_0_and_a_new_one_begins_at_none(
+    spending: Callable[..., Project], limits: dict[str, Any], reason: str, named: str
+) -> None:
+    project = spending(limits)
+    ended, last = end(project)
+    assert (ended.exit_code, last["stop_reason"], last["why"]) == (0, reason, named)
+    assert len(project.iterations()) == 1 + 4
+    assert end(project)[1]["stop_reason"] == reason
+    assert len(project.iterations()) == 1 + 4
+    assert end(project, "-n", "2", "--new")[1]["stop_reason"] == "count"
+    assert len(project.iterations()) == 1 + 6
+
+
+def test_a_total_is_of_all_runs_and_new_does_not_go_past_it(spending: Callable[..., Project]) -> None:
+    project = spending({"total": {"iterations": 3}})
+    assert end(project, "-n", "2")[1]["stop_reason"] == "count"
+    ended, last = end(project, "--forever", "--new")
+    assert (ended.exit_code, last["stop_reason"]) == (0, "iterations")
+    assert "limits.total.iterations = 3" in last["why"] and "--new" not in last["next"]
+    assert end(project, "--new")[1]["stop_reason"] == "iterations"
+    assert len(project.iterations()) == 1 + 3
+    spending({"total": {"tokens": 350}})
+    assert end(project)[1]["stop_reason"] == "tokens"
+    assert len(project.iterations()) == 1 + 4
+
+
+def test_stagnation_stop_asks_for_a_person_with_5(spending: Callable[..., Project]) -> None:
+    project = spending({"stagnation_stop": 2}, WORSE)
+    ended, last = end(project)
+    assert (ended.exit_code, last["stop_reason"]) == (5, "needs_human")
+    assert "nothing was kept in 2 iterations" in last["why"]
+    assert "goalseek direct" in last["next"] and "--new" in last["next"]
+    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    assert (state["status"], state["stop_reason"], state["next"]) == ("blocked", "needs_human", last["next"])
+    assert end(project)[0].exit_code == 5
+    assert len(project.iterations()) == 1 + 2
+
+
+def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending: Callable[..., Project]) -> None:
+    project = spending({}, f"sleep 1.5; {BETTER}")
+    assert end(project, "-n", "1")[0].exit_code == 0
+    spending({"deadline": datetime.now(UTC) + timedelta(seconds=1.5)}, f"sleep 1.5; {BETTER}")
+    ended, last = end(project)
+    assert (ended.exit_code, last["stop_reason"]) == (0, "deadline")
+    assert len(project.iterations()) == 1 + 1
+    spending({"time": "3s"})
+    last = end(project)[1]
+    assert last["stop_reason"] == "time" and "could not end before" in last["why"]
+    assert len(project.iterations()) == 1 + 1
+
+
+def test_one_that_has_its_candidate_already_may_finish(spending: Callable[..., Project]) -> None:
+    project = spending({}, f"sleep 1.5; {BETTER}")
+    assert end(project, "-n", "1")[0].exit_code == 0
+    for _ in ("READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT"):
+        ended = project.run("step")
+    assert "next: VERIFY" in ended.stdout
+    spending({"time": "3s"})
+    assert end(project)[1]["stop_reason"] == "time"
+    assert len(project.iterations()) == 1 + 2
+
+
+def test_at_three_quarters_each_budget_is_warned_of_once_an_invocation(spending: Callable[..., Project]) -> None:
+    project = spending({"iterations": 8, "tokens": 10_000, "total": {"cost_usd": 2.5}})
+    ended, last = end(project)
+    assert last["stop_reason"] == "iterations"
+    assert notes(ended) == [
+        "three quarters of limits.iterations = 8 are spent: 6",
+        "three quarters of limits.total.cost_usd = 2.5 are spent: 2",
+    ]
+    spending({"iterations": 9})
+    assert notes(end(project, "-n", "1")[0]) == ["three quarters of limits.iterations = 9 are spent: 8"]
+
+
+def test_dollars_that_nobody_reports_are_said_to_be_no_limit(project: Project) -> None:
+    project.set_manifest({"limits": {"cost_usd": 1.0}})
+    project.set_moves(answer(2), answer(3))
+    told = [note for note in notes(end(project, "-n", "2")[0]) if "cost_usd" in note]
+    assert told == ["limits.cost_usd cannot end this run: the provider does not report what it costs"]
+
+
+def test_a_limit_that_is_past_at_the_start_ends_it_before_anything_begins(spending: Callable[..., Project]) -> None:
+    project = spending({"deadline": datetime(2001, 1, 1, tzinfo=UTC)})
+    for arguments in ((), ("--forever", "--new"), ("-n", "3")):
+        ended, last = end(project, *arguments)
+        assert (ended.exit_code, last["stop_reason"]) == (0, "deadline")
+        assert [json.loads(line)["event"] for line in ended.stdout.splitlines()] == ["stopped"]
+    assert project.records() == []
+    assert project.git("for-each-ref", "refs/goalseek") == ""
+    spending({"deadline": datetime.now(UTC) + timedelta(days=1)})
+    assert end(project, "-n", "1")[1]["stop_reason"] == "count"
+    assert len(project.iterations()) == 1 + 1
+
+
+@pytest.mark.parametrize(
+    "limits", [{"tokens": 0}, {"cost_usd": 0}, {"cost_usd": "much"}, {"stagnation_stop": 0}, {"total": {"failures": 2}}]
+)
+def test_a_limit_that_makes_no_sense_is_refused(spending: Callable[..., Project], limits: dict[str, Any]) -> None:
+    ended = spending(limits).run("iterate")
+    (key,) = limits
+    assert ended.exit_code == 2 and f"limits.{key}" in ended.stderr

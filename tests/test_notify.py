@@ -1,0 +1,132 @@
+"""``[notify]``: a program of the user's is told of a keep, a budget and the end; it can do the run no harm."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project, answer
+
+from goalseek import notify
+from goalseek.limits import Stop
+from goalseek.manifest_file import Loaded, load
+from goalseek.watch import Watch
+
+TELL = 'cat >> "$HOME/told"'
+
+
+def told() -> list[dict[str, Any]]:
+    path = Path(os.environ["HOME"]) / "told"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def set_notify(project: Project, script: str = TELL, tables: dict[str, Any] | None = None, **more: Any) -> None:
+    project.set_manifest({"notify": {"command": ["sh", "-c", script], **more}, **(tables or {})})
+
+
+def test_a_keep_is_told_with_its_record_and_the_end_with_why_and_the_best(project: Project) -> None:
+    set_notify(project)
+    project.set_moves(answer(2), answer(1.5), answer(3))
+    records = project.climb("iterate", "-n", "3")
+    first, second, end = told()
+    assert [first, second] == [records[1], records[3]]
+    assert (end["event"], end["stop_reason"], end["why"], end["project"]) == (
+        "stopped",
+        "count",
+        "3 iterations done",
+        "demo",
+    )
+    assert end["best"] == {"iteration": 3, "value": 3, "commit": records[3]["commit_hash"]}
+
+
+def test_only_what_on_names_is_told(project: Project) -> None:
+    set_notify(project, on=["budget"], tables={"limits": {"iterations": 4}})
+    project.set_moves(*(answer(score) for score in range(2, 9)))
+    project.climb("iterate", "--forever")
+    assert told() == [{"event": "budget", "text": "three quarters of limits.iterations = 4 are spent: 3"}]
+
+
+def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
+    set_notify(project, on=["needs_human"], tables={"limits": {"stagnation_stop": 1}})
+    project.set_moves(answer(2), answer(1.5))
+    assert project.run("iterate", "-n", "1").exit_code == 0
+    assert told() == []
+    assert project.run("iterate", "--forever").exit_code == 5
+    assert [end["stop_reason"] for end in told()] == ["needs_human"]
+    set_notify(project, tables={"limits": {"stagnation_stop": 1}})
+    assert project.run("iterate", "--forever").exit_code == 5
+    assert [end["stop_reason"] for end in told()] == ["needs_human"] * 2
+
+
+def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
+    set_notify(project)
+    project.write({"answer.json": answer(1, more='"fail": 1,\n')})
+    project.commit()
+    project.set_moves(answer(2))
+    assert project.run("iterate").exit_code == 1
+    (end,) = told()
+    assert (end["stop_reason"], end["best"]) == ("baseline_failed", None)
+    assert "told to fail" in end["why"]
+
+
+def test_its_environment_is_the_agents(project: Project) -> None:
+    agent = {"env": {"agent": {"pass": ["WANTED"], "set": {"MADE": "of it"}}}}
+    set_notify(project, 'echo "$WANTED/$MADE/$SECRET/$PWD" >> "$HOME/seen"', agent, on=["stopped"])
+    project.set_moves(answer(2))
+    os.environ.update(WANTED="passed", SECRET="leaked")
+    try:
+        project.climb()
+    finally:
+        del os.environ["WANTED"], os.environ["SECRET"]
+    seen = (Path(os.environ["HOME"]) / "seen").read_text()
+    assert seen == f"passed/of it//{project.folder}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["sh", "-c", "echo no network >&2; exit 7"], "sh ended with 7: no network"),
+        (["no-such-program"], "no-such-program"),
+        (["sh", "-c", "exec <&-; sleep 60 & setsid sleep 60 & exit 0"], ""),
+        (["sh", "-c", "kill -9 $$"], "sh ended with -9"),
+    ],
+)
+def test_whatever_it_does_the_run_goes_on(project: Project, command: list[str], said: str) -> None:
+    project.set_manifest({"notify": {"command": command}})
+    project.set_moves(answer(2), answer(3))
+    ended = project.run("iterate", "-n", "2")
+    assert ended.exit_code == 0 and "Traceback" not in ended.stderr
+    assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "kept"]
+    assert said in ended.stderr and ("notify:" in ended.stderr) == bool(said)
+
+
+class Notes(Watch):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.heard.append(text)
+
+    def stopped(self, stop: Stop) -> None:
+        self.heard.append(stop.reason)
+
+
+def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_notify(project, "sleep 60")
+    loaded: Loaded = load(project.manifest)
+    monkeypatch.setattr(notify, "SECONDS_MOST", 0.3)
+    shown = Notes()
+    notify.NotifyWatch(shown, lambda: loaded, "owner").stopped(Stop("count", "done"))
+    assert shown.heard == ["count", "notify: sh ran past its limit, 0s"]
+
+
+@pytest.mark.parametrize("table", [{"on": ["everything"]}, {"command": "ntfy"}, {"to": "me"}])
+def test_a_table_that_makes_no_sense_is_refused(project: Project, table: dict[str, Any]) -> None:
+    project.set_manifest({"notify": table})
+    ended = project.run("iterate")
+    assert ended.exit_code == 2 and f"notify.{next(iter(table))}" in ended.stderr

@@ -1,0 +1,106 @@
+"""``goalseek stop``: the iteration at work ends, then the run; nothing else is ever stopped by it."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from project import Project, answer
+
+WAITING = """\
+if [ "$GOALSEEK_ITERATION" = 2 ]; then
+    touch "$HOME/waiting"
+    while [ ! -e "$HOME/go" ]; do sleep 0.05; done
+fi
+cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+
+
+@pytest.fixture
+def waiting(project: Project) -> Project:
+    """Its verifier waits in iteration 2 until ``go`` is there."""
+    project.write({"hidden/judge.sh": WAITING})
+    project.commit()
+    project.set_moves(*(answer(score) for score in range(2, 30)))
+    return project
+
+
+def home(name: str) -> Path:
+    return Path(os.environ["HOME"]) / name
+
+
+def request_of(project: Project) -> Path:
+    return project.folder / ".goalseek" / "demo" / "logs" / "stop.json"
+
+
+def started_and_waiting(project: Project) -> subprocess.Popen[str]:
+    started = project.start("iterate", "--forever")
+    deadline = time.monotonic() + 30
+    while not home("waiting").exists():
+        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
+        time.sleep(0.01)
+    return started
+
+
+def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) -> None:
+    started = started_and_waiting(waiting)
+    asked = waiting.run("stop")
+    assert asked.exit_code == 0, asked.stderr
+    assert f"process {started.pid} on " in asked.stdout and "usually takes 0." in asked.stdout
+    home("go").touch()
+    _, stderr = started.communicate(timeout=30)
+    assert started.returncode == 0 and "goalseek stop asked for it" in stderr
+    state = json.loads((request_of(waiting).parent / "state.json").read_text())
+    assert (state["status"], state["stop_reason"]) == ("completed", "asked")
+    assert [record["iteration"] for record in waiting.iterations()] == [0, 1, 2]
+    assert not request_of(waiting).exists()
+    assert len(waiting.climb("iterate", "-n", "1")) == 4
+
+
+def test_for_a_program_it_answers_with_json(waiting: Project) -> None:
+    started = started_and_waiting(waiting)
+    told = json.loads(waiting.run("--json", "stop").stdout)
+    home("go").touch()
+    started.communicate(timeout=30)
+    assert told["asked"] is True and f"process {started.pid} " in told["holder"] and told["usual_seconds"] > 0
+    assert json.loads(waiting.run("--json", "stop").stdout) == {"asked": False, "holder": None, "usual_seconds": None}
+
+
+def test_where_nothing_is_running_it_says_so_and_leaves_everything_as_it_is(waiting: Project) -> None:
+    ended = waiting.run("stop")
+    assert (ended.exit_code, waiting.traces()) == (0, [])
+    assert "nothing is running" in ended.stdout
+    waiting.climb()
+    request_of(waiting).write_text("{}")
+    assert "nothing is running" in waiting.run("stop").stdout
+    assert request_of(waiting).read_text() == "{}"
+
+
+def test_a_request_that_a_kill_left_behind_does_not_stop_the_next_one(waiting: Project) -> None:
+    started = started_and_waiting(waiting)
+    assert waiting.run("stop").exit_code == 0
+    started.kill()
+    started.communicate()
+    assert request_of(waiting).exists()
+    home("go").touch()
+    assert len(waiting.climb("iterate", "-n", "2")) == 4
+    assert not request_of(waiting).exists()
+
+
+@pytest.mark.parametrize("change", [{"run_id": "20200101T000000Z-dead"}, {"holder": "process 1 on elsewhere"}, None])
+def test_a_request_for_another_run_is_ignored_and_removed(waiting: Project, change: dict[str, str] | None) -> None:
+    started = started_and_waiting(waiting)
+    assert waiting.run("stop").exit_code == 0
+    request = json.loads(request_of(waiting).read_text())
+    request_of(waiting).write_text("torn" if change is None else json.dumps({**request, **change}))
+    home("go").touch()
+    deadline = time.monotonic() + 30
+    while len(waiting.iterations()) < 5:
+        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
+        time.sleep(0.05)
+    assert not request_of(waiting).exists()
+    assert waiting.run("stop").exit_code == 0
+    _, stderr = started.communicate(timeout=30)
+    assert started.returncode == 0 and "goalseek stop asked for it" in stderr
