@@ -205,7 +205,7 @@ class Ends:
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
         """What of it has come, after so many iterations and seconds of the invocation; or None."""
-        go_on = "go on with: goalseek iterate"
+        go_on = "the same command goes on"
         if self.until is not None and self.until.holds(standing):
             return Stop("until", f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
         if self.count is not None and count >= self.count:

@@ -11,6 +11,7 @@ from goalseek.git import GitFailed, git_text
 from goalseek.history import History
 from goalseek.lock import holder_of
 from goalseek.manifest_file import Loaded
+from goalseek.repository import locate
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import read_state
 
@@ -39,7 +40,11 @@ class Overview:
 
 
 def overview(loaded: Loaded) -> Overview:
-    """Reads records and the picture; asks git only what differs from the ruler. Holds no lock."""
+    """Reads records and the picture; asks git only what differs from the ruler. Holds no lock.
+
+    Raises GoalseekError outside a repository.
+    """
+    locate(loaded.folder / loaded.manifest.project.repo)
     history = History(loaded.logs / "results.jsonl")
     standing = history.standing()
     picture = read_state(loaded.logs / "state.json")

@@ -42,7 +42,7 @@ def asked_to_stop(logs: Path, own: Path, run_id: str) -> Stop | None:
     path.unlink(missing_ok=True)
     if request != {"run_id": run_id, "holder": holder_of(own)}:
         return None
-    return Stop("asked", "goalseek stop asked for it", "go on with: goalseek iterate")
+    return Stop("asked", "goalseek stop asked for it", "the same command goes on")
 
 
 def _pending(own: Path) -> str:

@@ -455,3 +455,10 @@ def problems(value: Any, schema: dict[str, Any], whole: dict[str, Any], at: str 
         elif isinstance(more, dict):
             wrong += problems(item, more, whole, f"{at}{name}.")
     return wrong
+
+
+def test_status_outside_a_repository_says_so_and_log_without_records_too(project: Project) -> None:
+    assert "there are no records yet" in project.run("log").stderr
+    (project.top / ".git").rename(project.top.parent / "git")
+    ended = project.run("status")
+    assert ended.exit_code == 3 and "is not in a git repository" in ended.stderr

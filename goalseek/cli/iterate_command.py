@@ -52,7 +52,7 @@ def climb(opened_run: Run, ends: loop.Ends) -> int:
         for _ in loop.iterate(opened_run, ends):
             pass
     except (KeyboardInterrupt, Interrupted):
-        _leave(opened_run, "interrupted", "interrupted", "go on with: goalseek iterate")
+        _leave(opened_run, "interrupted", "interrupted", "the same command goes on")
         raise
     except GoalseekError as error:
         opened_run.watch.failed(Stop(error.stop_reason, error.message, error.hint))

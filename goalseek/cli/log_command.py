@@ -39,6 +39,8 @@ def run(options: argparse.Namespace) -> int:
     if options.last is not None and options.last < 1:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
     history = History(loaded(options).logs / "results.jsonl")
+    if not history.size():
+        say(options, "there are no records yet; goalseek iterate makes the first")
     chosen = _chosen(options, history)
     if options.file:
         count = _export(Path(options.file), chosen)

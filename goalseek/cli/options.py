@@ -37,6 +37,10 @@ def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
 def start_folder(options: argparse.Namespace) -> Path:
     """The folder that ``-C`` names. Raises GoalseekError where there is none."""
     folder = Path(options.folder)
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise GoalseekError("the current folder is gone", "cd to one that exists") from None
     if not folder.is_dir():
         raise GoalseekError(f"-C {options.folder}: there is no such folder", "name an existing one")
     return folder.resolve()
