@@ -55,9 +55,8 @@ def decide(metric: Metric, guards: Sequence[Guard], to_beat: ToBeat, evidence: E
         return verdict("reverted", "worse", f"{new} is worse than {old} by {number(-delta)}")
     if delta == 0:
         if lines_saved > 0:
-            return verdict(
-                "kept", "simpler", f"{new} as before, with {lines_saved} fewer line{'s' if lines_saved > 1 else ''}"
-            )
+            lines = "1 line" if lines_saved == 1 else f"{lines_saved} lines"
+            return verdict("kept", "simpler", f"{new} as before, and {lines} fewer")
         return verdict("reverted", "tie", f"{new} as before, and no fewer lines")
     margin = share_of(metric.min_delta, to_beat.value)
     if delta < margin:

@@ -47,7 +47,7 @@ def test_each_outcome_has_its_reason_and_a_sentence(project: Project) -> None:
     assert why["better"] == "3 beats 2 by 1"
     assert why["worse"] == "1.5 is worse than 2 by 0.5"
     assert why["tie"] == "2 as before, and no fewer lines"
-    assert why["simpler"] == "2 as before, with 2 fewer lines"
+    assert why["simpler"] == "2 as before, and 2 lines fewer"
     assert why["guard"] == "size is 200, above its maximum, 100"
     assert why["not_valid"] == "score is 2000, outside its valid range, 0 to 1000"
     assert why["below_min_delta"] == "2.4 beats 2 by 0.4, less than min_delta, 0.5"
