@@ -61,6 +61,10 @@ class Desk:
         answer_value: Value = stored.value
         return answer_value
 
+    def forget(self, stored_as: str) -> None:
+        """Drops a stored answer, and so all that were made from it: the next time it is asked for anew."""
+        self._memory.forget(stored_as)
+
     def _raise_remembered(self, phase: str) -> None:
         stored = self._memory.recall("rejected", Rejection, self._digest)
         if stored is None:

@@ -21,8 +21,8 @@ from goalseek.state import Moment, utc_now, write_state
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY")
 
 
-def desk_for(run: Run, number: int, most: int | None) -> tuple[Desk, Path]:
-    """The desk of an iteration, and its run folder."""
+def desk_for(run: Run, number: int, most: int | None, made_from: str = "") -> tuple[Desk, Path]:
+    """The desk of an iteration, and its run folder. Answers that were made from something else are not taken up."""
     folder = run.loaded.runs / f"{number:04d}"
     ignore_home(run.loaded)
     folder.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def desk_for(run: Run, number: int, most: int | None) -> tuple[Desk, Path]:
         if name in _LONG_PHASES:
             tell(run, "running", number, name)
 
-    return Desk(memory, f"iteration {number}", on_phase, most), folder
+    return Desk(memory, f"iteration {number} {made_from}".rstrip(), on_phase, most), folder
 
 
 def record_iteration(

@@ -113,9 +113,9 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
     """
     setting = run.fresh_setting()
     number = run.standing.last_iteration + 1
-    desk, folder = desk_for(run, number, most)
-    context = desk.do("READ_CONTEXT", "context", Context, lambda: read_baseline_context(run, setting, folder))
     ruler = take_ruler(run, setting)
+    desk, folder = desk_for(run, number, most, f"{ruler.digest} {run.repository.head()} {source or ''}")
+    context = desk.do("READ_CONTEXT", "context", Context, lambda: read_baseline_context(run, setting, folder))
     candidate = desk.do("COMMIT", "candidate", Candidate, lambda: baseline_candidate(run, setting, context, source))
     pooled = run.standing.pooled(candidate.tree, ruler.digest)
     verifier = run.verifier(setting, ruler.digest, candidate.tree, {})
@@ -132,6 +132,7 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
         "DECIDE", "verdict", Decision, lambda: Decision(baseline_verdict(setting.manifest, evidence, candidate.commit))
     )
     if not decision.verdict:
+        desk.forget("evidence")
         raise failed_baseline(decision.verdict, folder)
     outcome = Outcome(context, decision.verdict, None, None, candidate, evidence, decision)
     record = record_iteration(run, setting, desk, outcome, folder, ruler)

@@ -64,6 +64,10 @@ class Memory:
         write_durably(self.folder / f"{name}.json", f'{body[:-1]},"seal":"{seal}"}}\n'.encode())
         return Stored(value, seconds, seal)
 
+    def forget(self, name: str) -> None:
+        """Removes a stored answer."""
+        (self.folder / f"{name}.json").unlink(missing_ok=True)
+
 
 def write_durably(path: Path, content: bytes) -> None:
     """Replaces a file whole: after a crash it has the old content or the new."""

@@ -1,6 +1,7 @@
 """The ruler is pinned at the baseline: what the user does on main later neither changes nor stops a run."""
 
 import json
+from pathlib import Path
 
 from project import FILES, Project, answer
 
@@ -122,3 +123,31 @@ def test_a_tree_measured_under_the_old_ruler_is_measured_again_under_the_new(pro
     project.commit()
     assert project.run("baseline").exit_code == 0
     assert project.climb()[-1]["reason"] == "worse"
+
+
+def test_a_baseline_that_failed_is_measured_anew_the_next_time(project: Project, tmp_path: Path) -> None:
+    project.write(
+        {"hidden/judge.sh": 'test -e "$HOME/tool" || exit 9; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
+    )
+    project.commit()
+    (tmp_path / "home" / "tool").touch()
+    project.set_moves(answer(2))
+    project.climb()
+    (tmp_path / "home" / "tool").unlink()
+    project.set_manifest({"metric": {"direction": "maximize", "query": "size"}})
+    assert project.run("baseline").exit_code == 1
+    (tmp_path / "home" / "tool").touch()
+    assert project.climb("baseline")[-1]["metric"] == {
+        **project.iterations()[-1]["metric"],
+        "name": "size",
+        "value": 10,
+    }
+
+
+def test_a_stored_number_of_another_ruler_is_not_taken_for_this_one(project: Project) -> None:
+    project.set_moves(answer(2))
+    for _ in range(3):
+        assert project.run("step").exit_code == 0
+    assert (project.run_folder(0) / "evidence.json").exists() and not project.records()
+    project.set_manifest({"metric": {"direction": "maximize", "query": "size"}})
+    assert project.climb()[0]["metric"]["value"] == 10
