@@ -17,6 +17,7 @@ FAILED = ("reverted", "verify_failed")
 OUT_OF_SCOPE = ("skipped", "out_of_scope")
 
 
+@pytest.mark.slow
 def test_digits_climbs_by_its_script(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "digits", "digits")
     records = climbed(project, "experiment.py", "-n", "13", "--provider", "scripted")
@@ -40,6 +41,7 @@ def test_digits_climbs_by_turning_its_marked_constants(tmp_path: Path) -> None:
     assert all(record["changed_files"] == ["experiment.py"] for record in tried)
 
 
+@pytest.mark.slow
 def test_sort_speed_keeps_only_what_is_correct_and_fast(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "sort-speed", "sort-speed")
     records = climbed(project, "sorting.py", "-n", "8")
