@@ -32,9 +32,9 @@ __all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]
 def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
     """Climbs until something ends it, yielding each record once it counts. ``run.stop`` says then what it was."""
     began, count, warned = time.monotonic(), 0, set[str]()
-    check_fit(run)
+    entries = check_fit(run)
     check_refs(run)
-    check_provider(run)
+    check_provider(run, entries)
     while True:
         setting = run.setting()
         warned |= _warn(run, setting, warned)
@@ -142,9 +142,9 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
 
 def step(run: Run) -> tuple[str, str]:
     """Does exactly one phase; gives its name and that of the next one."""
-    check_fit(run)
+    entries = check_fit(run)
     check_refs(run)
-    check_provider(run)
+    check_provider(run, entries)
     try:
         if run.standing.baseline is None:
             record = baseline(run, most=1)

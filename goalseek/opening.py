@@ -88,8 +88,11 @@ def begin(run: Run, is_new: bool) -> None:
         run.run_id = known
 
 
-def check_fit(run: Run) -> None:
-    """The preflight: repository and manifest fit each other. Raises GoalseekError; notes what a command may miss."""
+def check_fit(run: Run) -> Mapping[str, Entry]:
+    """The preflight: repository and manifest fit each other. Raises GoalseekError; notes what a command may miss.
+
+    Gives the files of the tree that is climbed from.
+    """
     commit = run.standing.incumbent.commit if run.standing.incumbent else run.repository.head()
     entries = run.repository.objects.files(run.repository.tree_of(commit))
     fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
@@ -102,6 +105,7 @@ def check_fit(run: Run) -> None:
         run.watch.note(f"{name} differs from the pinned ruler; goalseek baseline adopts it")
     if run.ledger.mended:
         run.watch.note(run.ledger.mended)
+    return entries
 
 
 def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
@@ -117,12 +121,9 @@ def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
         repository.own.parent.rmdir()
 
 
-def check_provider(run: Run) -> None:
+def check_provider(run: Run, entries: Mapping[str, Entry]) -> None:
     """The provider can start, and can do something with the files. Raises GoalseekError where it cannot."""
-    commit = run.standing.incumbent.commit if run.standing.incumbent else run.repository.head()
-    entries = run.repository.objects.files(run.repository.tree_of(commit))
-    scope = run.setting_of(run.loaded.manifest).scope
-    run.provider().look_over(writable_files(run.repository, scope, entries))
+    run.provider().look_over(writable_files(run.repository, run.setting().scope, entries))
 
 
 def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> Iterator[WritableFile]:

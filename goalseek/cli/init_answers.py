@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek import first_manifest
@@ -29,17 +30,14 @@ def answers_from(options: argparse.Namespace, folder: Path, paths: list[str]) ->
     if not options.yes:
         guess = Guess(guess.name)
     direction, query, regex = _reading(options, guess.reading)
-    answers = Answers(
-        name=options.name or guess.name,
-        writable=tuple(options.writable or guess.writable),
-        hidden=tuple(options.hidden if options.hidden is not None else _without(guess.hidden, options.writable)),
-        run=options.command or guess.run,
-        direction=direction,
-        query=query,
-        regex=regex,
-        metric=_metric_name(options),
-        sees=options.sees or "",
-        provider=options.provider or "",
+    hidden = options.hidden if options.hidden is not None else _without(guess.hidden, options.writable)
+    answers = _answers(
+        options,
+        options.name or guess.name,
+        options.writable or guess.writable,
+        hidden,
+        options.command or guess.run,
+        (direction, query, regex),
     )
     how = "--query or --regex"
     wanted = {"--writable": answers.writable, "--run": answers.run, "--direction": direction, how: query or regex}
@@ -70,9 +68,22 @@ def _asked(options: argparse.Namespace, guess: Guess, paths: list[str]) -> Answe
     direction, query, regex = _reading(options, "")
     if not (direction and (query or regex)):
         direction, query, regex = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_manifest.reading)
+    return _answers(options, name, writable, hidden, command, (direction, query, regex))
+
+
+def _answers(
+    options: argparse.Namespace,
+    name: str,
+    writable: Iterable[str],
+    hidden: Iterable[str],
+    command: str,
+    reading: tuple[str, str, str],
+) -> Answers:
+    """The five answers, with what only flags say."""
+    direction, query, regex = reading
     return Answers(
         name=name,
-        writable=writable,
+        writable=tuple(writable),
         hidden=tuple(hidden),
         run=command,
         direction=direction,
