@@ -126,7 +126,7 @@ def test_a_second_run_ends_with_4_or_silently_with_0(waiting: Project) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", [0.05 * place for place in range(4, 16)])
 def test_killed_at_any_moment_no_iteration_is_lost_or_counted_twice(project: Project, moment: float) -> None:
-    values = [1 + (number * 7) % 5 + number / 100 for number in range(1, 40)]
+    values = [1 + (number * 7) % 5 + number / 100 for number in range(1, 400)]
     project.set_moves(*(answer(value) for value in values))
     for _ in range(6):
         started = project.start("iterate", "-n", "39")
