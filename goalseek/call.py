@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from goalseek import process, sandbox
+from goalseek import sandbox
 from goalseek.beneath import clear
 from goalseek.brief import make_brief, prompt, what_is_left
 from goalseek.capture import HeadAndTail
-from goalseek.process import Finished
+from goalseek.programs import Finished
 from goalseek.providers.provider import Call
 from goalseek.records import IterationRecord
 from goalseek.run import Run, Setting
@@ -78,16 +78,7 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
         environment = sandbox.environment(manifest.env.agent, {**given, **more}, files / "tmp")
         timeout = run.provider_table().timeout
         stdin = text.encode("utf-8", "replace")
-        return process.supervise(
-            arguments,
-            folder,
-            environment,
-            HeadAndTail(),
-            timeout,
-            stdin,
-            on_output=run.watch.output,
-            owner=run.places.owner,
-        )
+        return run.programs.supervise(arguments, folder, environment, HeadAndTail(), timeout, stdin, run.watch.output)
 
     return Call(
         phase=phase,

@@ -22,15 +22,23 @@ class Paused(Exception):
 
 
 class Desk:
-    """The phases of one iteration, in order. ``most`` is how many may be done now (None: all)."""
+    """The phases of one iteration, in order. ``most`` is how many may be done now (None: all); ``clock`` is in s."""
 
-    def __init__(self, memory: Memory, made_from: str, on_phase: Callable[[str], None], most: int | None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        made_from: str,
+        on_phase: Callable[[str], None],
+        most: int | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.seconds: dict[str, float] = {}
         self.done: list[str] = []
         self._memory = memory
         self._digest = made_from
         self._on_phase = on_phase
         self._left = most
+        self._clock = clock
 
     def do(self, phase: str, stored_as: str, kind: type[Value], work: Callable[[], Value]) -> Value:
         """The phase's answer: the stored one, or what ``work`` gives, stored before this returns.
@@ -43,16 +51,16 @@ class Desk:
             if self._left == 0:
                 raise Paused(phase)
             self._on_phase(phase)
-            began = time.monotonic()
+            began = self._clock()
             try:
                 value = work()
             except Rejected as rejected:
-                spent = time.monotonic() - began
+                spent = self._clock() - began
                 answer = Rejection(rejected.outcome, rejected.reason, rejected.why)
                 self._digest = self._memory.keep("rejected", answer, self._digest, spent).digest
                 self._count(phase, spent)
                 raise
-            stored = self._memory.keep(stored_as, value, self._digest, time.monotonic() - began)
+            stored = self._memory.keep(stored_as, value, self._digest, self._clock() - began)
             self.done.append(phase)
             if self._left is not None:
                 self._left -= 1

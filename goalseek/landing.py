@@ -16,7 +16,7 @@ from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_so
 from goalseek.ruler import Ruler
 from goalseek.run import Run, Setting
 from goalseek.standing import Standing
-from goalseek.state import Moment, utc_now, write_state
+from goalseek.state import Moment, utc_now
 
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY")
 
@@ -35,7 +35,8 @@ def desk_for(run: Run, number: int, most: int | None, made_from: str = "") -> tu
         if name in _LONG_PHASES:
             tell(run, "running", number, name)
 
-    return Desk(memory, f"iteration {number} {made_from}".rstrip(), on_phase, most), folder
+    made = Desk(memory, f"iteration {number} {made_from}".rstrip(), on_phase, most, run.active_seconds)
+    return made, folder
 
 
 def record_iteration(
@@ -117,8 +118,7 @@ def tell(
     moment = Moment(
         status, run.run_id, run.started_at, iteration, phase, now if phase else None, reason or None, ended, following
     )
-    if run.loaded.logs.is_dir():
-        write_state(run.loaded.logs / "state.json", moment, run.standing, run.loaded.manifest.limits)
+    run.picture.show(moment, run.standing, run.loaded.manifest.limits)
 
 
 def _begin_run(run: Run, setting: Setting, ruler: str) -> None:

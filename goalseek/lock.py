@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,22 +16,27 @@ from goalseek.errors import LOCKED, UNFIT, GoalseekError
 
 
 @contextlib.contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Holds the project's lock. Raises GoalseekError with exit code 4, naming the holder, where somebody has it."""
+def only_writer(folder: Path, at: Callable[[], str] = str) -> Iterator[None]:
+    """Holds the project's lock. Raises GoalseekError with exit code 4, naming the holder, where somebody has it.
+
+    ``at`` says in words what the holder is about, or "".
+    """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             _take(descriptor)
         except BlockingIOError:
-            raise GoalseekError(f"another run is at work: {_holder(descriptor)}", "wait for it", LOCKED) from None
+            named = ", ".join(filter(None, (_holder(descriptor), at())))
+            hint = "wait for it, or end it after its iteration: goalseek stop"
+            raise GoalseekError(f"another run is at work: {named}", hint, LOCKED) from None
         except OSError as error:
             message = f"the file system of {folder} has no locks: {error}"
             raise GoalseekError(message, "keep the repository on a local disk", UNFIT, "repository") from None
         holder = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
-            "since": datetime.now(UTC).isoformat("T", "seconds"),
+            "since": datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z"),
         }
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder).encode(), 0)
@@ -62,6 +67,15 @@ def holder_of(folder: Path) -> str | None:
         return _holder(descriptor)
     finally:
         os.close(descriptor)
+    return None
+
+
+def holder_pid(folder: Path) -> int | None:
+    """The process that holds the project's lock, as it says itself; None where nobody does."""
+    if holder_of(folder) is None:
+        return None
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return int(json.loads((folder / "lock").read_bytes())["pid"])
     return None
 
 

@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
 from goalseek.call import briefing_for, call_for
 from goalseek.desk import Paused
+from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.landing import check_refs, desk_for, land, record_iteration
 from goalseek.limits import Ends, Stop, nearing, pace, why_stop
 from goalseek.measure import said_stop
+from goalseek.notify import NotifyWatch
 from goalseek.opening import check_fit, check_provider, opened
 from goalseek.phases.apply_change import apply_change
 from goalseek.phases.commit import commit
@@ -31,6 +33,12 @@ __all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]
 
 def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
     """Climbs until something ends it, yielding each record once it counts. ``run.stop`` says then what it was."""
+    run.watch = NotifyWatch(run.watch, lambda: run.loaded, run.programs)
+    with told_at_the_end(run):
+        yield from _climb(run, ends)
+
+
+def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
     began, count, warned = time.monotonic(), 0, set[str]()
     entries = check_fit(run)
     check_refs(run)
@@ -40,7 +48,6 @@ def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
         warned |= _warn(run, setting, warned)
         run.stop = _why_end(run, setting, ends, count, time.monotonic() - began)
         if run.stop:
-            run.watch.stopped(run.stop)
             return
         if run.standing.baseline is None:
             yield baseline(run)
@@ -50,7 +57,6 @@ def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
         yield record
         if said_stop(setting.manifest, record.verify):
             run.stop = Stop("verifier_said_stop", record.why, "see its output: goalseek show")
-            run.watch.stopped(run.stop)
             return
 
 
@@ -162,7 +168,7 @@ def step(run: Run) -> tuple[str, str]:
 
 def _why_end(run: Run, setting: Setting, ends: Ends, count: int, seconds: float) -> Stop | None:
     """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
-    asked = asked_to_stop(run.loaded.logs, run.repository.own, run.run_id)
+    asked = asked_to_stop(run.loaded.logs, run.repository.own)
     standing, manifest = run.standing.of_run(run.run_id), setting.manifest
     stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC), _usual_seconds(run))
     return stop or asked or ends.reached(run.standing, count, seconds)

@@ -195,6 +195,7 @@ class Metric(Reading):
     direction: Literal["maximize", "minimize"]
     target: Amount = None
     min_delta: Margin = 0.0
+    exclusive: str = "none"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalseek import outputs, process, sandbox
+from goalseek import outputs, sandbox
 from goalseek.bench import Bench
 from goalseek.beneath import clear, open_beneath
 from goalseek.capture import Sink
@@ -14,7 +16,7 @@ from goalseek.globs import matcher
 from goalseek.manifest import Manifest, Reading, VerifyCommand
 from goalseek.metric import NoNumber, finite, from_json, from_text
 from goalseek.places import Places
-from goalseek.process import Finished
+from goalseek.programs import Finished, Programs
 from goalseek.values import CommandRun, Failure
 
 UNJUDGEABLE = 125
@@ -45,10 +47,12 @@ class Verifier:
     manifest: Manifest
     bench: Bench
     places: Places
+    programs: Programs
     ruler: str
     baseline_tree: str
     baseline_seconds: Mapping[str, float] = field(default_factory=dict)
     on_output: Callable[[bytes], None] | None = None
+    waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
 
 
 def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None) -> Sample:
@@ -107,14 +111,8 @@ def run_command(
         f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
     )
     try:
-        finished = process.supervise(
-            arguments,
-            folder,
-            environment,
-            log,
-            timeout,
-            on_output=verifier.on_output,
-            owner=verifier.places.owner,
+        finished = verifier.programs.supervise(
+            arguments, folder, environment, log, timeout, on_output=verifier.on_output
         )
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from goalseek import process, sandbox
+from goalseek import sandbox
 from goalseek.capture import HeadAndTail
 from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded
 from goalseek.plain import to_line, to_plain
+from goalseek.programs import Programs
 from goalseek.records import IterationRecord
 from goalseek.watch import Watch
 
@@ -26,11 +27,11 @@ class NotifyWatch(Watch):
     Whatever the program does, fails or hangs, the run goes on: it gets half a minute, and a note says what was wrong.
     """
 
-    def __init__(self, shown: Watch, loaded: Callable[[], Loaded], owner: str) -> None:
-        """``loaded`` gives the manifest as it is now; ``owner`` marks the program, as in ``process.supervise``."""
+    def __init__(self, shown: Watch, loaded: Callable[[], Loaded], programs: Programs) -> None:
+        """``loaded`` gives the manifest as it is now; the program is one of ``programs``."""
         self._shown = shown
         self._loaded = loaded
-        self._owner = owner
+        self._programs = programs
 
     def note(self, text: str) -> None:
         """Handed on."""
@@ -89,9 +90,7 @@ class NotifyWatch(Watch):
         with tempfile.TemporaryDirectory(prefix="goalseek-notify-", ignore_cleanup_errors=True) as temporary:
             environment = sandbox.environment(loaded.manifest.env.agent, {}, Path(temporary))
             stdin = line.encode() + b"\n"
-            finished = process.supervise(
-                command, loaded.folder, environment, HeadAndTail(), SECONDS_MOST, stdin, owner=self._owner
-            )
+            finished = self._programs.supervise(command, loaded.folder, environment, HeadAndTail(), SECONDS_MOST, stdin)
         if finished.timed_out:
             return f"{command[0]} ran past its limit, {SECONDS_MOST:.0f}s"
         if finished.exit_code:

@@ -13,16 +13,19 @@ from datetime import UTC, datetime
 from goalseek import fitness, process
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
+from goalseek.full_disk import free_room
 from goalseek.lock import only_writer
 from goalseek.manifest import ProviderTable
 from goalseek.manifest_file import Loaded
 from goalseek.objects import Entry
 from goalseek.places import places
+from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.providers.provider import WritableFile
 from goalseek.repository import Repository, locate
 from goalseek.run import Run, base_folder
 from goalseek.scope import Scope
 from goalseek.stale_locks import remove_stale_locks
+from goalseek.state import phase_in_words, read_state
 from goalseek.watch import Watch
 
 
@@ -47,12 +50,15 @@ def opened(
     where = places(repository.location, base_folder(loaded, repository), repository.name)
     existed = loaded.logs.exists() or loaded.runs.exists()
     try:
-        with only_writer(repository.own):
-            left_over = process.end_left_over(where.owner)
+        picture = loaded.logs / "state.json"
+        with (
+            only_writer(repository.own, lambda: phase_in_words(read_state(picture))),
+            process.marked(trusted_mark(where.owner)),
+        ):
+            if end_left_over(where.owner, repository.own / PROGRAMS_LOCK):
+                (watch or Watch()).note("programs of a run that was killed were still at work; they were ended")
             remove_stale_locks(repository, where)
             run = Run(loaded, repository, where, watch or Watch(), asked)
-            if left_over:
-                run.watch.note(f"{left_over} programs of a run that was killed were still at work; they were ended")
             is_refused = False
             try:
                 begin(run, is_new)
@@ -96,6 +102,8 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
     commit = run.standing.incumbent.commit if run.standing.incumbent else run.repository.head()
     entries = run.repository.objects.files(run.repository.tree_of(commit))
     fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
+    for told in free_room((run.repository.own, run.loaded.folder, run.places.home)):
+        run.watch.note(told)
     if run.standing.seq < 0:
         fitness.refuse_foreign_logs(run.loaded)
     fitness.refuse_editable(run.loaded, run.repository)

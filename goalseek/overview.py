@@ -13,7 +13,8 @@ from goalseek.lock import holder_of
 from goalseek.manifest_file import Loaded
 from goalseek.repository import locate
 from goalseek.standing import Mark, Spend, Standing
-from goalseek.state import read_state
+from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
+from goalseek.units import in_words
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Overview:
     iteration: int
     phase: str | None
     phase_started_at: str | None
+    heartbeat_at: str | None
+    silent: str
     stop_reason: str | None
     baseline: Mark | None
     best: Mark | None
@@ -50,8 +53,9 @@ def overview(loaded: Loaded) -> Overview:
     picture = read_state(loaded.logs / "state.json")
     holder = _holder(loaded)
     status = str(picture.get("status", "pending"))
-    if status == "running" and holder is None:
+    if status in AT_WORK and holder is None:
         status = "interrupted"
+    is_at_work = status in AT_WORK
     last = standing.last
     return Overview(
         project=loaded.manifest.project.name,
@@ -60,8 +64,10 @@ def overview(loaded: Loaded) -> Overview:
         direction=standing.direction or loaded.manifest.metric.direction,
         run_id=standing.run_id,
         iteration=standing.last_iteration,
-        phase=picture.get("phase") if status == "running" else None,
-        phase_started_at=picture.get("phase_started_at") if status == "running" else None,
+        phase=picture.get("phase") if is_at_work else None,
+        phase_started_at=picture.get("phase_started_at") if is_at_work else None,
+        heartbeat_at=picture.get("heartbeat_at") if is_at_work else None,
+        silent=_silent(picture, holder) if is_at_work and holder else "",
         stop_reason=picture.get("stop_reason"),
         baseline=standing.baseline,
         best=standing.best,
@@ -77,13 +83,23 @@ def overview(loaded: Loaded) -> Overview:
 
 
 def _next(status: str, standing: Standing, told: str) -> str:
-    if standing.baseline is None:
-        return "goalseek doctor, then goalseek iterate"
+    if status == "waiting":
+        return told
     if status == "running":
         return "watch it: goalseek log --last 5"
+    if standing.baseline is None:
+        return "goalseek doctor, then goalseek iterate"
     if status in ("failed", "blocked") and told:
         return told
     return "goalseek iterate goes on; goalseek promote takes the kept changes home"
+
+
+def _silent(picture: dict[str, Any], holder: str) -> str:
+    """What to make of a heartbeat that has gone stale, or ""."""
+    age = seconds_since_beat(picture)
+    if age is None or age < STALE_SECONDS:
+        return ""
+    return f"no heartbeat for {in_words(age)}: {holder}, may be stopped, asleep or stuck"
 
 
 def _holder(loaded: Loaded) -> str | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
+import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,6 +26,7 @@ from goalseek.measure import Verifier
 from goalseek.measured import Measured
 from goalseek.places import Places
 from goalseek.plain import to_line
+from goalseek.programs import PROGRAMS_LOCK, Programs
 from goalseek.project_scope import scope_of
 from goalseek.providers import make_provider
 from goalseek.providers.provider import Provider
@@ -33,7 +36,7 @@ from goalseek.ruler import Ruler, under
 from goalseek.scope import Scope
 from goalseek.seal import Seal
 from goalseek.standing import Standing
-from goalseek.state import utc_now
+from goalseek.state import Picture, utc_now
 from goalseek.watch import Watch
 from goalseek.workspace import Workspace
 
@@ -62,6 +65,9 @@ class Run:
         self.repository = repository
         self.watch = watch
         self.places = places
+        self.picture = Picture(loaded.logs / "state.json")
+        self._idle = 0.0
+        self.programs = Programs(places.owner, repository.own / PROGRAMS_LOCK, self.picture.beat)
         self.seal = Seal.open(repository.own)
         self.ledger = Ledger(repository, loaded.logs / "results.jsonl", self.seal)
         self.measured = Measured(repository.own / "measured.sqlite", self.ledger.history, self.standing.seq)
@@ -96,6 +102,7 @@ class Run:
             last.callback(self.repository.close)
             last.callback(self.measured.close)
             last.callback(self._close_trees)
+            last.callback(self.programs.close)
 
     def setting(self) -> Setting:
         """Reads manifest, program and directions afresh. Of a manifest that is wrong now, the last good one holds."""
@@ -154,8 +161,32 @@ class Run:
         """The pinned way to measure."""
         bench = self.bench(setting)
         return Verifier(
-            setting.manifest, bench, self.places, ruler, baseline_tree, seconds, on_output=self.watch.output
+            setting.manifest,
+            bench,
+            self.places,
+            self.programs,
+            ruler,
+            baseline_tree,
+            seconds,
+            on_output=self.watch.output,
+            waiting=self.waiting,
         )
+
+    def active_seconds(self) -> float:
+        """A clock that stands still while the run waits for somebody else, and while the machine sleeps."""
+        return time.monotonic() - self._idle
+
+    @contextlib.contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """While this block waits, the picture and the view say what for, and no phase is charged with the time."""
+        began = time.monotonic()
+        self.watch.note(text)
+        self.picture.waiting(text)
+        try:
+            yield
+        finally:
+            self._idle += time.monotonic() - began
+            self.picture.waiting("")
 
     def remember(self, record: IterationRecord) -> None:
         """Takes in a record that was just written."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from typing import Any
 from goalseek.manifest import Limits
 from goalseek.plain import to_plain
 from goalseek.standing import Mark, Standing
+
+HEARTBEAT_SECONDS = 5.0
+STALE_SECONDS = 30.0
+AT_WORK = ("running", "waiting")
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,55 @@ class Moment:
     next: str = ""
 
 
+class Picture:
+    """The file, and what it shows now. Not worth an fsync; where its folder is gone, nothing is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._shown: tuple[Moment, Standing, Limits] | None = None
+        self._written = 0.0
+
+    def show(self, moment: Moment, standing: Standing, limits: Limits) -> None:
+        """Replaces the picture."""
+        self._shown = (moment, standing, limits)
+        self._write(moment)
+
+    def waiting(self, text: str) -> None:
+        """Shows the same moment as one that waits, with what for; "" where the wait is over."""
+        if self._shown:
+            moment = self._shown[0]
+            self._write(replace(moment, status="waiting", next=text) if text else moment)
+
+    def beat(self) -> None:
+        """Renews the heartbeat, when it is time."""
+        if self._shown and time.monotonic() - self._written >= HEARTBEAT_SECONDS:
+            self._write(self._last)
+
+    def _write(self, moment: Moment) -> None:
+        assert self._shown
+        self._last, self._written = moment, time.monotonic()
+        if self.path.parent.is_dir():
+            write_state(self.path, moment, *self._shown[1:])
+
+
+def phase_in_words(picture: dict[str, Any]) -> str:
+    """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``; "" where the picture shows nobody at work."""
+    if picture.get("status") not in AT_WORK or not picture.get("phase"):
+        return ""
+    return f"in {picture['phase']} of iteration {picture.get('iteration')} since {picture.get('phase_started_at')}"
+
+
+def seconds_since_beat(picture: dict[str, Any]) -> float | None:
+    """How old the heartbeat is; None where there is none that could be read."""
+    try:
+        beat = datetime.fromisoformat(str(picture["heartbeat_at"]))
+        return (datetime.now(UTC) - beat).total_seconds()
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
 def write_state(path: Path, moment: Moment, standing: Standing, limits: Limits) -> None:
-    """Replaces the picture. It is not worth an fsync."""
+    """Replaces the file."""
     picture: dict[str, Any] = {
         **to_plain(moment),
         "heartbeat_at": utc_now(),

@@ -1,6 +1,6 @@
 """A person's word that a run shall end after its iteration: a small file beside the records, needing no lock.
 
-It names the run and the process that holds the lock, so that one which came too late never ends another.
+It names the process that holds the lock and since when, so that one which came too late never ends another run.
 """
 
 from __future__ import annotations
@@ -15,23 +15,21 @@ from goalseek.memory import write_durably
 _NAME = "stop.json"
 
 
-def ask_to_stop(logs: Path, own: Path, run_id: str) -> str | None:
+def ask_to_stop(logs: Path, own: Path) -> str | None:
     """Asks the run at work to stop; gives who holds its lock, or None where nothing is running.
 
-    ``logs`` is where the records are, ``own`` the project's folder in the common git directory; ``run_id`` is the run
-    that the records name, where none is about to begin.
+    ``logs`` is where the records are, ``own`` the project's folder in the common git directory.
     """
     holder = holder_of(own)
     if holder is None:
         return None
-    request = {"run_id": _pending(own) or run_id, "holder": holder}
     logs.mkdir(parents=True, exist_ok=True)
-    write_durably(logs / _NAME, json.dumps(request).encode() + b"\n")
+    write_durably(logs / _NAME, json.dumps({"holder": holder}).encode() + b"\n")
     return holder
 
 
-def asked_to_stop(logs: Path, own: Path, run_id: str) -> Stop | None:
-    """The end, where this run, at work in this process, was asked to. Whatever request there is, is then removed."""
+def asked_to_stop(logs: Path, own: Path) -> Stop | None:
+    """The end, where the run at work in this process was asked to. Whatever request there is, is then removed."""
     path = logs / _NAME
     try:
         request = json.loads(path.read_text())
@@ -40,14 +38,6 @@ def asked_to_stop(logs: Path, own: Path, run_id: str) -> Stop | None:
     except (OSError, ValueError):
         request = None
     path.unlink(missing_ok=True)
-    if request != {"run_id": run_id, "holder": holder_of(own)}:
+    if request != {"holder": holder_of(own)}:
         return None
     return Stop("asked", "goalseek stop asked for it", "the same command goes on")
-
-
-def _pending(own: Path) -> str:
-    """The run that begins with the next iteration, or began last; "" where the project has none."""
-    try:
-        return (own / "run").read_text().strip()
-    except OSError:
-        return ""

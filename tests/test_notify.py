@@ -11,6 +11,7 @@ from project import Project, answer
 from goalseek import notify
 from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded, load
+from goalseek.programs import Programs
 from goalseek.watch import Watch
 
 TELL = 'cat >> "$HOME/told"'
@@ -121,7 +122,8 @@ def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
     loaded: Loaded = load(project.manifest)
     monkeypatch.setattr(notify, "SECONDS_MOST", 0.3)
     shown = Notes()
-    notify.NotifyWatch(shown, lambda: loaded, "owner").stopped(Stop("count", "done"))
+    with Programs("owner") as programs:
+        notify.NotifyWatch(shown, lambda: loaded, programs).stopped(Stop("count", "done"))
     assert shown.heard == ["count", "notify: sh ran past its limit, 0s"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from goalseek.capture import HeadAndTail
-from goalseek.process import supervise
+from goalseek.programs import Finished, Programs
 
 
 class Log:
@@ -19,9 +19,10 @@ class Log:
         self.content += chunk
 
 
-def run(folder: Path, script: str, timeout: float | None = 20.0, stdin: bytes = b"") -> tuple[object, bytes]:
+def run(folder: Path, script: str, timeout: float | None = 20.0, stdin: bytes = b"") -> tuple[Finished, bytes]:
     log = Log()
-    finished = supervise(["sh", "-c", script], folder, dict(os.environ), log, timeout, stdin)
+    with Programs("test") as programs:
+        finished = programs.supervise(["sh", "-c", script], folder, dict(os.environ), log, timeout, stdin)
     return finished, log.content
 
 
@@ -46,7 +47,7 @@ def test_a_limit_ends_grandchildren_that_left_the_session_and_keeps_half_a_line(
 
 
 def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalseek.process.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("goalseek.programs.GRACE_SECONDS", 0.2)
     finished, _ = run(tmp_path, "trap '' TERM; while :; do sleep 0.05; done", timeout=0.3)
     assert finished.timed_out and finished.seconds < 5
 
@@ -71,8 +72,8 @@ def test_endless_output_is_bounded_with_its_head_and_tail(tmp_path: Path) -> Non
 
 
 def test_a_program_that_cannot_start_is_an_error_of_the_caller(tmp_path: Path) -> None:
-    with pytest.raises(OSError):
-        supervise([str(tmp_path / "gone")], tmp_path, {}, Log())
+    with Programs("test") as programs, pytest.raises(FileNotFoundError, match="gone"):
+        programs.supervise([str(tmp_path / "gone")], tmp_path, {}, Log())
 
 
 def test_head_and_tail_together_are_never_more_than_asked_for() -> None:

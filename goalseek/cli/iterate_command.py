@@ -5,17 +5,13 @@ from __future__ import annotations
 import argparse
 
 from goalseek import limits, loop, units
+from goalseek.cli.detaching import detach
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_for
-from goalseek.errors import LOCKED, GoalseekError, Interrupted
-from goalseek.landing import tell
-from goalseek.limits import Stop
+from goalseek.errors import LOCKED, GoalseekError
 from goalseek.manifest_file import Loaded
-from goalseek.notify import NotifyWatch
 from goalseek.opening import asked_provider, opened
 from goalseek.run import Run
-
-_STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +25,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", help="the provider's model")
     parser.add_argument("--new", action="store_true", help="begin a new run")
     parser.add_argument("--no-wait", action="store_true", help="where another run is at work, end with 0, silently")
+    parser.add_argument("--detach", action="store_true", help="climb on away from this terminal, and say how to watch")
 
 
 def run(options: argparse.Namespace) -> int:
     """Climbs."""
     manifest = loaded(options)
     ends = _ends(options, manifest)
+    if options.detach:
+        return detach(options, manifest)
     asked = asked_provider(manifest, options.provider, options.model)
     try:
         with opened(manifest, watch_for(options), asked, options.new) as opened_run:
@@ -46,27 +45,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def climb(opened_run: Run, ends: loop.Ends) -> int:
-    """Iterates to an end, and leaves a picture of it; gives the exit code."""
-    opened_run.watch = NotifyWatch(opened_run.watch, lambda: opened_run.loaded, opened_run.places.owner)
-    try:
-        for _ in loop.iterate(opened_run, ends):
-            pass
-    except (KeyboardInterrupt, Interrupted):
-        _leave(opened_run, "interrupted", "interrupted", "the same command goes on")
-        raise
-    except GoalseekError as error:
-        opened_run.watch.failed(Stop(error.stop_reason, error.message, error.hint))
-        _leave(opened_run, _STATUS.get(error.exit_code, "failed"), error.stop_reason, error.hint)
-        raise
-    stop = opened_run.stop or Stop("count", "done")
-    _leave(opened_run, _STATUS[stop.exit_code], stop.reason, stop.next)
-    return stop.exit_code
-
-
-def _leave(opened_run: Run, status: str, reason: str, following: str) -> None:
-    if opened_run.standing.seq >= 0:
-        last = opened_run.standing.last_iteration
-        tell(opened_run, status, last if last >= 0 else None, None, reason, following)
+    """Iterates to an end; gives the exit code."""
+    for _ in loop.iterate(opened_run, ends):
+        pass
+    return opened_run.stop.exit_code if opened_run.stop else 0
 
 
 def _ends(options: argparse.Namespace, manifest: Loaded) -> loop.Ends:

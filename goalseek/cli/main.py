@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import signal
@@ -12,7 +11,7 @@ from typing import Any
 
 from goalseek import __version__
 from goalseek.cli.commands import COMMANDS, NOT_YET, help_text
-from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError, Interrupted
+from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted
 
 
 def run(arguments: list[str]) -> int:
@@ -20,10 +19,7 @@ def run(arguments: list[str]) -> int:
     try:
         return _run(arguments)
     except GoalseekError as error:
-        print(f"goalseek: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)
-        return error.exit_code
+        return _told(error)
     except (KeyboardInterrupt, Interrupted) as error:
         number = error.signal_number if isinstance(error, Interrupted) else signal.SIGINT
         print("goalseek: interrupted; nothing is lost: the same command goes on from here", file=sys.stderr)
@@ -32,11 +28,10 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
-        if not _is_full_disk(error):
-            return _bug(error)
-        print(f"goalseek: the disk is full: {error}", file=sys.stderr)
-        print("  make room; the same command goes on from here", file=sys.stderr)
-        return UNFIT
+        from goalseek.full_disk import as_full_disk
+
+        full = as_full_disk(error)
+        return _told(full) if full else _bug(error)
 
 
 def _run(arguments: list[str]) -> int:
@@ -61,6 +56,7 @@ def _run(arguments: list[str]) -> int:
         raise GoalseekError(f"there is no command {name!r}", _nearest(name), USAGE)
     module: Any = importlib.import_module(f"goalseek.cli.{name}_command")
     own = Parser(prog=f"goalseek {name}", description=COMMANDS[name][1].capitalize() + ".")
+    options.command_line = arguments
     module.arguments(own)
     add_options(own, is_top=False)
     own.parse_args(rest[1:], options)
@@ -96,11 +92,11 @@ def _nearest(name: str) -> str:
     return f"did you mean {near[0]!r}?" if near else "see: goalseek --help"
 
 
-def _is_full_disk(error: Exception) -> bool:
-    """Whether it is the system that says so, or git, whose words are the C locale's."""
-    full = (errno.ENOSPC, errno.EDQUOT)
-    words = [os.strerror(number) for number in full]
-    return (isinstance(error, OSError) and error.errno in full) or any(word in str(error) for word in words)
+def _told(error: GoalseekError) -> int:
+    print(f"goalseek: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)
+    return error.exit_code
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

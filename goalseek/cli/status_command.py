@@ -31,6 +31,8 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
     lines = [f"{paint(seen.project, 'bold')}: {seen.status}{why}"]
     if seen.phase:
         lines[0] += f", in {seen.phase} since {seen.phase_started_at}"
+    if seen.silent:
+        lines.append(f"  {paint('silent', 'yellow')}     {seen.silent}")
     if seen.best is None or seen.baseline is None:
         return [*lines, "nothing is measured yet", f"next: {seen.next}"]
     better = "higher" if seen.direction == "maximize" else "lower"

@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     """Asks, and says how long that may take; or that there is nothing to stop."""
     manifest = loaded(options)
     history = History(manifest.logs / "results.jsonl")
-    holder = _ask(manifest, history.standing().run_id)
+    holder = _ask(manifest)
     usual = pace(record for record in history.newest() if isinstance(record, IterationRecord)) if holder else None
     if wants_json(options):
         answer(options, {"asked": holder is not None, "holder": holder, "usual_seconds": usual})
@@ -35,9 +35,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _ask(manifest: Loaded, run_id: str) -> str | None:
+def _ask(manifest: Loaded) -> str | None:
     repository = open_repository(manifest)
     try:
-        return ask_to_stop(manifest.logs, repository.own, run_id)
+        return ask_to_stop(manifest.logs, repository.own)
     finally:
         repository.close()

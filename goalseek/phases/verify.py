@@ -8,6 +8,7 @@ from pathlib import Path
 
 from goalseek.beneath import clear
 from goalseek.capture import LogFile
+from goalseek.exclusive import alone
 from goalseek.measure import Sample, Verifier, measure, prepare
 from goalseek.metric import NoNumber
 from goalseek.records import MeasurementRecord
@@ -19,7 +20,8 @@ def verify(verifier: Verifier, tree: str, seed: int, iteration: int, run_folder:
     (run_folder / "verifier.log").unlink(missing_ok=True)
     clear(run_folder / "measurements")
     artifacts = run_folder / "measurements" / "1"
-    with LogFile(run_folder / "verifier.log") as log:
+    exclusive = alone(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
+    with exclusive, LogFile(run_folder / "verifier.log") as log:
         try:
             prepare(verifier, log)
         except NoNumber as failed:

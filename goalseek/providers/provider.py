@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from goalseek.process import Finished
+from goalseek.programs import Finished
 from goalseek.values import Context, PastTry, Plan, Usage
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Finished]

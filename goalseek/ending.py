@@ -1,0 +1,60 @@
+"""The end of an invocation, whatever brings it: the watch is told, and ``state.json`` shows it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from goalseek.errors import GoalseekError, Interrupted
+from goalseek.full_disk import as_full_disk
+from goalseek.landing import tell
+from goalseek.limits import EXIT_CODES, Stop
+from goalseek.run import Run
+
+_GO_ON = "the same command goes on"
+_STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
+
+
+@contextlib.contextmanager
+def told_at_the_end(run: Run) -> Iterator[None]:
+    """Around a climb. A full disk leaves it as a GoalseekError with the stop reason ``disk``."""
+    try:
+        yield
+    except GeneratorExit:
+        _leave(run, "completed", Stop("asked", "the caller asked for no more", _GO_ON))
+        raise
+    except (KeyboardInterrupt, Interrupted):
+        stop = Stop("interrupted", "interrupted by a signal", _GO_ON)
+        _leave(run, "interrupted", stop)
+        run.watch.failed(stop)
+        raise
+    except GoalseekError as error:
+        _failed(run, error)
+        raise
+    except Exception as error:
+        full = as_full_disk(error)
+        if full:
+            _failed(run, full)
+            raise full from error
+        stop = Stop("bug", f"a bug: {type(error).__name__}: {error}", "please report it")
+        _leave(run, "failed", stop)
+        run.watch.failed(stop)
+        raise
+    stop = run.stop or Stop("count", "done")
+    _leave(run, _STATUS[EXIT_CODES[stop.reason]], stop)
+    run.watch.stopped(stop)
+
+
+def _failed(run: Run, error: GoalseekError) -> None:
+    stop = Stop(error.stop_reason, error.message, error.hint)
+    _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
+    run.watch.failed(stop)
+
+
+def _leave(run: Run, status: str, stop: Stop) -> None:
+    """The last picture; where the disk is full, the one before stays."""
+    if run.standing.seq < 0:
+        return
+    last = run.standing.last_iteration
+    with contextlib.suppress(OSError):
+        tell(run, status, last if last >= 0 else None, None, stop.reason, stop.next)

@@ -1,0 +1,233 @@
+"""Programs that are not trusted: each runs in a session of its own, bounded in time and output, and nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalseek import process, reaper
+from goalseek.capture import HeadAndTail, Sink
+from goalseek.descendants import TOKEN, end_marked, wait_for
+from goalseek.interrupts import held_back
+from goalseek.streams import LOST, Child, Streams
+
+GRACE_SECONDS = reaper.GRACE_SECONDS
+PROGRAMS_LOCK = "programs.lock"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a program ended. ``stdout`` and ``stderr`` are head and tail where there was too much."""
+
+    exit_code: int | None
+    seconds: float
+    timed_out: bool
+    killed: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Programs:
+    """Starts programs, one at a time, under a reaper. Close it when done.
+
+    ``owner`` marks them for ``end_left_over``, should the reaper be killed with this process. ``lock`` is a file that
+    is held until the last of them has ended, whatever becomes of this process. ``pulse`` is called some twenty times
+    a second while one runs.
+    """
+
+    def __init__(self, owner: str, lock: Path | None = None, pulse: Callable[[], None] | None = None) -> None:
+        self.owner = owner
+        self.pulse = pulse
+        self._lock = _locked(lock) if lock else None
+        self._channel: socket.socket | None = None
+        self._reaper: process.Companion | None = None
+        self._asked = 0
+
+    def close(self) -> None:
+        """Ends the reaper, and with it whatever runs."""
+        if self._channel:
+            self._channel.close()
+            self._channel = None
+        if self._reaper:
+            self._reaper.wait()
+            self._reaper = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Programs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def supervise(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        log: Sink,
+        timeout: float | None = None,
+        stdin: bytes = b"",
+        on_output: Callable[[bytes], None] | None = None,
+    ) -> Finished:
+        """Runs a program to its end, or to its limit; then nothing that descends from it is left running.
+
+        ``timeout`` is in seconds of a clock that stands still while the machine sleeps. At the limit every descendant
+        gets SIGTERM and, five seconds later, SIGKILL. ``exit_code`` is None where the limit ended it, and negative for
+        a signal, as in subprocess. Raises OSError where the program cannot be started.
+        """
+        token = f"{self.owner}.{uuid.uuid4().hex}"
+        kept = {"stdout": HeadAndTail(), "stderr": HeadAndTail()}
+        began = time.monotonic()
+        is_started = timed_out = False
+        try:
+            with held_back():
+                try:
+                    child = self._start(arguments, folder, {**environment, TOKEN: token})
+                except ConnectionError:  # the first thing the program did was to kill the reaper
+                    self._forget()
+                    killed = end_marked(token, GRACE_SECONDS)
+                    return Finished(LOST, time.monotonic() - began, False, killed, b"", b"")
+                is_started = True
+            with Streams(child, stdin, kept, log, on_output) as streams:
+                while child.exit_code is None:
+                    left = None if timeout is None else timeout - (time.monotonic() - began)
+                    if left is not None and left <= 0:
+                        timed_out = True
+                        break
+                    streams.wait(0.05 if left is None else min(left, 0.05))
+                    if self.pulse:
+                        self.pulse()
+                seconds = time.monotonic() - began
+                killed = self._end(child, token)
+                streams.drain()
+        except BaseException:
+            with held_back():
+                if is_started:
+                    self._end(child, token)
+            raise
+        exit_code = None if timed_out else child.exit_code
+        return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
+
+    def _start(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Child:
+        pipes = [os.pipe() for _ in range(3)]
+        theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
+        ours = (pipes[0][1], pipes[1][0], pipes[2][0])
+        message = {
+            "do": "start",
+            "arguments": [_latin(word) for word in arguments],
+            "folder": _latin(folder),
+            "environment": {_latin(name): _latin(value) for name, value in environment.items()},
+        }
+        try:
+            answer = self._ask(message, theirs)
+            if answer.get("errno"):
+                raise OSError(answer["errno"], os.strerror(answer["errno"]), arguments[0])
+        except BaseException:
+            for descriptor in ours:
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        assert self._channel
+        return Child(self._channel, *ours)
+
+    def _end(self, child: Child, token: str) -> int:
+        """Ends what is left of a program; gives how many there were."""
+        try:
+            answer = self._ask({"do": "end", "grace": GRACE_SECONDS}, child=child)
+            return int(answer["ended"])
+        except ConnectionError:
+            child.exit_code = LOST if child.exit_code is None else child.exit_code
+            self._forget()
+            return end_marked(token, GRACE_SECONDS)
+
+    def _ask(
+        self, message: dict[str, Any], descriptors: tuple[int, ...] = (), child: Child | None = None
+    ) -> dict[str, Any]:
+        """The reaper's answer. Raises ConnectionError where there is no reaper any more."""
+        channel = self._opened()
+        self._asked += 1
+        number = self._asked
+        try:
+            reaper.send(channel, {**message, "number": number}, descriptors)
+        except OSError as error:
+            raise ConnectionError(str(error)) from None
+        while (received := reaper.receive(channel)) is not None:
+            answer, _ = received
+            if "exited" in answer and child:
+                child.exit_code = answer["exited"]
+            if answer.get("to") == number:
+                return answer
+        raise ConnectionError("the reaper is gone")
+
+    def _opened(self) -> socket.socket:
+        """The channel to the reaper, which is started when it is needed first."""
+        if self._reaper and self._reaper.poll() is not None:
+            self._forget()
+        if self._channel is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                inherited = (theirs.fileno(), *([self._lock] if self._lock is not None else []))
+                self._reaper = process.companion(Path(reaper.__file__), inherited)
+            self._channel = ours
+        return self._channel
+
+    def _forget(self) -> None:
+        lock, self._lock = self._lock, None
+        self.close()
+        self._lock = lock
+
+
+def end_left_over(owner: str, lock: Path) -> bool:
+    """Waits until the programs of a process that was killed have been ended, and ends what nobody else will.
+
+    Says whether there were any. Only the holder of the project's lock may call this.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    were_there = False
+    deadline = time.monotonic() + 2 * GRACE_SECONDS
+    try:
+        while not _is_free(descriptor) and time.monotonic() < deadline:
+            were_there = True
+            time.sleep(0.01)
+    finally:
+        os.close(descriptor)
+    wait_for(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
+    end_marked(trusted_mark(owner), GRACE_SECONDS)
+    return end_marked(f"{owner}.", GRACE_SECONDS) > 0 or were_there
+
+
+def trusted_mark(owner: str) -> str:
+    """What marks the programs of an owner that are trusted: git."""
+    return f"{owner}/trusted"
+
+
+def _locked(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    _is_free(descriptor)
+    return descriptor
+
+
+def _is_free(descriptor: int) -> bool:
+    """Takes the lock if nobody has it."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _latin(text: str | os.PathLike[str]) -> str:
+    return os.fsencode(text).decode("latin-1")

@@ -1,0 +1,220 @@
+"""The parent of every program that is not trusted: it ends all that descends from one, however well that hid.
+
+It runs as a process of its own (``python -I -S reaper.py CHANNEL``), so that no caller of the library becomes a
+subreaper. Orphans below it become its children, whatever they did to their session, environment or parents, so the
+tree below it is complete. When its channel closes, because goalseek ended or was killed, it ends them all, then itself.
+
+A message is four bytes of length and that much JSON; bytes of the system's are in it as Latin-1. It is asked to
+``start`` a program (three descriptors come along) and to ``end`` it with all its descendants; it answers both, and says
+by itself with what exit code a program ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+GRACE_SECONDS = 5.0
+_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_RESTORED = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def send(channel: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
+    """Sends one message. Raises OSError where the other end is gone."""
+    body = json.dumps(message).encode()
+    header = len(body).to_bytes(4, "big")
+    if descriptors:
+        socket.send_fds(channel, [header], descriptors)
+        channel.sendall(body)
+    else:
+        channel.sendall(header + body)
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """The next message, with the descriptors that came along; None where the other end is gone."""
+    try:
+        header, descriptors, _, _ = socket.recv_fds(channel, 4, 3)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        header += _exactly(channel, 4 - len(header)) if header else b""
+        if len(header) < 4:
+            return None
+        body = _exactly(channel, int.from_bytes(header, "big"))
+    except OSError:
+        return None
+    try:
+        return json.loads(body), descriptors
+    except ValueError:
+        return None
+
+
+def _exactly(channel: socket.socket, count: int) -> bytes:
+    parts = []
+    while count > 0 and (part := channel.recv(min(count, 65536))):
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+class Reaper:
+    """Serves one channel until it closes."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.program = 0
+
+    def serve(self) -> None:
+        """Starts and ends what it is asked to; at the end nothing is left."""
+        woken, wake = socket.socketpair()
+        for end in (woken, wake):
+            end.setblocking(False)
+        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        while True:
+            ready, _, _ = select.select([self.channel, woken], [], [])
+            if woken in ready:
+                with contextlib.suppress(BlockingIOError):
+                    woken.recv(4096)
+                self.reap()
+            if self.channel in ready and not self._obey():
+                self.end_all(GRACE_SECONDS)
+                return
+
+    def _obey(self) -> bool:
+        """Does what the next message asks for; False where there will be no more."""
+        received = receive(self.channel)
+        if received is None:
+            return False
+        message, descriptors = received
+        answer = self._start(message, descriptors) if message["do"] == "start" else self._end(message)
+        self._tell({**answer, "to": message["number"]})
+        return True
+
+    def _start(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        failed, failing = os.pipe()
+        self.program = os.fork()
+        if self.program == 0:
+            _become(message, descriptors, failing)
+        for descriptor in (*descriptors, failing):
+            os.close(descriptor)
+        with os.fdopen(failed, "rb") as file:
+            problem = file.read()
+        return json.loads(problem) if problem else {"started": self.program}
+
+    def _end(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {"ended": self.end_all(message["grace"])}
+
+    def end_all(self, grace: float) -> int:
+        """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL. Gives how many there were."""
+        self.reap()
+        left = self.living()
+        for pid in left:
+            _signal(pid, signal.SIGTERM)
+            _signal(pid, signal.SIGCONT)
+        deadline, pause = time.monotonic() + grace, 0.001
+        while left and time.monotonic() < deadline and self.living():
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+            self.reap()
+        while left and (stubborn := self.living()):
+            for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: one that forks on cannot outrun the list
+                for pid in stubborn:
+                    _signal(pid, number)
+            time.sleep(0.002)
+            self.reap()
+        self.reap()
+        return len(left)
+
+    def reap(self) -> None:
+        """Takes the exit codes of children that ended; tells that of the program."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.program:
+                self._tell({"exited": os.waitstatus_to_exitcode(status)})
+
+    def living(self) -> list[int]:
+        """Every descendant that still runs."""
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return []
+        children: dict[int, list[int]] = {}
+        ended = set()
+        try:
+            names = os.listdir("/proc")
+        except FileNotFoundError:
+            return [-self.program]  # no /proc to look in: the program's process group, which is all one can name
+        for name in names:
+            if not name.isdigit():
+                continue
+            with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                fields = file.read().rpartition(b")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(name))
+                if fields[0] in (b"Z", b"X"):
+                    ended.add(int(name))
+        found, left = [], children.get(os.getpid(), [])
+        while left:
+            pid = left.pop()
+            left += children.get(pid, [])
+            if pid not in ended:
+                found.append(pid)
+        return found
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            send(self.channel, message)
+
+
+def _become(message: dict[str, Any], descriptors: list[int], failing: int) -> None:
+    """In the new process: becomes the program, in a session of its own, or says why it cannot."""
+    try:
+        os.setsid()
+        for number in _RESTORED:
+            signal.signal(number, signal.SIG_DFL)
+        for target, source in enumerate(descriptors):
+            os.dup2(source, target)
+        os.chdir(message["folder"].encode("latin-1"))
+        environment = {
+            name.encode("latin-1"): value.encode("latin-1") for name, value in message["environment"].items()
+        }
+        arguments = [word.encode("latin-1") for word in message["arguments"]]
+        os.execvpe(arguments[0], arguments, environment)
+    except OSError as error:
+        os.write(failing, json.dumps({"errno": error.errno}).encode())
+    finally:
+        os._exit(127)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def main(channel_number: int) -> None:
+    """Serves the channel that is inherited under this number. Nothing else inherited reaches a program."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):
+            os.set_inheritable(int(name), int(name) < 3)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
+    Reaper(socket.socket(fileno=channel_number)).serve()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,111 @@
+"""The pipes of a program at work, and the channel on which its end is told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from goalseek import reaper
+from goalseek.capture import HeadAndTail, Sink
+
+LOST = -9  # what is said of a program whose end nobody saw, because the reaper itself was killed
+
+
+@dataclass
+class Child:
+    """A program at work: the channel on which its end is told, and our ends of its pipes."""
+
+    channel: socket.socket
+    stdin: int
+    stdout: int
+    stderr: int
+    exit_code: int | None = None
+
+
+class Streams:
+    """The three pipes of a program, none of which may block the other two, and the channel that tells its end."""
+
+    def __init__(
+        self,
+        child: Child,
+        stdin: bytes,
+        kept: Mapping[str, HeadAndTail],
+        log: Sink,
+        on_output: Callable[[bytes], None] | None,
+    ) -> None:
+        self.child = child
+        self.unsent = memoryview(stdin)
+        self.kept = kept
+        self.log = log
+        self.on_output = on_output
+        self.selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Streams:
+        for name in ("stdin", "stdout", "stderr"):
+            descriptor: int = getattr(self.child, name)
+            os.set_blocking(descriptor, False)
+            self.selector.register(descriptor, selectors.EVENT_WRITE if name == "stdin" else selectors.EVENT_READ, name)
+        self.selector.register(self.child.channel, selectors.EVENT_READ, "channel")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for key in self._pipes():
+            self._close(key)
+        self.selector.close()
+
+    def wait(self, seconds: float) -> int:
+        """Moves what can be moved; gives the number of pipes that had something."""
+        ready = self.selector.select(seconds if seconds > 0 else 0)
+        for key, _ in ready:
+            if key.data == "stdin":
+                self._send(key)
+            elif key.data == "channel":
+                self._hear()
+            else:
+                self._receive(key)
+        return len(ready)
+
+    def drain(self) -> None:
+        """Takes what is left in the pipes once nobody writes any more."""
+        with contextlib.suppress(KeyError):
+            self.selector.unregister(self.child.channel)
+        while any(key.data != "stdin" for key in self._pipes()) and self.wait(0):
+            pass
+
+    def _pipes(self) -> list[selectors.SelectorKey]:
+        return [key for key in self.selector.get_map().values() if key.data != "channel"]
+
+    def _hear(self) -> None:
+        received = reaper.receive(self.child.channel)
+        if received is None:
+            self.child.exit_code = LOST
+        elif "exited" in received[0]:
+            self.child.exit_code = received[0]["exited"]
+
+    def _send(self, key: selectors.SelectorKey) -> None:
+        try:
+            self.unsent = self.unsent[os.write(key.fd, self.unsent[:65536]) :] if self.unsent else self.unsent
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self.unsent = self.unsent[:0]
+        if not self.unsent:
+            self._close(key)
+
+    def _receive(self, key: selectors.SelectorKey) -> None:
+        chunk = os.read(key.fd, 65536)
+        if not chunk:
+            self._close(key)
+            return
+        self.kept[key.data].write(chunk)
+        self.log.write(chunk)
+        if self.on_output:
+            self.on_output(chunk)
+
+    def _close(self, key: selectors.SelectorKey) -> None:
+        self.selector.unregister(key.fd)
+        os.close(key.fd)

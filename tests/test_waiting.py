@@ -1,0 +1,155 @@
+"""A run that waits, sleeps or works long says so: the heartbeat, measurements that exclude each other, ``--detach``."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project, answer, living
+
+from goalseek import exclusive, state
+from goalseek.limits import Limits
+from goalseek.standing import Standing
+from goalseek.state import Moment, Picture, read_state
+
+WAITING = """\
+if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; while [ ! -e "$HOME/go" ]; do sleep 0.05; done; fi
+cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+
+
+def home(name: str) -> Path:
+    return Path(os.environ["HOME"]) / name
+
+
+def until(holds: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 30
+    while not (found := holds()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def status(project: Project) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(project.run("status", "--json").stdout)
+    return told
+
+
+@pytest.fixture
+def waiting(project: Project) -> Project:
+    """Its verifier waits until ``go`` is there."""
+    project.write({"hidden/judge.sh": WAITING})
+    project.commit()
+    project.set_moves(answer(2), answer(3))
+    return project
+
+
+def test_the_heartbeat_is_renewed_when_it_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = Picture(tmp_path / "state.json")
+    picture.beat()
+    assert not picture.path.exists()
+    picture.show(Moment("running", "run", "now", 3, "VERIFY"), Standing(), Limits())
+    picture.path.unlink()
+    picture.beat()
+    assert not picture.path.exists(), "not yet time"
+    monkeypatch.setattr(state, "HEARTBEAT_SECONDS", 0.0)
+    picture.beat()
+    assert read_state(picture.path)["phase"] == "VERIFY" and read_state(picture.path)["heartbeat_at"]
+
+
+def test_in_a_long_phase_the_heartbeat_goes_on_and_status_says_when_it_has_gone_stale(waiting: Project) -> None:
+    started = waiting.start("iterate")
+    until(lambda: home("waiting").exists())
+    picture = waiting.folder / ".goalseek" / "demo" / "logs" / "state.json"
+    first = read_state(picture)["heartbeat_at"]
+    until(lambda: read_state(picture)["heartbeat_at"] != first)
+    assert status(waiting)["silent"] == ""
+    started.send_signal(signal.SIGSTOP)
+    picture.write_text(json.dumps({**read_state(picture), "heartbeat_at": "2026-01-01T00:00:00Z"}))
+    assert f"process {started.pid} on" in status(waiting)["silent"]
+    assert "no heartbeat for" in waiting.run("status").stdout
+    home("go").touch()
+    started.send_signal(signal.SIGCONT)
+    started.communicate(timeout=30)
+    assert started.returncode == 0 and status(waiting)["silent"] == ""
+
+
+@pytest.fixture
+def two(
+    make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Project]]:
+    """Two projects that measure with the same thing."""
+    name = f"card of {tmp_path.name}"
+    metric = {"direction": "maximize", "query": "score", "exclusive": name}
+    made = [make_project(each, manifest={"metric": metric}) for each in ("one", "other")]
+    for project in made:
+        project.set_moves(answer(2))
+    made[0].write({"hidden/judge.sh": WAITING})
+    made[0].commit()
+    yield made
+    for path in exclusive.FOLDER.glob(f"goalseek-exclusive-card-of-{tmp_path.name}*"):
+        path.unlink()
+
+
+def test_measurements_that_name_the_same_thing_wait_for_each_other_and_the_wait_is_shown(two: list[Project]) -> None:
+    one, other = two
+    first = one.start("iterate")
+    until(lambda: home("waiting").exists())
+    second = other.start("iterate")
+    seen = until(lambda: status(other) if status(other)["status"] == "waiting" else None)
+    assert f"process {first.pid} measures with it" in seen["next"] and seen["phase"] == "VERIFY"
+    began = time.monotonic()
+    time.sleep(1.0)
+    assert second.poll() is None and other.iterations() == []
+    home("go").touch()
+    waited = time.monotonic() - began
+    for started in (first, second):
+        _, stderr = started.communicate(timeout=30)
+        assert started.returncode == 0, stderr
+    assert "waits for card of" in stderr
+    assert other.iterations()[0]["seconds"]["VERIFY"] < waited, "a wait is not the verifier's time"
+
+
+def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waiting: Project) -> None:
+    ended = waiting.run("iterate", "--forever", "--detach")
+    assert ended.exit_code == 0, ended.stderr
+    assert "goalseek status" in ended.stdout and "goalseek stop" in ended.stdout
+    pid = int(ended.stdout.split()[1])
+    assert os.getsid(pid) == pid
+    assert waiting.run("iterate").exit_code == 4
+    assert f"asked process {pid} on" in waiting.run("stop").stdout
+    home("go").touch()
+    until(lambda: not living(Path(os.environ["HOME"])))
+    log = waiting.folder / ".goalseek" / "demo" / "logs" / "detached.log"
+    assert "goalseek stop asked for it" in log.read_text()
+    assert status(waiting)["stop_reason"] == "asked"
+
+
+def test_what_cannot_start_detached_says_why_with_its_own_exit_code(project: Project) -> None:
+    project.set_moves(answer(2))
+    subprocess.run(["git", "branch", "goalseek"], cwd=project.top, check=True)
+    ended = project.run("iterate", "--detach")
+    assert ended.exit_code == project.run("iterate").exit_code == 3
+    assert ended.stderr == project.run("iterate").stderr
+
+
+def test_a_nearly_full_disk_is_named_before_the_first_iteration(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from goalseek import full_disk
+    from goalseek.cli.main import run
+
+    project.set_moves(answer(2))
+    monkeypatch.setattr(full_disk, "LITTLE_FREE", 2**80)
+    assert run(["-C", str(project.folder), "iterate", "-n", "1"]) == 0
+    assert "MiB are free on the disk of" in capsys.readouterr().err
+    monkeypatch.setattr(full_disk, "LEAST_FREE", 2**80)
+    assert run(["-C", str(project.folder), "iterate", "-n", "1"]) == 3
+    assert "make room: at least" in capsys.readouterr().err
+    state_file = project.folder / ".goalseek" / "demo" / "logs" / "state.json"
+    assert read_state(state_file)["stop_reason"] == "disk"
