@@ -131,7 +131,8 @@ class Programs:
         try:
             answer = self._ask(message, theirs)
             if answer.get("errno"):
-                raise OSError(answer["errno"], os.strerror(answer["errno"]), arguments[0])
+                named = os.fsdecode(answer["named"].encode("latin-1"))
+                raise OSError(answer["errno"], os.strerror(answer["errno"]), named)
         except BaseException:
             for descriptor in ours:
                 os.close(descriptor)

@@ -181,20 +181,22 @@ class Reaper:
 
 def _become(message: dict[str, Any], descriptors: list[int], failing: int) -> None:
     """In the new process: becomes the program, in a session of its own, or says why it cannot."""
+    named = message["folder"]
     try:
         os.setsid()
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
         for target, source in enumerate(descriptors):
             os.dup2(source, target)
-        os.chdir(message["folder"].encode("latin-1"))
+        os.chdir(named.encode("latin-1"))
+        named = message["arguments"][0]
         environment = {
             name.encode("latin-1"): value.encode("latin-1") for name, value in message["environment"].items()
         }
         arguments = [word.encode("latin-1") for word in message["arguments"]]
         os.execvpe(arguments[0], arguments, environment)
     except OSError as error:
-        os.write(failing, json.dumps({"errno": error.errno}).encode())
+        os.write(failing, json.dumps({"errno": error.errno, "named": named}).encode())
     finally:
         os._exit(127)
 

@@ -13,7 +13,7 @@ import pytest
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest import ProviderTable
-from goalseek.process import Finished
+from goalseek.programs import Finished
 from goalseek.providers import marks
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.providers.tune import make, parse, title
