@@ -12,6 +12,7 @@ from pathlib import Path
 
 from goalseek import directions, manifest_file, sandbox
 from goalseek.bench import Bench
+from goalseek.clock import Clock
 from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
 from goalseek.globs import matcher
@@ -69,6 +70,7 @@ class Run:
         self.run_id = self.standing.run_id
         self.began = ""
         self.started_at = utc_now()
+        self.clock = Clock.started()
         self.last_phase = ""
         self.stop: Stop | None = None
         self._asked = asked
