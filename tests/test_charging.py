@@ -119,6 +119,20 @@ def test_a_call_past_its_time_is_charged_the_median_call_at_least(agent: Callabl
     assert record["usage"] == wanted
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        'mkfifo "$GOALSEEK_USAGE"',
+        'ln -s /dev/zero "$GOALSEEK_USAGE"',
+        """printf '{"input_tokens": 1%0400d, "cost_usd": 1e999, "output_tokens": true}' 0 > "$GOALSEEK_USAGE\"""",
+        """printf '%*s' 100000 | tr ' ' '[' > "$GOALSEEK_USAGE\"""",
+    ],
+)
+def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(agent: Callable[..., Project], report: str) -> None:
+    record = agent(f"{report}\n{BETTER}").climb()[-1]
+    assert (record["outcome"], tokens(record), record["usage"]["cost_usd"]) == ("kept", 0, None)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_call_that_was_killed_with_the_tool_is_charged_the_median_call(
     agent: Callable[..., Project], number: signal.Signals
