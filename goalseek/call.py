@@ -10,11 +10,12 @@ from typing import Any
 from goalseek import sandbox
 from goalseek.beneath import clear
 from goalseek.brief import make_brief, prompt, what_is_left
+from goalseek.calls import Calls
 from goalseek.capture import HeadAndTail
 from goalseek.programs import Finished
 from goalseek.providers.provider import Call
-from goalseek.records import IterationRecord
 from goalseek.run import Run, Setting
+from goalseek.told import past_try
 from goalseek.values import Context, PastTry, Plan
 from goalseek.workspace import Workspace
 
@@ -31,32 +32,20 @@ class Briefing:
 def briefing_for(run: Run, setting: Setting, context: Context) -> Briefing:
     """The briefing of an iteration: its context, what was tried under this ruler, and the brief of both."""
     epoch = run.standing.epoch
-    history = tuple(past_try(record) for record in run.recent if record.epoch == epoch)
-    left = what_is_left(setting.manifest.limits, run.standing.spend)
+    verify = setting.manifest.verify
+    history = tuple(past_try(record, verify) for record in run.recent if record.epoch == epoch)
+    left = what_is_left(setting.manifest.limits, run.standing.of_run(run.run_id))
     return Briefing(context, history, make_brief(context, history, setting.manifest, left))
 
 
-def past_try(record: IterationRecord) -> PastTry:
-    """An iteration as the next proposal may know it."""
-    return PastTry(
-        record.iteration,
-        record.outcome,
-        record.reason,
-        record.metric.value,
-        record.changed_files,
-        record.hypothesis_summary,
-        record.why,
-    )
-
-
-def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: Plan | None) -> Call:
-    """One question to the provider, in the workspace."""
+def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: Plan | None, calls: Calls) -> Call:
+    """One question to the provider, in the workspace. A program that it starts is among ``calls`` before it starts."""
     manifest, context, brief = setting.manifest, briefing.context, briefing.brief
     nonce = run.seal.of("nonce", run.run_id, str(context.iteration), phase)[:6].upper()
     text = prompt(phase, context, manifest, brief, nonce, plan)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix
-    files = run.places.scratch / "call"
+    files = run.places.call
 
     def start(arguments: Sequence[str], more: Mapping[str, str]) -> Finished:
         clear(files)
@@ -78,7 +67,12 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
         environment = sandbox.environment(manifest.env.agent, {**given, **more}, files / "tmp")
         timeout = run.provider_table().timeout
         stdin = text.encode("utf-8", "replace")
-        return run.programs.supervise(arguments, folder, environment, HeadAndTail(), timeout, stdin, run.watch.output)
+        calls.begin(run.last_phase)
+        finished = run.programs.supervise(
+            arguments, folder, environment, HeadAndTail(), timeout, stdin, run.watch.output
+        )
+        clear(files / "tmp")
+        return finished
 
     return Call(
         phase=phase,

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from goalseek.calls import Calls
 from goalseek.errors import Rejected
+from goalseek.limits import Stop
 from goalseek.memory import Memory
-from goalseek.values import Rejection
+from goalseek.values import Rejection, Usage
 
 Value = TypeVar("Value")
 
@@ -21,17 +23,32 @@ class Paused(Exception):
         self.following = following
 
 
+class LimitReached(Exception):
+    """A limit ends the invocation before a phase that spends; what is stored stays, and is gone on from."""
+
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.why)
+        self.stop = stop
+
+
 class Desk:
-    """The phases of one iteration, in order. ``most`` is how many may be done now (None: all); ``clock`` is in s."""
+    """The phases of one iteration, in order. ``most`` is how many may be done now (None: all).
+
+    ``on_phase`` is told of a phase that is about to begin, and may raise. ``seconds`` are of ``clock``. ``usage`` is
+    what each phase said that it cost; ``calls`` knows the rest.
+    """
 
     def __init__(
         self,
         memory: Memory,
+        calls: Calls,
         made_from: str,
         on_phase: Callable[[str], None],
         most: int | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.calls = calls
+        self.usage: dict[str, Usage] = {}
         self.seconds: dict[str, float] = {}
         self.done: list[str] = []
         self._memory = memory
@@ -56,8 +73,9 @@ class Desk:
                 value = work()
             except Rejected as rejected:
                 spent = self._clock() - began
-                answer = Rejection(rejected.outcome, rejected.reason, rejected.why)
+                answer = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage)
                 self._digest = self._memory.keep("rejected", answer, self._digest, spent).digest
+                self.usage[phase] = rejected.usage
                 self._count(phase, spent)
                 raise
             stored = self._memory.keep(stored_as, value, self._digest, self._clock() - began)
@@ -66,6 +84,7 @@ class Desk:
                 self._left -= 1
         self.seconds[phase] = stored.seconds
         self._digest = stored.digest
+        self.usage[phase] = getattr(stored.value, "usage", Usage())
         answer_value: Value = stored.value
         return answer_value
 
@@ -79,7 +98,8 @@ class Desk:
             return
         self._digest = stored.digest
         self.seconds[phase] = stored.seconds
-        raise Rejected(stored.value.outcome, stored.value.reason, stored.value.why)
+        self.usage[phase] = stored.value.usage
+        raise Rejected(stored.value.outcome, stored.value.reason, stored.value.why, usage=stored.value.usage)
 
     def _count(self, phase: str, spent: float) -> None:
         self.seconds[phase] = spent

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from goalseek.values import Usage
+
 BAD_FINDING = 1
 USAGE = 2
 UNFIT = 3
@@ -28,15 +30,16 @@ class Rejected(Exception):
     """Ends an iteration before its measurement; it is recorded like any other result.
 
     ``outcome`` and ``reason`` are those of the contract's table; ``why`` is one sentence for people. ``output`` is
-    what a provider printed before it failed, for ``provider_output.md``.
+    what a provider printed before it failed, for ``provider_output.md``; ``usage`` is what its call cost.
     """
 
-    def __init__(self, outcome: str, reason: str, why: str, output: str = "") -> None:
+    def __init__(self, outcome: str, reason: str, why: str, output: str = "", usage: Usage | None = None) -> None:
         super().__init__(f"{outcome} / {reason}: {why}")
         self.outcome = outcome
         self.reason = reason
         self.why = why
         self.output = output
+        self.usage = usage or Usage()
 
 
 class Interrupted(BaseException):

@@ -5,38 +5,60 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek import __version__, sandbox
-from goalseek.desk import Desk
+from goalseek.calls import Calls, sum_of
+from goalseek.charge import killed_call, usual_call
+from goalseek.desk import Desk, LimitReached
+from goalseek.limits import why_not_begin
+from goalseek.manifest import Limits
 from goalseek.manifest_file import ignore_home
 from goalseek.memory import Memory
 from goalseek.phases.log import Outcome, build_record, write_for_people
 from goalseek.phases.read_context import commit_lines, write_git_state
 from goalseek.plain import to_plain
+from goalseek.providers.answer import usage_of
 from goalseek.records import Isolation, IterationRecord, RunRecord
 from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
 from goalseek.ruler import Ruler
 from goalseek.run import Run, Setting
 from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
+from goalseek.values import Usage
 
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY")
 
 
-def desk_for(run: Run, number: int, most: int | None, made_from: str = "") -> tuple[Desk, Path]:
-    """The desk of an iteration, and its run folder. Answers that were made from something else are not taken up."""
+def desk_for(
+    run: Run, number: int, most: int | None, made_from: str = "", limits: Limits | None = None
+) -> tuple[Desk, Path]:
+    """The desk of an iteration, and its run folder. Answers that were made from something else are not taken up.
+
+    Where ``limits`` are given, a phase that spends raises LimitReached in place of beginning past one of them.
+    """
     folder = run.loaded.runs / f"{number:04d}"
     ignore_home(run.loaded)
     folder.mkdir(parents=True, exist_ok=True)
     follows = run.standing.last.seal if run.standing.last else ""
     memory = Memory(folder, run.seal, run.run_id, follows)
+    calls = Calls(
+        Memory(folder, run.seal, "", follows),  # of no run: a new one pays for what the last one began
+        lambda: usage_of(run.places.call / "usage.json"),
+        lambda calls_each: usual_call(run.recent, calls_each),
+    )
 
     def on_phase(name: str) -> None:
+        calls.settle(desk.seconds)
+        if limits:
+            spent = run.standing.of_run(run.run_id).spending(sum(desk.seconds.values()), _usage(desk))
+            if stop := why_not_begin(name, limits, spent, run.clock.now()):
+                raise LimitReached(stop)
         run.last_phase = name
         run.watch.phase(number, name)
         if name in _LONG_PHASES:
             tell(run, "running", number, name)
 
-    made = Desk(memory, f"iteration {number} {made_from}".rstrip(), on_phase, most, run.active_seconds)
-    return made, folder
+    made_from = f"iteration {number} {made_from}".rstrip()
+    desk = Desk(memory, calls, made_from, on_phase, most, run.active_seconds)
+    return desk, folder
 
 
 def record_iteration(
@@ -59,11 +81,12 @@ def record_iteration(
             timestamp=run.ledger.now(),
             provider=provider.name if provider else "",
             model=provider.model if provider else "",
+            usage=_usage(desk, outcome.verdict.reason),
             seconds=dict(desk.seconds),
             isolation=Isolation(sandbox.LEVEL, weakest(setting)),
             digests={"ruler": digest},
             run_dir=f"runs/{folder.name}",
-            notes=setting.notes,
+            notes=(*setting.notes, *desk.calls.notes),
         ),
     )
     _begin_run(run, setting, digest)
@@ -72,6 +95,15 @@ def record_iteration(
     write_for_people(folder, sealed)
     run.remember(sealed)
     return sealed
+
+
+def _usage(desk: Desk, reason: str = "") -> Usage:
+    """What the iteration's calls cost: as they reported it, and as those are charged that were killed."""
+    usages = dict(desk.usage)
+    if reason == "provider_timeout":
+        last = list(usages)[-1]
+        usages[last] = killed_call(usages[last], desk.calls.usual())
+    return sum_of([*usages.values(), desk.calls.charged])
 
 
 def weakest(setting: Setting) -> str:

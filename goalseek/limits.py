@@ -25,6 +25,10 @@ EXIT_CODES = {
     "needs_human": 5,
     "bug": 70,
 }
+SPENT_IN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("PLAN", "APPLY_CHANGE"), ("iterations", "time", "tokens", "cost")),
+    "VERIFY": ("time",),
+}
 NEAR = 0.75
 PACE_OF = 5
 RAISE = "raise it in the manifest"
@@ -67,6 +71,16 @@ def why_stop(
         or _why_spent(limits, standing, usual)
         or _why_late(limits, now, usual)
     )
+
+
+def why_not_begin(phase: str, limits: Limits, standing: Standing, now: datetime) -> Stop | None:
+    """The budget or the deadline that is reached before a phase begins which would spend more of it, or None.
+
+    ``standing`` has what the iteration has spent so far. VERIFY asks no provider: it may spend time only.
+    """
+    if phase not in SPENT_IN:
+        return None
+    return _why_spent(limits, standing, None, SPENT_IN[phase]) or _why_late(limits, now, None)
 
 
 def nearing(limits: Limits, standing: Standing) -> dict[str, str]:
@@ -147,9 +161,11 @@ def _why_stagnant(limits: Limits, standing: Standing) -> Stop | None:
     return Stop("needs_human", why, f"{look}; then: {NEW}; or take the best home: goalseek promote")
 
 
-def _why_spent(limits: Limits, standing: Standing, usual: float | None) -> Stop | None:
+def _why_spent(
+    limits: Limits, standing: Standing, usual: float | None, reasons: tuple[str, ...] = SPENT_IN["PLAN"]
+) -> Stop | None:
     for budget in _budgets(limits, standing):
-        if budget.spent >= budget.most:
+        if budget.reason in reasons and budget.spent >= budget.most:
             why = f"{budget.named} is reached, {budget.shown(budget.spent)} spent"
             return Stop(budget.reason, why, budget.following)
         left = budget.most - budget.spent

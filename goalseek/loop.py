@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
 from goalseek.call import briefing_for, call_for
-from goalseek.desk import Paused
+from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.landing import check_refs, desk_for, land, record_iteration
@@ -52,7 +51,11 @@ def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
         if run.standing.baseline is None:
             yield baseline(run)
             continue
-        record = iteration(run, setting)
+        try:
+            record = iteration(run, setting)
+        except LimitReached as reached:
+            run.stop = reached.stop
+            return
         count += 1
         yield record
         if said_stop(setting.manifest, record.verify):
@@ -61,10 +64,14 @@ def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
 
 
 def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationRecord:
-    """One iteration, or what is still owed of it. Raises Paused where ``most`` phases were done before its end."""
+    """One iteration, or what is still owed of it. Raises Paused where ``most`` phases were done before its end.
+
+    Raises LimitReached where a phase that spends would begin past a limit.
+    """
     standing, provider = run.standing, run.provider()
     number = standing.last_iteration + 1
-    desk, folder = desk_for(run, number, most)
+    desk, folder = desk_for(run, number, most, limits=setting.manifest.limits)
+    calls = desk.calls
     context = plan = change = candidate = evidence = decision = None
     objects, incumbent, start = run.repository.objects, standing.incumbent, standing.baseline
     assert incumbent and start
@@ -72,7 +79,10 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
         context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, folder))
         briefing = briefing_for(run, setting, context)
         plan = desk.do(
-            "PLAN", "plan", Plan, lambda: make_plan(provider, call_for(run, setting, briefing, "plan", None), folder)
+            "PLAN",
+            "plan",
+            Plan,
+            lambda: make_plan(provider, call_for(run, setting, briefing, "plan", None, calls), folder),
         )
         change = desk.do(
             "APPLY_CHANGE",
@@ -80,7 +90,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
             Change,
             lambda: apply_change(
                 provider,
-                call_for(run, setting, briefing, "apply", plan),
+                call_for(run, setting, briefing, "apply", plan, calls),
                 plan,
                 run.workspace(setting),
                 objects,
@@ -157,10 +167,13 @@ def step(run: Run) -> tuple[str, str]:
         else:
             setting = run.setting()
             standing = run.standing.of_run(run.run_id)
-            stop = why_stop(setting.manifest.limits, setting.manifest.metric, standing, datetime.now(UTC))
+            stop = why_stop(setting.manifest.limits, setting.manifest.metric, standing, run.clock.now())
             if stop:
                 raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
             record = iteration(run, setting, most=1)
+    except LimitReached as reached:
+        stop = reached.stop
+        raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason) from None
     except Paused as paused:
         return run.last_phase, paused.following
     return f"LOG (iteration {record.iteration}: {record.outcome})", "READ_CONTEXT"
@@ -170,7 +183,7 @@ def _why_end(run: Run, setting: Setting, ends: Ends, count: int, seconds: float)
     """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
     asked = asked_to_stop(run.loaded.logs, run.repository.own)
     standing, manifest = run.standing.of_run(run.run_id), setting.manifest
-    stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC), _usual_seconds(run))
+    stop = why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), _usual_seconds(run))
     return stop or asked or ends.reached(run.standing, count, seconds)
 
 

@@ -22,6 +22,7 @@ from goalseek.values import CommandRun, Failure
 UNJUDGEABLE = 125
 STOP_THE_RUN = 127
 LEAST_AUTO_TIMEOUT = 60.0
+_PRINTED_MOST = 4096
 _ARTIFACTS_MOST = 256 * 2**20
 
 
@@ -195,14 +196,23 @@ def _run(
 
 def _failure(command: VerifyCommand, finished: Finished) -> Failure | None:
     if finished.timed_out:
-        return Failure("verify_timeout", f"{command.name} ran past its timeout")
+        return Failure("verify_timeout", f"{command.name} ran past its timeout", _printed(command, finished))
     if finished.exit_code == 0:
         return None
     if command.sees == "hidden" and finished.exit_code == UNJUDGEABLE:
         return Failure("unmeasurable", f"{command.name} says that this candidate cannot be judged")
     if command.sees == "hidden" and finished.exit_code == STOP_THE_RUN:
         return Failure("verify_failed", f"{command.name} says stop (exit code 127)")
-    return Failure("verify_failed", f"{command.name} ended with {finished.exit_code}{_last_line(finished)}")
+    why = f"{command.name} ended with {finished.exit_code}{_last_line(finished)}"
+    return Failure("verify_failed", why, _printed(command, finished))
+
+
+def _printed(command: VerifyCommand, finished: Finished) -> str:
+    """The end of what a command printed that sees no hidden file; of any other, nothing: the agent is shown it."""
+    if command.sees != "candidate":
+        return ""
+    printed = b"\n".join(filter(None, (finished.stdout.rstrip(), finished.stderr.rstrip())))
+    return printed[-_PRINTED_MOST:].decode("utf-8", "replace")
 
 
 def _last_line(finished: Finished) -> str:

@@ -64,6 +64,16 @@ class Memory:
         write_durably(self.folder / f"{name}.json", f'{body[:-1]},"seal":"{seal}"}}\n'.encode())
         return Stored(value, seconds, seal)
 
+    @staticmethod
+    def value_of(folder: Path, name: str, seal: Seal) -> Any:
+        """What an iteration that is recorded had stored, as plain JSON; None where it is gone, or not sealed by us."""
+        try:
+            stored = json.loads((folder / f"{name}.json").read_text())
+            held = stored.pop("seal")
+            return stored["value"] if seal.holds(held, "memory", to_line(stored)) else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
     def forget(self, name: str) -> None:
         """Removes a stored answer."""
         (self.folder / f"{name}.json").unlink(missing_ok=True)

@@ -39,6 +39,11 @@ class Places:
         return self.home / "scratch"
 
     @property
+    def call(self) -> Path:
+        """The files of the last call to a provider; what it reported of its usage outlives a kill."""
+        return self.home / "call"
+
+    @property
     def setup(self) -> Path:
         """What ``setup`` gave, for each ruler and bench."""
         return self.home / "setup"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from goalseek import directions, manifest_file, sandbox
 from goalseek.bench import Bench
+from goalseek.clock import Clock
 from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
 from goalseek.globs import matcher
@@ -75,6 +76,7 @@ class Run:
         self.run_id = self.standing.run_id
         self.began = ""
         self.started_at = utc_now()
+        self.clock = Clock.started()
         self.last_phase = ""
         self.stop: Stop | None = None
         self._asked = asked

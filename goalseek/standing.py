@@ -44,7 +44,11 @@ class Spend:
     @property
     def tokens(self) -> int:
         """Input, cached and output tokens together."""
-        return self.usage.input_tokens + self.usage.cached_tokens + self.usage.output_tokens
+        return self.usage.tokens
+
+    def and_more(self, seconds: float, usage: Usage) -> Spend:
+        """With what an iteration has spent that is not recorded yet."""
+        return Spend(self.iterations, self.seconds + seconds, self.usage.plus(usage))
 
     def plus(self, record: IterationRecord) -> Spend:
         """With one more iteration."""
@@ -91,6 +95,10 @@ class Standing:
     def of_run(self, run_id: str) -> Standing:
         """As the limits of this run see it: one that begins with the next iteration has spent nothing."""
         return self if run_id == self.run_id else _unspent(self)
+
+    def spending(self, seconds: float, usage: Usage) -> Standing:
+        """As limits see it in the middle of an iteration that has spent so much."""
+        return replace(self, spend=self.spend.and_more(seconds, usage), total=self.total.and_more(seconds, usage))
 
     def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
         """The measurements that need not be made again for this tree under this ruler."""

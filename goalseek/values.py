@@ -17,6 +17,11 @@ class Usage:
     cost_usd: float | None = None
     estimated: bool = False
 
+    @property
+    def tokens(self) -> int:
+        """Input, cached and output tokens together."""
+        return self.input_tokens + self.cached_tokens + self.output_tokens
+
     def plus(self, other: Usage) -> Usage:
         """Both together; the cost is unknown only where neither is known."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -57,7 +62,8 @@ class Context:
     """READ_CONTEXT's answer: all that a proposal may know, gathered once.
 
     ``attempt`` counts proposals, baselines not among them; ``moment`` is when this was, in seconds since 1970.
-    ``files`` are at most VISIBLE_FILES_MOST, writable ones first, of ``files_total``.
+    ``files`` are at most VISIBLE_FILES_MOST, writable ones first, of ``files_total``. ``common_ending`` is how the
+    output of the last ``crashes`` candidates ended, as far as the agent may see it.
     """
 
     iteration: int
@@ -74,6 +80,8 @@ class Context:
     files: tuple[VisibleFile, ...]
     files_total: int
     commits: tuple[str, ...]
+    crashes: int = 0
+    common_ending: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,10 +150,14 @@ class CommandRun:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a measurement has no number: the contract's reason, and one sentence."""
+    """Why a measurement has no number: the contract's reason, and one sentence for people.
+
+    ``printed`` is the end of what the failed command printed, only where that command sees no hidden file.
+    """
 
     reason: str
     why: str
+    printed: str = ""
 
 
 @dataclass(frozen=True)
@@ -184,8 +196,9 @@ class Decision:
 
 @dataclass(frozen=True)
 class Rejection:
-    """How an iteration ended before its measurement."""
+    """How an iteration ended before its measurement, and what the call cost that ended so."""
 
     outcome: str
     reason: str
     why: str
+    usage: Usage = Usage()

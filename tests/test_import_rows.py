@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "goalseek"
 ROW_0 = """errors values plain quoting units globs manifest scope metric decide limits records standing toml_lines
-    capture""".split()
+    capture families told charge""".split()
 ROWS = {
     **dict.fromkeys(ROW_0, 0),
     "deviations": 0,
@@ -18,6 +18,7 @@ ROWS = {
     "audit": 2,
     "run": 2,
     "phases": 3,
+    "crashes": 3,
     "opening": 3,
     **dict.fromkeys(("call", "landing", "baseline", "desk", "ending"), 4),
     "loop": 5,

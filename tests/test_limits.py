@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_standing import iteration
 
-from goalseek.limits import EXIT_CODES, Ends, Stop, nearing, pace, until, why_stop
+from goalseek.brief import what_is_left
+from goalseek.limits import EXIT_CODES, Ends, Stop, nearing, pace, until, why_not_begin, why_stop
 from goalseek.manifest import Budget, Limits, Metric
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.values import Usage
@@ -99,6 +100,60 @@ def test_from_three_quarters_on_a_budget_is_warned_of_until_it_is_reached(
         assert key in text and text.startswith("three quarters of limits.")
         assert nearing(limits, standing(spent)) == {}
         assert not [key for key in nearing(limits, standing(Spend())) if "unknown" not in key]
+
+
+@given(
+    st.sampled_from(BUDGETS),
+    st.booleans(),
+    st.sampled_from(["READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE", "LOG"]),
+)
+def test_before_a_phase_that_spends_the_limits_are_asked_with_what_the_iteration_has_spent(
+    row: tuple[Budget, Spend, Spend, str], is_total: bool, phase: str
+) -> None:
+    budget, spent, nearly, expected = row
+    of_run = Limits(iterations=budget.iterations, time=budget.time, tokens=budget.tokens, cost_usd=budget.cost_usd)
+    limits = Limits(total=budget) if is_total else of_run
+    begun = replace(best(0.5), spend=Spend(spent.iterations), total=Spend(spent.iterations))
+    standing = begun.spending(spent.seconds, spent.usage)
+    stop = why_not_begin(phase, limits, standing, NOON)
+    asked = ("time",) if phase == "VERIFY" else ("iterations", "time", "tokens", "cost")
+    spends = phase in ("PLAN", "APPLY_CHANGE", "VERIFY")
+    assert (stop.reason if stop else None) == (expected if spends and expected in asked else None)
+    before = replace(best(0.5), spend=Spend(nearly.iterations), total=Spend(nearly.iterations))
+    assert why_not_begin(phase, limits, before.spending(nearly.seconds, nearly.usage), NOON) is None
+
+
+@given(st.timedeltas(timedelta(-1), timedelta(1)))
+def test_before_a_phase_that_spends_the_deadline_is_asked(away: timedelta) -> None:
+    for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
+        stop = why_not_begin(phase, replace(NONE, deadline=NOON + away), best(0.5), NOON)
+        assert (stop.reason if stop else None) == ("deadline" if away <= timedelta() else None)
+
+
+SPENT = st.builds(Spend, st.integers(0, 9), st.integers(0, 9).map(float), st.builds(Usage, st.integers(0, 9)))
+SOME = st.none() | st.integers(1, 9)
+
+
+@given(st.builds(Budget, iterations=SOME, time=SOME, tokens=SOME), SOME, SOME, SPENT, SPENT)
+def test_what_is_left_is_the_tighter_of_the_run_and_the_total(
+    total: Budget, iterations: int | None, tokens: int | None, spend: Spend, spent_by_all: Spend
+) -> None:
+    limits = Limits(iterations=iterations, tokens=tokens, total=total)
+    left = what_is_left(limits, replace(best(0.5), spend=spend, total=spent_by_all))
+    for key, of_run, of_all, by_run, by_all in (
+        ("iterations", iterations, total.iterations, spend.iterations, spent_by_all.iterations),
+        ("tokens", tokens, total.tokens, spend.tokens, spent_by_all.tokens),
+        ("seconds", None, total.time, spend.seconds, spent_by_all.seconds),
+    ):
+        rests = [max(most - spent, 0) for most, spent in ((of_run, by_run), (of_all, by_all)) if most is not None]
+        assert left.get(key) == min(rests, default=None)
+
+
+def test_dollars_and_the_deadline_are_among_what_is_left() -> None:
+    standing = replace(best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=0.1)), total=Spend(3, 9.0, Usage(cost_usd=0.3)))
+    limits = Limits(cost_usd=1.0, deadline=NOON, total=Budget(cost_usd=0.9))
+    assert what_is_left(limits, standing) == {"cost_usd": 0.6, "deadline": NOON.isoformat()}
+    assert what_is_left(Limits(), standing) == {}
 
 
 def test_a_limit_of_dollars_that_nobody_reports_is_told() -> None:

@@ -1,6 +1,7 @@
 """What a run may spend, through the real command line: it ends there, warns before, and goes on when there is more."""
 
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,10 +19,10 @@ WORSE = 'printf \'{"score": 0, "x": %s}\' $GOALSEEK_ITERATION > answer.json; ech
 def spending(project: Project, tmp_path: Path) -> Callable[..., Project]:
     """Makes a project whose agent reports 100 tokens and a quarter of a dollar an iteration, under these limits."""
 
-    def make(limits: dict[str, Any], script: str = BETTER, usage: str = json.dumps(USAGE)) -> Project:
+    def make(limits: dict[str, Any], script: str = BETTER, usage: str = json.dumps(USAGE), **more: Any) -> Project:
         agent = tmp_path / "agent.sh"
         agent.write_text(f"printf '%s' '{usage}' > \"$GOALSEEK_USAGE\"\n{script}")
-        project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)]}, "limits": limits})
+        project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)], **more}, "limits": limits})
         return project
 
     return make
@@ -97,14 +98,60 @@ def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending:
 
 
 def test_one_that_has_its_candidate_already_may_finish(spending: Callable[..., Project]) -> None:
-    project = spending({}, f"sleep 1.5; {BETTER}")
+    project = spending({}, f"[ $GOALSEEK_ITERATION = 2 ] || sleep 1.5; {BETTER}")
     assert end(project, "-n", "1")[0].exit_code == 0
     for _ in ("READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT"):
         ended = project.run("step")
     assert "next: VERIFY" in ended.stdout
     spending({"time": "3s"})
-    assert end(project)[1]["stop_reason"] == "time"
+    assert end(project, "-n", "1")[1]["stop_reason"] == "count"
     assert len(project.iterations()) == 1 + 2
+
+
+PLANNING = """\
+echo $GOALSEEK_PHASE >> "$HOME/phases"
+if [ $GOALSEEK_PHASE = plan ]; then
+  printf '<<<GOALSEEK PLAN %s\\na title\\nGOALSEEK PLAN %s>>>\\n' $GOALSEEK_NONCE $GOALSEEK_NONCE; exit
+fi
+"""
+
+
+def phases() -> list[str]:
+    """What the agent was asked for, in order."""
+    return (Path(os.environ["HOME"]) / "phases").read_text().split()
+
+
+@pytest.mark.parametrize("limits", [{"tokens": 100}, {"cost_usd": 0.25}, {"total": {"tokens": 99}}])
+def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_higher_one_goes_on_from_there(
+    spending: Callable[..., Project], limits: dict[str, Any]
+) -> None:
+    project = spending(limits, PLANNING + BETTER, ask_plan=True)
+    for _ in range(2):
+        ended, last = end(project)
+        assert (ended.exit_code, last["event"]) == (0, "stopped")
+        assert last["stop_reason"] == ("cost" if "cost_usd" in limits else "tokens") and "is reached" in last["why"]
+        assert len(project.iterations()) == 1 and phases() == ["plan"]
+    stepped = project.run("step")
+    assert stepped.exit_code == 0 and "is reached" in stepped.stderr
+    spending({}, PLANNING + BETTER, ask_plan=True)
+    assert end(project, "-n", "1")[1]["stop_reason"] == "count"
+    assert phases() == ["plan", "apply"], "the plan was stored"
+    record = project.iterations()[-1]
+    assert record["usage"]["input_tokens"] == 140 and record["notes"] == [] and not record["usage"]["estimated"]
+
+
+def test_time_that_the_change_used_up_ends_the_run_before_the_measurement_but_tokens_do_not(
+    spending: Callable[..., Project],
+) -> None:
+    project = spending({"time": "1.5s", "tokens": 50}, f'echo x >> "$HOME/phases"; sleep 1.5; {BETTER}')
+    ended, last = end(project)
+    assert (ended.exit_code, last["stop_reason"]) == (0, "time")
+    assert (
+        not (project.run_folder(1) / "evidence.json").exists() and (project.run_folder(1) / "candidate.json").exists()
+    )
+    spending({"tokens": 50})
+    assert end(project)[1]["stop_reason"] == "tokens"
+    assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept"] and phases() == ["x"]
 
 
 def test_at_three_quarters_each_budget_is_warned_of_once_an_invocation(spending: Callable[..., Project]) -> None:

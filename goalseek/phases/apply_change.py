@@ -72,12 +72,12 @@ def apply_change(
     if failure:
         raise failure
     if sorted_out.refused:
-        raise Rejected("skipped", "out_of_scope", "; ".join(_few(sorted_out.refused)))
+        raise Rejected("skipped", "out_of_scope", "; ".join(_few(sorted_out.refused)), usage=reply.usage)
     if sorted_out.strays and strays == "reject":
         named = ", ".join(_few(quote_path(path) for path in sorted_out.strays))
-        raise Rejected("skipped", "out_of_scope", f"new files outside the scope: {named}")
+        raise Rejected("skipped", "out_of_scope", f"new files outside the scope: {named}", usage=reply.usage)
     if spliced == parent_tree:
-        raise Rejected("skipped", "no_change", _nothing(sorted_out.strays))
+        raise Rejected("skipped", "no_change", _nothing(sorted_out.strays), usage=reply.usage)
     title = reply.title or plan.title or f"candidate {call.context.iteration}"
     write_plan(run_folder / "plan.md", Plan(title, reply.text or plan.text, reply.files or plan.files))
     edits = tuple(
@@ -100,7 +100,7 @@ def _asked(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected 
     try:
         return provider.apply(call, plan), None
     except Rejected as rejected:
-        return Reply("", output=rejected.output), rejected
+        return Reply("", output=rejected.output, usage=rejected.usage), rejected
 
 
 def _sort(

@@ -38,6 +38,7 @@ def build_record(
     timestamp: str,
     provider: str,
     model: str,
+    usage: Usage,
     seconds: dict[str, float],
     isolation: Isolation,
     digests: dict[str, str],
@@ -47,7 +48,6 @@ def build_record(
     """The record of an iteration: what came of it and how, whatever phase it ended in."""
     context, verdict, plan, change = outcome.context, outcome.verdict, outcome.plan, outcome.change
     candidate, decision = outcome.candidate, outcome.decision
-    usage = (plan.usage if plan else Usage()).plus(change.usage if change else Usage())
     found = outcome.evidence or Evidence()
     return IterationRecord(
         seq=0,

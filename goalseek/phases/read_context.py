@@ -11,11 +11,13 @@ from pathlib import Path
 
 from goalseek import __version__
 from goalseek.checkout import Checkout
+from goalseek.crashes import crash_endings
 from goalseek.git import git_text
 from goalseek.quoting import quote_path
 from goalseek.repository import Refs, Repository
 from goalseek.run import Run, Setting
 from goalseek.scope import Scope
+from goalseek.told import common_ending
 from goalseek.trees import walk
 from goalseek.values import VISIBLE_FILES_MOST, Context, VisibleFile
 
@@ -30,6 +32,7 @@ def read_context(run: Run, setting: Setting, run_folder: Path) -> Context:
     iteration = standing.last_iteration + 1
     commits = _write_state(run, standing.tip, run_folder)
     limit = setting.manifest.limits.stagnation
+    endings = crash_endings(run, standing)
     return Context(
         iteration=iteration,
         attempt=standing.tried,
@@ -45,6 +48,8 @@ def read_context(run: Run, setting: Setting, run_folder: Path) -> Context:
         files=workspace.remembered("visible", lambda: visible_files(workspace.tree, setting.scope)),
         files_total=len(workspace.tree.entries),
         commits=commits,
+        crashes=standing.crashes,
+        common_ending=common_ending(endings) if len(endings) > 1 else "",
     )
 
 

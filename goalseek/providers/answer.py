@@ -6,9 +6,11 @@ import json
 import re
 from pathlib import Path
 
+from goalseek.beneath import read_regular
 from goalseek.values import Usage
 
 TITLE_MOST = 200
+COUNT_MOST = 10**15
 
 
 def block(output: str, kind: str, nonce: str) -> list[str] | None:
@@ -43,15 +45,15 @@ def title_of(line: str) -> str:
 def usage_of(path: Path) -> Usage:
     """What the program reported in ``$GOALSEEK_USAGE``: a JSON object; nothing where it is none."""
     try:
-        told = json.loads(path.read_text())
-    except (OSError, ValueError):
+        told = json.loads(read_regular(path.parent, path.name))
+    except (OSError, ValueError, RecursionError):
         return Usage()
     if not isinstance(told, dict):
         return Usage()
 
     def count(name: str) -> int:
         value = told.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < COUNT_MOST else 0
 
     cost = told.get("cost_usd")
     known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < float("inf")

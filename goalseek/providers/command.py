@@ -42,7 +42,8 @@ class CommandProvider:
             return Reply("", "The provider plans while it edits.")
         reply = self._run(call)
         if not reply.title:
-            raise Rejected("skipped", "no_plan", f"the answer has no plan between the sentinels of {call.nonce}")
+            why = f"the answer has no plan between the sentinels of {call.nonce}"
+            raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
         return reply
 
     def apply(self, call: Call, plan: Plan) -> Reply:
@@ -60,17 +61,18 @@ class CommandProvider:
         finished = call.start((program, *self.command[1:]), {})
         output = finished.stdout.decode("utf-8", "replace")
         errors = finished.stderr.decode("utf-8", "replace")
+        usage = usage_of(call.usage_file)
         if finished.timed_out:
             why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
-            raise Rejected("skipped", "provider_timeout", why, output + errors)
+            raise Rejected("skipped", "provider_timeout", why, output + errors, usage)
         if finished.exit_code:
             said = (errors or output).strip()
             last = f": {said.splitlines()[-1][:200]}" if said else ""
             why = f"the provider ended with {finished.exit_code}{last}"
-            raise Rejected("skipped", "provider_failed", why, output + errors)
+            raise Rejected("skipped", "provider_failed", why, output + errors, usage)
         lines = block(output, "PLAN", call.nonce)
         title, text, files = plan_of(lines) if lines is not None else ("", "", ())
-        return Reply(title, text, files, output, usage_of(call.usage_file))
+        return Reply(title, text, files, output, usage)
 
     def _program(self) -> str | None:
         """The program's path: as named from the manifest's folder, or on PATH."""

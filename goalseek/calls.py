@@ -1,0 +1,93 @@
+"""The programs that a provider had started since the last record, each written down before it starts.
+
+One that was begun, and whose phase has no answer, was killed together with the tool, or its answer is not believed any
+more: it was paid for all the same, and the next record is charged for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from goalseek.charge import killed_call
+from goalseek.memory import Memory
+from goalseek.values import Usage
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A call that began in a phase; ``charged`` is None while the phase's own answer may tell what it cost."""
+
+    phase: str
+    charged: Usage | None = None
+
+
+@dataclass(frozen=True)
+class Begins:
+    """All of them, in order."""
+
+    calls: tuple[Begun, ...] = ()
+
+
+class Calls:
+    """The calls that the next record has to pay for.
+
+    ``memory`` binds them to the record that they follow. ``reported`` reads what the last one said of its usage;
+    ``usual`` is the median call of an iteration with so many calls.
+    """
+
+    def __init__(self, memory: Memory, reported: Callable[[], Usage], usual: Callable[[int], Usage]) -> None:
+        self._memory = memory
+        self._reported = reported
+        self._usual = usual
+        stored = memory.recall("calls", Begins, "calls")
+        self._begun: tuple[Begun, ...] = stored.value.calls if stored else ()
+
+    def begin(self, phase: str) -> None:
+        """Says durably that a call begins."""
+        self._store((*self._begun, Begun(phase)))
+
+    def settle(self, answered: Collection[str]) -> None:
+        """Charges each call that began in a phase without an answer."""
+        settled = list(self._begun)
+        for place, call in enumerate(self._begun):
+            if call.charged is None and call.phase not in answered:
+                reported = self._reported() if place == len(self._begun) - 1 else Usage()
+                settled[place] = replace(call, charged=killed_call(reported, self.usual()))
+        if settled != list(self._begun):
+            self._store(tuple(settled))
+
+    def usual(self) -> Usage:
+        """The median call; a provider that was asked for a plan is called twice an iteration."""
+        return self._usual(2 if any(call.phase == "PLAN" for call in self._begun) else 1)
+
+    @property
+    def charged(self) -> Usage:
+        """What the killed calls are charged together."""
+        return sum_of([call.charged for call in self._begun if call.charged is not None])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence for each killed call."""
+        return tuple(
+            f"a call in {call.phase} did not end; it is charged {_shown(call.charged)}"
+            for call in self._begun
+            if call.charged is not None
+        )
+
+    def _store(self, begun: tuple[Begun, ...]) -> None:
+        self._begun = begun
+        self._memory.keep("calls", Begins(begun), "calls", 0.0)
+
+
+def sum_of(usages: Collection[Usage]) -> Usage:
+    """All of it together."""
+    total = Usage()
+    for usage in usages:
+        total = total.plus(usage)
+    return total
+
+
+def _shown(usage: Usage) -> str:
+    dollars = "" if usage.cost_usd is None else f", {usage.cost_usd:.6g} dollars"
+    return f"{usage.tokens} tokens{dollars}"

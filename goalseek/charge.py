@@ -1,0 +1,48 @@
+"""What a provider's call is charged that was killed before it could say what it cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+from statistics import median
+
+from goalseek.records import IterationRecord
+from goalseek.values import Usage
+
+USUAL_OF = 20
+
+
+def usual_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
+    """The median call of the last iterations that reported what they used, ``calls_each`` calls in each of them.
+
+    What was estimated before does not count. Nothing where none reported anything.
+    """
+    told = (record.usage for record in newest_first if record.usage != Usage() and not record.usage.estimated)
+    known = list(islice(told, USUAL_OF))
+    if not known:
+        return Usage()
+    costs = [usage.cost_usd for usage in known if usage.cost_usd is not None]
+
+    def call(counts: list[int]) -> int:
+        return math.ceil(median(counts) / calls_each)
+
+    return Usage(
+        call([usage.input_tokens for usage in known]),
+        call([usage.cached_tokens for usage in known]),
+        call([usage.output_tokens for usage in known]),
+        median(costs) / calls_each if costs else None,
+    )
+
+
+def killed_call(reported: Usage, usual: Usage) -> Usage:
+    """The larger of both, of each kind of token and of the dollars; ``estimated`` where it is not what was reported."""
+    costs = [cost for cost in (reported.cost_usd, usual.cost_usd) if cost is not None]
+    charged = Usage(
+        max(reported.input_tokens, usual.input_tokens),
+        max(reported.cached_tokens, usual.cached_tokens),
+        max(reported.output_tokens, usual.output_tokens),
+        max(costs, default=None),
+    )
+    return reported if charged == replace(reported, estimated=False) else replace(charged, estimated=True)

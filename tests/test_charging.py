@@ -1,0 +1,204 @@
+"""Every call to an agent is paid for: one that failed, and one that was killed before it could say what it cost."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project, answer
+
+USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
+BETTER = "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n"
+REPORT = "printf '%s' '" + json.dumps(USAGE) + '\' > "$GOALSEEK_USAGE"\n'
+HANGS = """\
+if [ -e "$HOME/hang" ]; then
+  [ -e "$HOME/told" ] && cp "$HOME/told" "$GOALSEEK_USAGE"
+  rm "$HOME/hang"; touch "$HOME/waiting"; sleep 60
+fi
+"""
+PLANS = (
+    "[ $GOALSEEK_PHASE = plan ] && "
+    "{ printf '<<<GOALSEEK PLAN %s\\na title\\nGOALSEEK PLAN %s>>>\\n' $GOALSEEK_NONCE $GOALSEEK_NONCE; exit; }\n"
+)
+
+
+@pytest.fixture
+def agent(project: Project, tmp_path: Path) -> Callable[..., Project]:
+    """Gives the project an agent with this script."""
+
+    def make(script: str, limits: dict[str, Any] | None = None, **more: Any) -> Project:
+        place = tmp_path / "agent.sh"
+        place.write_text(script)
+        project.set_manifest(
+            {"provider": {"name": "command", "command": ["sh", str(place)], **more}, "limits": limits or {}}
+        )
+        return project
+
+    return make
+
+
+def home(name: str) -> Path:
+    return Path(os.environ["HOME"]) / name
+
+
+def killed_in_the_call(project: Project, number: signal.Signals, told: object = None) -> None:
+    """Starts to climb, and kills the tool while the agent is at work, after it reported ``told``."""
+    home("hang").touch()
+    home("waiting").unlink(missing_ok=True)
+    home("told").unlink(missing_ok=True)
+    if told is not None:
+        home("told").write_text(json.dumps(told))
+    started: subprocess.Popen[str] = project.start("iterate")
+    deadline = time.monotonic() + 60
+    while not home("waiting").exists():
+        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
+        time.sleep(0.01)
+    started.send_signal(number)
+    started.communicate(timeout=30)
+
+
+def tokens(record: dict[str, Any]) -> int:
+    return sum(record["usage"][key] for key in ("input_tokens", "cached_tokens", "output_tokens"))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 1", "provider_failed"),
+        ("echo x > other.txt", "out_of_scope"),
+        ("true", "no_change"),
+        ("cat answer.json > new; cp new answer.json; rm new", "no_change"),
+        ("""printf '{"score": 1}' > answer.json; touch "$GOALSEEK_PROJECT_ROOT/.git/x"; exit 3""", "provider_failed"),
+    ],
+)
+def test_a_call_that_failed_is_charged_what_it_reported(
+    agent: Callable[..., Project], script: str, reason: str
+) -> None:
+    record = agent(REPORT + script).climb()[-1]
+    assert record["reason"] == reason
+    assert record["usage"] == {**USAGE, "estimated": False}
+    assert record["notes"] == []
+
+
+def test_a_plan_that_is_none_is_charged_and_so_is_the_change_that_failed_after_one(
+    agent: Callable[..., Project],
+) -> None:
+    record = agent(REPORT + "echo no plan", ask_plan=True).climb()[-1]
+    assert (record["reason"], tokens(record)) == ("no_plan", 100)
+    record = agent(REPORT + PLANS + "exit 1", ask_plan=True).climb()[-1]
+    assert (record["reason"], tokens(record), record["usage"]["cost_usd"]) == ("provider_failed", 200, 0.5)
+
+
+def test_failed_calls_count_for_the_limit(agent: Callable[..., Project]) -> None:
+    project = agent(REPORT + "exit 1", {"tokens": 300})
+    ended = project.run("--json", "iterate", "--forever")
+    assert json.loads(ended.stdout.splitlines()[-1])["stop_reason"] == "tokens"
+    assert len(project.iterations()) == 1 + 3
+
+
+def test_a_step_that_failed_is_charged_when_another_process_records_it(agent: Callable[..., Project]) -> None:
+    project = agent(REPORT + "exit 1")
+    for _ in range(5 + 3):
+        ended = project.run("step")
+    assert "next: LOG" in ended.stdout, ended
+    record = project.climb("iterate", "-n", "1")[-1]
+    assert (record["iteration"], tokens(record), record["usage"]["estimated"]) == (1, 100, False)
+
+
+def test_a_call_past_its_time_is_charged_the_median_call_at_least(agent: Callable[..., Project]) -> None:
+    agent(REPORT + BETTER).climb("iterate", "-n", "2")
+    few = """printf '{"input_tokens": 100}' > "$GOALSEEK_USAGE"\n"""
+    record = agent(few + "sleep 60", timeout=0.5).climb()[-1]
+    assert record["reason"] == "provider_timeout"
+    wanted = {"input_tokens": 100, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25, "estimated": True}
+    assert record["usage"] == wanted
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        'mkfifo "$GOALSEEK_USAGE"',
+        'ln -s /dev/zero "$GOALSEEK_USAGE"',
+        """printf '{"input_tokens": 1%0400d, "cost_usd": 1e999, "output_tokens": true}' 0 > "$GOALSEEK_USAGE\"""",
+        """printf '%*s' 100000 | tr ' ' '[' > "$GOALSEEK_USAGE\"""",
+    ],
+)
+def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(agent: Callable[..., Project], report: str) -> None:
+    record = agent(f"{report}\n{BETTER}").climb()[-1]
+    assert (record["outcome"], tokens(record), record["usage"]["cost_usd"]) == ("kept", 0, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_call_that_was_killed_with_the_tool_is_charged_the_median_call(
+    agent: Callable[..., Project], number: signal.Signals
+) -> None:
+    project = agent(HANGS + REPORT + BETTER)
+    project.climb("iterate", "-n", "2")
+    killed_in_the_call(project, number)
+    record = project.climb()[-1]
+    assert (record["iteration"], record["outcome"]) == (3, "kept")
+    assert record["usage"] == {
+        "input_tokens": 140, "cached_tokens": 40, "output_tokens": 20, "cost_usd": 0.5, "estimated": True
+    }  # fmt: skip
+    assert record["notes"] == ["a call in APPLY_CHANGE did not end; it is charged 100 tokens, 0.25 dollars"]
+    record = project.climb()[-1]
+    assert (tokens(record), record["usage"]["estimated"], record["notes"]) == (100, False, [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_several_kills_are_each_charged_and_what_they_reported_where_that_is_more(
+    agent: Callable[..., Project], number: signal.Signals
+) -> None:
+    project = agent(HANGS + REPORT + BETTER)
+    killed_in_the_call(project, number, {"input_tokens": 1000})
+    killed_in_the_call(project, number, {"input_tokens": 500})
+    assert project.run("exec", "--", "true").exit_code == 0, "another command in between"
+    record = project.climb()[-1]
+    assert (record["iteration"], tokens(record)) == (1, 1000 + 500 + 100)
+    assert not record["usage"]["estimated"], "each said what it used, and nothing else is known"
+    assert [note.partition("charged ")[2] for note in record["notes"]] == ["1000 tokens", "500 tokens"]
+
+
+def test_killed_calls_count_for_the_limit_before_the_agent_is_asked_again(agent: Callable[..., Project]) -> None:
+    project = agent(HANGS + REPORT + BETTER, {"tokens": 1000})
+    killed_in_the_call(project, signal.SIGKILL, {"input_tokens": 1000})
+    ended = project.run("--json", "iterate", "--forever")
+    last = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.exit_code, last["stop_reason"]) == (0, "tokens")
+    assert len(project.iterations()) == 1
+    agent(HANGS + REPORT + BETTER, {"tokens": 2000})
+    assert tokens(project.climb()[-1]) == 1100
+
+
+def test_a_killed_plan_is_half_of_what_an_iteration_costs(agent: Callable[..., Project]) -> None:
+    project = agent(HANGS + REPORT + PLANS + BETTER, ask_plan=True)
+    project.climb("iterate", "-n", "2")
+    assert tokens(project.iterations()[-1]) == 200
+    killed_in_the_call(project, signal.SIGKILL)
+    record = project.climb()[-1]
+    assert (tokens(record), record["usage"]["estimated"]) == (300, True)
+    assert record["notes"] == ["a call in PLAN did not end; it is charged 100 tokens, 0.25 dollars"]
+
+
+@pytest.mark.parametrize("arguments", [("baseline",), ("iterate", "--new")])
+def test_a_killed_call_whose_iteration_never_goes_on_is_charged_to_what_comes_in_its_place(
+    agent: Callable[..., Project], arguments: tuple[str, ...]
+) -> None:
+    project = agent(HANGS + REPORT + BETTER)
+    project.climb()
+    killed_in_the_call(project, signal.SIGKILL)
+    assert project.run(*arguments).exit_code == 0
+    record = project.iterations()[-1]
+    assert tokens(record) == (100 if arguments == ("baseline",) else 200) and record["usage"]["estimated"]
+    assert len(record["notes"]) == 1
+
+
+def test_a_provider_that_starts_no_program_spends_nothing(project: Project) -> None:
+    project.set_moves(answer(2))
+    record = project.climb()[-1]
+    assert tokens(record) == 0 and not (project.run_folder(1) / "calls.json").exists()
