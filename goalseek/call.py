@@ -52,7 +52,7 @@ def past_try(record: IterationRecord) -> PastTry:
 def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: Plan | None) -> Call:
     """One question to the provider, in the workspace."""
     manifest, context, brief = setting.manifest, briefing.context, briefing.brief
-    nonce = run.seal.of("nonce", run.run_id, str(context.iteration), phase)[:6].upper()
+    nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), phase)[:6].upper()
     text = prompt(phase, context, manifest, brief, nonce, plan)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix
