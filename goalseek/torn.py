@@ -55,9 +55,7 @@ def mend(history: History, messages: Messages) -> str:
         told = "a torn last line of results.jsonl was mended"
     if missing:
         append_line(history.path, *reversed(missing))
-        told = (
-            f"{len(missing)} line{'s' * (len(missing) > 1)} of results.jsonl, missing or torn, written again from git"
-        )
+        told = f"{len(missing)} of the last lines of results.jsonl were missing or torn and written again from git"
     return told
 
 
