@@ -1,7 +1,9 @@
 """The audit: records against git against seals. Nothing is changed; what differs is named.
 
-In a clone without the secret seals cannot be checked, and what the climb's own place has besides its refs may be
-absent: the branch, ``results.jsonl``, the run folders.
+Seals are checked that were made with the secret of this place; records that were made elsewhere are named, and only
+git is asked about them. They are no difference: nobody can put one below a record that was sealed here. In a clone
+without any secret, what the climb's own place has besides its refs may be absent: the branch, ``results.jsonl``, the
+run folders.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.chain import Chain, Link, Unreadable, links_of, read_commit, walk_ledger
-from goalseek.deviations import NOTHING, Deviation, of_rows, of_values
+from goalseek.deviations import NOTHING, Deviation, of_rows, of_values, runs_of
 from goalseek.ledger import RULER_FILE
 from goalseek.manifest_file import Loaded
 from goalseek.named_commits import NamedCommits, is_next_candidate
@@ -21,7 +23,7 @@ from goalseek.plain import to_line, to_plain
 from goalseek.records import IterationRecord
 from goalseek.repository import Refs, Repository
 from goalseek.ruler import Ruler
-from goalseek.seal import Seal
+from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing
 from goalseek.twin import RESULTS, SNAPSHOT, compare, rebuild
 
@@ -62,7 +64,23 @@ def audit(loaded: Loaded, repository: Repository, is_rebuilding: bool = False) -
 
     deviations += check_records()
     deviations += _twin(loaded.logs / RESULTS, chain, read, seal is None, notes)
-    return Audit(len(chain.commits), tuple(deviations), why_no_seal or SEALS_CHECKED, tuple(notes))
+    elsewhere = _elsewhere(read, seal)
+    seals = f"{SEALS_CHECKED} of all but {elsewhere[1]}" if elsewhere[1] else SEALS_CHECKED
+    return Audit(len(chain.commits), tuple(deviations), why_no_seal or seals, (*notes, *elsewhere[0]))
+
+
+def _elsewhere(read: tuple[Link | Deviation, ...], seal: Seal | None) -> tuple[tuple[str, ...], int]:
+    """The records that were sealed with other keys, in words, one note a key; and how many they are."""
+    found: dict[str, list[int]] = {}
+    for link in read:
+        key = key_of(link.record.seal) if seal and isinstance(link, Link) else None
+        if key and seal and isinstance(link, Link) and key != seal.key:
+            found.setdefault(key, []).append(link.record.seq)
+    notes = (
+        f"sealed elsewhere, with the key {key}, and not checkable here: records {runs_of(numbers)}"
+        for key, numbers in found.items()
+    )
+    return tuple(notes), sum(map(len, found.values()))
 
 
 def _seal(secret: Path) -> tuple[Seal | None, str]:
@@ -107,7 +125,7 @@ def _chain(
             yield from of_values("the number does not follow", where, seq, record.seq)
         seq = record.seq
         yield from of_values("another project", where, repository.name, record.project)
-        if seal:
+        if seal and key_of(record.seal) in (None, seal.key):
             yield from _sealed(link, seal, chain)
         candidate = record.commit_hash if isinstance(record, IterationRecord) else None
         yield from of_values("another second parent", where, candidate, " ".join(link.commit.parents[1:]) or None)

@@ -39,6 +39,10 @@ class Bench:
             with contextlib.suppress(OSError):  # an older state is right too
                 tree.save()
 
+    def is_whole(self) -> bool:
+        """Whether every tree that was made is still there."""
+        return all(root.is_dir() for root in self._trees)
+
     def root(self, sees: Sees) -> Path:
         """Where a command with this ``sees`` runs. One folder serves "candidate" and "both", as build folders need."""
         return self.folder / ("ruler" if sees == "hidden" else "tree")
@@ -62,7 +66,7 @@ class Bench:
             if view_before == view:
                 checkout.bring(visible_changes(self._objects, before, tree, is_seen), label)
                 return root
-        except (Missing, ObjectsFailed):  # the repository was made anew at this place
+        except (Missing, ObjectsFailed, FileNotFoundError):  # the repository was made anew at this place, or it is gone
             checkout.build({**visible(self._objects.files(tree), is_seen), **self._links}, label)
             return root
         wanted = {**visible(self._objects.files(tree), is_seen), **self._links}

@@ -41,7 +41,7 @@ def briefing_for(run: Run, setting: Setting, context: Context) -> Briefing:
 def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: Plan | None, calls: Calls) -> Call:
     """One question to the provider, in the workspace. A program that it starts is among ``calls`` before it starts."""
     manifest, context, brief = setting.manifest, briefing.context, briefing.brief
-    nonce = run.seal.of("nonce", run.run_id, str(context.iteration), phase)[:6].upper()
+    nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), phase)[:6].upper()
     text = prompt(phase, context, manifest, brief, nonce, plan)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix

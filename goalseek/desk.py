@@ -88,6 +88,16 @@ class Desk:
         answer_value: Value = stored.value
         return answer_value
 
+    def has(self, *answers: tuple[str, type]) -> bool:
+        """Whether the first answers of the iteration are stored, each made from the one before: (name, kind)."""
+        digest = self._digest
+        for stored_as, kind in answers:
+            stored = self._memory.recall(stored_as, kind, digest)
+            if stored is None:
+                return False
+            digest = stored.digest
+        return True
+
     def forget(self, stored_as: str) -> None:
         """Drops a stored answer, and so all that were made from it: the next time it is asked for anew."""
         self._memory.forget(stored_as)

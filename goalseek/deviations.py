@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,17 @@ def of_values(what: str, where: str, expected: object, found: object) -> Iterato
     """A difference where two values are not the same."""
     if expected != found:
         yield Deviation(what, where, shown(expected), shown(found))
+
+
+def runs_of(numbers: Sequence[int]) -> str:
+    """Rising numbers in words: "0-4, 7"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
 
 
 def shown(value: object) -> str:

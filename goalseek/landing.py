@@ -12,7 +12,8 @@ from goalseek.limits import why_not_begin
 from goalseek.manifest import Limits
 from goalseek.manifest_file import ignore_home
 from goalseek.memory import Memory
-from goalseek.phases.log import Outcome, build_record, write_for_people
+from goalseek.phases.decide import make_roll_back_again
+from goalseek.phases.log import Outcome, build_record, is_written, write_for_people
 from goalseek.phases.read_context import commit_lines, write_git_state
 from goalseek.plain import to_plain
 from goalseek.providers.answer import usage_of
@@ -20,6 +21,7 @@ from goalseek.records import Isolation, IterationRecord, RunRecord
 from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
 from goalseek.ruler import Ruler
 from goalseek.run import Run, Setting
+from goalseek.seal import key_of
 from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
 from goalseek.values import Usage
@@ -52,6 +54,8 @@ def desk_for(
             if stop := why_not_begin(name, limits, spent, run.clock.now()):
                 raise LimitReached(stop)
         run.last_phase = name
+        ignore_home(run.loaded)  # somebody's git clean may have removed it
+        folder.mkdir(parents=True, exist_ok=True)
         run.watch.phase(number, name)
         if name in _LONG_PHASES:
             tell(run, "running", number, name)
@@ -91,7 +95,10 @@ def record_iteration(
     )
     _begin_run(run, setting, digest)
     candidate = record.commit_hash
+    run.ledger.mended = ""
     sealed = run.ledger.append(record, candidate, ruler.to_json() if ruler else None)
+    if run.ledger.mended:
+        run.watch.note(run.ledger.mended)
     write_for_people(folder, sealed)
     run.remember(sealed)
     return sealed
@@ -118,13 +125,9 @@ def land(run: Run) -> None:
     if standing.last is None:
         return
     refs = repository.refs()
+    _refuse_moved_tip(run, refs)
     _land_refs(run, refs)
-    number = standing.last.iteration
-    folder = run.loaded.runs / f"{number:04d}"
-    if folder.is_dir():
-        after = Refs(standing.tip, run.ledger.head, standing.tip, refs.branch_is_checked_out)
-        lines = commit_lines(repository, standing.tip, 3)
-        write_git_state(folder / "git_after.txt", after, repository.branch, lines)
+    _show_refs(run, refs, run.loaded.runs / f"{standing.last.iteration:04d}")
     run.watch.recorded(standing.last)
 
 
@@ -134,11 +137,16 @@ def check_refs(run: Run) -> None:
     if standing.last is None:
         return
     refs = repository.refs()
-    last = standing.last
-    own = {standing.tip, last.commit_hash, last.parent_commit_hash}
-    if refs.tip not in own and not (refs.tip and _is_next_candidate(repository, standing, refs.tip)):
-        raise moved_by_somebody(repository.tip_ref, standing.tip, refs.tip)
-    _land_refs(run, refs, is_tip_ahead=refs.tip not in own)
+    is_ahead = refs.tip is not None and is_next_candidate(repository, standing, refs.tip)
+    if not is_ahead:
+        _refuse_moved_tip(run, refs)
+    _land_refs(run, refs, is_ahead)
+    folder = run.loaded.runs / f"{standing.last.iteration:04d}"
+    if folder.is_dir():
+        if not is_written(folder):
+            write_for_people(folder, standing.last)
+        if not (folder / "git_after.txt").exists():
+            _show_refs(run, refs, folder)
 
 
 def tell(
@@ -171,12 +179,16 @@ def _begin_run(run: Run, setting: Setting, ruler: str) -> None:
         ruler=ruler,
     )
     run.ledger.append(record)
+    (run.repository.own / "run").unlink(missing_ok=True)
 
 
 def _land_refs(run: Run, refs: Refs, is_tip_ahead: bool = False) -> None:
     """Moves tip and branch to where the records say, together. A branch that is checked out is left alone."""
     standing, repository = run.standing, run.repository
+    assert standing.last is not None
     moves = []
+    if refs.tip != standing.tip and not is_tip_ahead:
+        make_roll_back_again(repository, standing.last)
     if refs.tip != standing.tip and not is_tip_ahead:
         moves.append(RefMove(repository.tip_ref, refs.tip, standing.tip))
     if refs.branch != standing.tip and not refs.branch_is_checked_out:
@@ -190,20 +202,38 @@ def _land_refs(run: Run, refs: Refs, is_tip_ahead: bool = False) -> None:
         raise moved_by_somebody(ref, standing.tip, found) from None
 
 
+def _refuse_moved_tip(run: Run, refs: Refs) -> None:
+    """Raises GoalseekError where the tip is at no commit that the last record put there or found there."""
+    standing, last = run.standing, run.standing.last
+    assert last is not None
+    if refs.tip is None and last.iteration == 0:
+        return
+    if refs.tip is None or refs.tip not in (standing.tip, last.commit_hash, last.parent_commit_hash):
+        raise moved_by_somebody(run.repository.tip_ref, standing.tip, refs.tip)
+
+
+def _show_refs(run: Run, refs: Refs, folder: Path) -> None:
+    """``git_after.txt``, where the run folder is there."""
+    tip, repository = run.standing.tip, run.repository
+    if folder.is_dir():
+        after = Refs(tip, run.ledger.head, tip, refs.branch_is_checked_out)
+        write_git_state(folder / "git_after.txt", after, repository.branch, commit_lines(repository, tip, 3))
+
+
 def _refuse_moved_branch(run: Run, refs: Refs) -> None:
     """Raises GoalseekError where the branch is at no commit of ours."""
     standing, repository = run.standing, run.repository
     last = standing.last
     assert last is not None
-    if refs.branch is None and last.iteration == 0:
-        return
+    if refs.branch is None and (last.iteration == 0 or key_of(last.seal) != run.seal.key):
+        return  # a first baseline, or what was climbed elsewhere and fetched: the branch was never here
     if refs.branch is not None and refs.branch in (last.parent_commit_hash, last.commit_hash):
         return
     if refs.branch is None or not repository.is_ancestor(refs.branch, standing.tip):
         raise moved_by_somebody(repository.branch_ref, standing.tip, refs.branch)
 
 
-def _is_next_candidate(repository: Repository, standing: Standing, commit: str) -> bool:
+def is_next_candidate(repository: Repository, standing: Standing, commit: str) -> bool:
     """Whether a commit is the candidate of the iteration that was under way."""
     head, _, message = repository.objects.read(commit).partition(b"\n\n")
     trailer = f"Goalseek-Iteration: {standing.last_iteration + 1}\n".encode()

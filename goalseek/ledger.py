@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,8 +19,10 @@ from goalseek.records import Record
 from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.seal import Seal
 from goalseek.standing import Standing
+from goalseek.torn import append_line, mend, refuse_edited
 
 RULER_FILE = "ruler.json"
+_HEAD_FILE = "ledger"
 _SNAPSHOT_EVERY = 16
 Written = TypeVar("Written", bound=Record)
 
@@ -35,9 +36,12 @@ class Ledger:
         self.seal = seal
         self.mended = ""
         self.head = repository.refs().ledger
-        self._mend()
+        self._refuse_moved()
+        self.mended = mend(self.history, self._messages)
         snapshot = self.history.snapshot(lambda seal, body: self.seal.holds(seal, "standing", body))
-        self._refuse_edited(snapshot)
+        self.mended = refuse_edited(self.history, self._messages, snapshot) or self.mended
+        self._end = self.history.size()
+        self._note_head()
         self.standing: Standing = self.history.folded(snapshot)
 
     def append(self, record: Written, candidate: str | None = None, ruler: str | None = None) -> Written:
@@ -61,6 +65,7 @@ class Ledger:
             found = self.repository.refs().ledger
             raise moved_by_somebody(self.repository.ledger_ref, before or "nothing", found) from None
         self.head = after
+        self._note_head()
         self._write(line)
         self.standing = self.standing.after(sealed)
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
@@ -86,57 +91,50 @@ class Ledger:
         return self.repository.tree_of(self.head) if self.head else objects.write_tree({})
 
     def _write(self, line: str) -> None:
-        """One O_APPEND write, fsynced."""
-        path = self.history.path
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            content = line.encode() + b"\n"
-            if os.write(descriptor, content) != len(content):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        """Adds the newest line; where somebody touched the file since the last one, all that is missing in it."""
+        if self.history.size() == self._end:
+            append_line(self.history.path, line)
+        else:
+            told = mend(self.history, self._messages)
+            self.mended = refuse_edited(self.history, self._messages, Snapshot()) or told
+        self._end = self.history.size()
 
-    def _mend(self) -> None:
-        """Brings ``results.jsonl`` to what the chain says: a torn last line goes, missing lines come."""
-        self.history.path.parent.mkdir(parents=True, exist_ok=True)
-        last = next(self.history.backward(), None)
-        whole = last.offset + len(last.text) + 1 if last else 0
-        if self.history.size() > whole:
-            os.truncate(self.history.path, whole)
-            self.mended = "a torn last line of results.jsonl was mended"
-        known = last.text.decode() if last else None
-        missing: list[str] = []
+    def _messages(self) -> Iterator[str]:
+        """The lines that the chain holds, newest first."""
         commit = self.head
         while commit is not None:
-            message, parent = self._message(commit)
-            if message == known or parent is None:
-                break
-            missing.append(message)
-            commit = parent
-        if known is not None and (commit is None or self._message(commit)[0] != known):
-            message = f"{self.history.path} does not end with a record of {self.repository.ledger_ref}"
-            hint = f"move it away; it is written again from git: mv {self.history.path} {self.history.path}.old"
-            raise GoalseekError(message, hint, UNFIT, "tampered")
-        for line in reversed(missing):
-            self._write(line)
-        if missing:
-            self.mended = f"{len(missing)} lines of results.jsonl were written again from git"
+            head, _, message = self.repository.objects.read(commit).partition(b"\n\n")
+            commit = next((line[7:].decode() for line in head.split(b"\n") if line.startswith(b"parent ")), None)
+            if commit is not None:  # the root has no record
+                yield message.decode()
 
-    def _refuse_edited(self, snapshot: Snapshot) -> None:
-        """Raises GoalseekError where a line that is about to be believed is not what git has."""
-        commit = self.head
-        for line in self.history.backward():
-            if line.offset < snapshot.end:
-                return
-            message, commit = self._message(commit) if commit else ("", None)
-            if message != line.text.decode("utf-8", "replace"):
-                told = f"{self.history.path}, at byte {line.offset}: the line is not what git has"
-                hint = "see: goalseek audit; goalseek audit --rebuild writes it again"
-                raise GoalseekError(told, hint, UNFIT, "tampered")
+    def _refuse_moved(self) -> None:
+        """Raises GoalseekError where the ledger is not at, or ahead of, the commit where goalseek last left it."""
+        noted = self._noted()
+        if noted is None and self.head is None and self.history.size():
+            ref, path = self.repository.ledger_ref, self.history.path
+            hint = (
+                f"fetch it from a clone: git fetch CLONE {ref}:{ref}; or find its last commit, whose message is the "
+                f"last line of that file: git fsck --unreachable; to begin anew, move the file away"
+            )
+            raise GoalseekError(f"{ref} is gone, and {path} has its records", hint, UNFIT, "tampered")
+        if noted is None or noted == self.head:
+            return
+        if self.head is None or not self.repository.is_ancestor(noted, self.head):
+            error = moved_by_somebody(self.repository.ledger_ref, noted, self.head)
+            anew = f"; to begin anew, remove {self.repository.own} and {self.history.path.parent}"
+            error.hint += anew if self.head is None else ""
+            raise error
 
-    def _message(self, commit: str) -> tuple[str, str | None]:
-        """A ledger commit's message, and its first parent; the root, which has no record, has none."""
-        head, _, message = self.repository.objects.read(commit).partition(b"\n\n")
-        parent = next((line[7:].decode() for line in head.split(b"\n") if line.startswith(b"parent ")), None)
-        return message.decode(), parent
+    def _noted(self) -> str | None:
+        try:
+            return (self.repository.own / _HEAD_FILE).read_text().strip() or None
+        except FileNotFoundError:
+            return None
+
+    def _note_head(self) -> None:
+        """Notes where the ledger is. A note that is lost or older costs nothing: it only tells what somebody did."""
+        if self.head and self._noted() != self.head:
+            temporary = self.repository.own / f"{_HEAD_FILE}.new"
+            temporary.write_text(self.head + "\n")
+            temporary.replace(self.repository.own / _HEAD_FILE)

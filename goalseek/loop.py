@@ -11,9 +11,11 @@ from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.landing import check_refs, desk_for, land, record_iteration
+from goalseek.left_behind import left_behind, record_left_behind
 from goalseek.limits import Ends, Stop, nearing, pace, why_stop
 from goalseek.measure import said_stop
 from goalseek.notify import NotifyWatch
+from goalseek.objects import Missing
 from goalseek.opening import check_fit, check_provider, opened
 from goalseek.phases.apply_change import apply_change
 from goalseek.phases.commit import commit
@@ -71,6 +73,8 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     standing, provider = run.standing, run.provider()
     number = standing.last_iteration + 1
     desk, folder = desk_for(run, number, most, limits=setting.manifest.limits)
+    if lost := left_behind(run, desk):
+        return record_left_behind(run, setting, lost, most)
     calls = desk.calls
     context = plan = change = candidate = evidence = decision = None
     objects, incumbent, start = run.repository.objects, standing.incumbent, standing.baseline
@@ -100,7 +104,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
                 folder,
             ),
         )
-        candidate = desk.do("COMMIT", "candidate", Candidate, lambda: commit(run, setting, context, change))
+        candidate = desk.do("COMMIT", "candidate", Candidate, lambda: commit(run, setting, context, change, folder))
         verifier = run.verifier(setting, standing.ruler, start.tree, start.seconds)
         seed = run.seal.seed(run.run_id, number, 1)
         evidence = desk.do(
@@ -133,6 +137,9 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
     desk, folder = desk_for(run, number, most, f"{ruler.digest} {run.repository.head()} {source or ''}")
     context = desk.do("READ_CONTEXT", "context", Context, lambda: read_baseline_context(run, setting, folder))
     candidate = desk.do("COMMIT", "candidate", Candidate, lambda: baseline_candidate(run, setting, context, source))
+    if not run.repository.objects.has(candidate.commit):
+        desk.forget("candidate")
+        raise Missing(candidate.commit)
     pooled = run.standing.pooled(candidate.tree, ruler.digest)
     verifier = run.verifier(setting, ruler.digest, candidate.tree, {})
     seed = run.seal.seed(run.run_id, number, 1)

@@ -85,9 +85,16 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
         clear(artifacts)
         try:
             outputs.take(run_folder, artifacts, None, _ARTIFACTS_MOST)
+        except FileNotFoundError:
+            log.write(b"[the run folder is gone]\n")
         except outputs.TooMuch as error:
             log.write(f"[the run folder was not kept whole: {error}]\n".encode())
     return Sample(value, guards, tuple(runs), seed, seconds, failure)
+
+
+def is_in_place(verifier: Verifier) -> bool:
+    """Whether bench and run folder are still there after a measurement: both are in a cache that anybody may empty."""
+    return verifier.bench.is_whole() and (verifier.places.scratch / "run").is_dir()
 
 
 def run_command(
@@ -185,6 +192,7 @@ def _run(
         for name in verifier.manifest.setup.gives:
             clear(below / name)
             outputs.copy_tree(given / "gives" / name, below / name)
+    kept_outputs.mkdir(parents=True, exist_ok=True)
     outputs.take(kept_outputs, below, None, 2**63)
     variables = {
         "GOALSEEK_RUN_DIR": str(run_folder),
@@ -230,6 +238,8 @@ def _take_outputs(verifier: Verifier, command: VerifyCommand, kept_outputs: Path
         taken = outputs.take(below, kept_outputs, matcher(command.outputs), command.output_max)
     except outputs.TooMuch as error:
         return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
+    except FileNotFoundError:
+        return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
     for pattern in command.outputs:
         is_there = matcher((pattern,))
         if not any(is_there(path) for path in taken):

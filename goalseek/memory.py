@@ -80,7 +80,8 @@ class Memory:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replaces a file whole: after a crash it has the old content or the new."""
+    """Replaces a file whole, its folder made if need be: after a crash it has the old content or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     with temporary.open("wb") as file:
         file.write(content)

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek import process
-from goalseek.git import HARDENED, environment, git
+from goalseek.errors import UNFIT, GoalseekError
+from goalseek.git import HARDENED, GitFailed, environment, git
 
+_UNREADABLE = re.compile(
+    r"(?:unable to (?:read|find)|bad (?:tree )?object|not a (?:tree|valid) object|missing|could not read)"
+    r"[^\n]*?\b([0-9a-f]{40,64})\b",
+    re.IGNORECASE,
+)
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 
 
@@ -36,8 +43,15 @@ class Difference:
     after: Entry | None
 
 
-class Missing(Exception):
-    """An object that the store does not have."""
+class Missing(GoalseekError):
+    """An object that the store does not have, though it was there: somebody pruned it, or the store is broken."""
+
+    def __init__(self, name: str) -> None:
+        hint = (
+            "it was pruned, or the store is broken: see git fsck; where there is a clone, fetch it from there: "
+            "git fetch CLONE 'refs/goalseek/*:refs/goalseek/*'; then the same command goes on"
+        )
+        super().__init__(f"git does not have the object {name} any more", hint, UNFIT, "repository")
 
 
 class Objects:
@@ -79,11 +93,15 @@ class Objects:
         return {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(self.store)}
 
     def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
-        """One git command on these objects."""
+        """One git command on these objects. Raises Missing where git names an object that it does not have."""
         together = {**self.variables(), **(variables or {})}
-        return git(
-            *arguments, stdin=stdin, folder=Path(together.get("GIT_WORK_TREE", self.git_dir)), variables=together
-        )
+        folder = Path(together.get("GIT_WORK_TREE", self.git_dir))
+        try:
+            return git(*arguments, stdin=stdin, folder=folder, variables=together)
+        except GitFailed as failed:
+            if unreadable := _UNREADABLE.search(failed.said):
+                raise Missing(unreadable[1]) from None
+            raise
 
     def read(self, name: str) -> bytes:
         """The content of an object; ``name`` may be anything that git resolves. Raises Missing."""
@@ -96,6 +114,14 @@ class Objects:
             raise Missing(name)
         content = child.stdout.read(int(header.rpartition(b" ")[2]) + 1)
         return content[:-1]
+
+    def has(self, name: str) -> bool:
+        """Whether the store has an object."""
+        child = self._conversation("cat-file", "--batch-check")
+        assert child.stdin
+        child.stdin.write(os.fsencode(name) + b"\n")
+        child.stdin.flush()
+        return not self._line(child, "cat-file").endswith(b" missing")
 
     def write_file(self, path: Path) -> str:
         """Stores the file's bytes, as they are, as a blob. The file must be the tool's own."""
@@ -138,7 +164,12 @@ class Objects:
 
     def files(self, tree: str) -> dict[str, Entry]:
         """Every file of a tree, at any depth."""
-        listing = self.git("ls-tree", "-r", "-z", "--full-tree", tree)
+        try:
+            listing = self.git("ls-tree", "-r", "-z", "--full-tree", tree)
+        except GitFailed:
+            if self.has(tree):
+                raise
+            raise Missing(tree) from None
         entries = {}
         for line in listing.split(b"\0"):
             if line:
@@ -237,6 +268,8 @@ class Objects:
         if not line.endswith(b"\n"):
             said = child.stderr.read().decode("utf-8", "replace").strip()
             self.close()
+            if unreadable := _UNREADABLE.search(said):
+                raise Missing(unreadable[1])
             raise ObjectsFailed(f"git {what} ended: {said}")
         return line[:-1]
 

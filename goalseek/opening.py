@@ -89,7 +89,9 @@ def begin(run: Run, is_new: bool) -> None:
             pending.write_text(known + "\n")
         run.began = "asked for" if is_new else "first"
         run.run_id = known
-    elif known and known != run.standing.run_id:
+    elif known == run.standing.run_id:
+        pending.unlink()
+    elif known:
         run.began = "asked for"
         run.run_id = known
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.drift import differing
+from goalseek.fetched import way_to_fetched
 from goalseek.git import GitFailed, git_text
 from goalseek.history import History
 from goalseek.lock import holder_of
@@ -78,7 +79,7 @@ def overview(loaded: Loaded) -> Overview:
         outcomes=standing.outcomes,
         spend=standing.spend,
         differs=tuple(differing(loaded, standing)),
-        next=_next(status, standing, str(picture.get("next", ""))),
+        next=way_to_fetched(loaded) or _next(status, standing, str(picture.get("next", ""))),
     )
 
 

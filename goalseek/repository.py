@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,11 @@ from pathlib import Path
 from goalseek import process
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
 from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, git_text
-from goalseek.objects import Objects
+from goalseek.objects import Missing, Objects
+
+_LOCK_TRIES = 40
+_LOCK_PAUSE = 0.05
+_MOVED = ("but expected", "reference already exists", "unable to resolve reference", "cannot create")
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,12 @@ class Repository:
         """The tree of a commit."""
         return self.objects.read(commit).split(b"\n", 1)[0].removeprefix(b"tree ").decode()
 
+    def moment_of(self, commit: str) -> int:
+        """When a commit was made, in seconds since 1970."""
+        head = self.objects.read(commit).partition(b"\n\n")[0].split(b"\n")
+        line = next(line for line in head if line.startswith(b"committer "))
+        return int(line.rsplit(b" ", 2)[1])
+
     def refs(self) -> Refs:
         """Our refs, in one look."""
         pattern = "%(refname) %(objectname) %(worktreepath)"
@@ -143,9 +155,27 @@ class Repository:
         )
 
     def move(self, moves: Sequence[RefMove]) -> None:
-        """Moves refs, all or none. Raises RefMoved where one is not where it should be."""
-        if not moves:
-            return
+        """Moves refs, all or none. Raises RefMoved where one is not where it should be.
+
+        A lock that another git holds (a fetch, a ``git pack-refs``) is waited for. Raises GoalseekError where that
+        lasts, and where git cannot move a ref for another reason.
+        """
+        for _ in range(_LOCK_TRIES):
+            said = self._moved(moves) if moves else ""
+            if not said:
+                return
+            if "File exists" not in said:
+                break
+            time.sleep(_LOCK_PAUSE)
+        if missing := re.search(r"nonexistent object ([0-9a-f]+)", said):
+            raise Missing(missing[1])
+        if any(words in said for words in _MOVED):
+            raise RefMoved(said)
+        hint = "where no other git is at work, remove the lock that it names; then the same command goes on"
+        raise GoalseekError(f"git cannot move {moves[0].ref}: {said}", hint, UNFIT, "repository")
+
+    def _moved(self, moves: Sequence[RefMove]) -> str:
+        """Moves refs once; what git said where it did not."""
         child = self._updater()
         assert child.stdin and child.stdout and child.stderr
         zero = self.objects.zero
@@ -159,7 +189,8 @@ class Repository:
         if answers != [b"start: ok\n", b"prepare: ok\n", b"commit: ok\n"]:
             _, said = child.communicate()
             self._refs = None
-            raise RefMoved(said.decode("utf-8", "replace").strip())
+            return said.decode("utf-8", "replace").strip() or f"git update-ref ended with {child.returncode}"
+        return ""
 
     def commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
         """Stores a commit by goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""
@@ -208,8 +239,7 @@ def moved_by_somebody(what: str, expected: str, found: str | None) -> GoalseekEr
     message = (
         f"{what} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {(found or 'nothing')[:12]}"
     )
-    hint = (
-        f"to go on from goalseek's: git update-ref {what} {expected}; "
-        "to take your own commit as the new start: the same, then goalseek baseline --from COMMIT"
-    )
+    hint = f"to go on from goalseek's: git update-ref {what} {expected}"
+    if not what.endswith("/ledger"):
+        hint += "; to take your own commit as the new start: the same, then goalseek baseline --from COMMIT"
     return GoalseekError(message, hint, NEEDS_HUMAN, "needs_human")

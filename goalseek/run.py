@@ -206,7 +206,7 @@ class Run:
         if self._scopes is None or self._scopes[0] != manifest:
             made = scope_of(self.loaded, manifest, self.places.prefix)
             lists = (
-                self.seal.of("trees"),
+                self.seal.digest("trees"),
                 manifest.scope,
                 manifest.provider.script if manifest.provider else "",
                 self.links(manifest),

@@ -5,15 +5,30 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 import secrets
 from pathlib import Path
 
+_KEY_LENGTH = 8
+_FORM = re.compile(rf"([0-9a-f]{{{_KEY_LENGTH}}})-[0-9a-f]{{64}}")
+
+
+def key_of(seal: str) -> str | None:
+    """The key that a seal says it was made with; None for what has not a seal's form."""
+    found = _FORM.fullmatch(seal)
+    return found[1] if found else None
+
 
 class Seal:
-    """Seals with a secret that was made at the first run. Without a sandbox it finds accidents, not forgery."""
+    """Seals with a secret that was made at the first run. Without a sandbox it finds accidents, not forgery.
+
+    A seal begins with its ``key``, a short digest of the secret that everybody may know: so it can be told who could
+    check it. A clone that climbs on makes a secret, and so a key, of its own.
+    """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
+        self.key = hashlib.sha256(b"goalseek key\0" + secret).hexdigest()[:_KEY_LENGTH]
 
     @classmethod
     def open(cls, folder: Path) -> Seal:
@@ -40,13 +55,17 @@ class Seal:
 
     def of(self, *parts: str) -> str:
         """The seal of these texts, in this order."""
+        return f"{self.key}-{self.digest(*parts)}"
+
+    def digest(self, *parts: str) -> str:
+        """What only the holder of the secret can make of these texts, in this order: 64 hexadecimal digits."""
         joined = b"".join(len(raw).to_bytes(8, "big") + raw for raw in (part.encode() for part in parts))
         return hmac.new(self._secret, joined, hashlib.sha256).hexdigest()
 
     def holds(self, seal: str, *parts: str) -> bool:
-        """Whether this is the seal of these texts."""
+        """Whether this is the seal of these texts under our key; another's never holds."""
         return hmac.compare_digest(seal.encode("utf-8", "replace"), self.of(*parts).encode())
 
     def seed(self, run_id: str, iteration: int, measurement: int) -> int:
         """The seed of one measurement: another for each, the same when it is resumed. 0 to 2**31 - 1."""
-        return int(self.of("seed", run_id, str(iteration), str(measurement))[:8], 16) & 0x7FFFFFFF
+        return int(self.digest("seed", run_id, str(iteration), str(measurement))[:8], 16) & 0x7FFFFFFF

@@ -85,6 +85,8 @@ class Workspace:
         ``steps(label)`` gives the steps after the one with that label, oldest first; all of them for an unknown label.
         """
         moved = False
+        if not self.is_whole():
+            self.tree.label = ""
         if not self.tree.label and self.tree.load() and self.git_folder.load():
             self._take_up()
             moved = bool(self.tree.label)
@@ -95,6 +97,10 @@ class Workspace:
             moved = True
         if moved:
             self._mirror()
+
+    def is_whole(self) -> bool:
+        """Whether the tree and the tool's own git folder are there: a cache may be removed at any time."""
+        return self.root.is_dir() and self._pristine.is_dir()
 
     def _take_up(self) -> None:
         """Brings what an earlier process left to what it recorded."""
@@ -132,6 +138,7 @@ class Workspace:
         """An empty workspace with a new git folder."""
         self._store.close()
         clear(self._pristine)
+        self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         object_format = "sha1" if len(self._objects.zero) == 40 else "sha256"
         self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
         for key, value in (

@@ -15,6 +15,7 @@ from goalseek import units
 from goalseek.cli.answer import answer_lines, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
+from goalseek.fetched import way_to_fetched
 from goalseek.history import History
 from goalseek.plain import to_plain
 from goalseek.records import IterationRecord
@@ -38,9 +39,10 @@ def run(options: argparse.Namespace) -> int:
     """Prints or exports the records."""
     if options.last is not None and options.last < 1:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
-    history = History(loaded(options).logs / "results.jsonl")
+    manifest = loaded(options)
+    history = History(manifest.logs / "results.jsonl")
     if not history.size():
-        say(options, "there are no records yet; goalseek iterate makes the first")
+        say(options, way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first")
     chosen = _chosen(options, history)
     if options.file:
         count = _export(Path(options.file), chosen)

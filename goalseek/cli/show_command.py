@@ -10,6 +10,7 @@ from goalseek import outputs
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
+from goalseek.fetched import way_to_fetched
 from goalseek.git import GitFailed, git
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
@@ -71,7 +72,7 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
     else:
         raise GoalseekError(f"show {which}: an iteration's number, or best", "see: goalseek log")
     if found is None:
-        raise GoalseekError(f"there is no record of {which}", "see: goalseek log")
+        raise GoalseekError(f"there is no record of {which}", way_to_fetched(manifest) or "see: goalseek log")
     return found
 
 
@@ -118,7 +119,8 @@ def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
         )
     repository = manifest.folder / manifest.manifest.project.repo
     try:
-        return git("diff-tree", "-p", "--binary", record.parent_commit_hash, record.commit_hash, folder=repository)
+        between = (record.parent_commit_hash, record.commit_hash)
+        return git("diff-tree", "-p", "--binary", "--full-index", *between, folder=repository)
     except GitFailed as error:
         raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*") from None
 

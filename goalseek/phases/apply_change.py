@@ -56,6 +56,9 @@ def apply_change(
     if plan.title and provider.needs_consent:
         workspace.clean()  # what a program edited while it planned is not part of its change
     reply, failure = _asked(provider, call, plan)
+    snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
+    if not workspace.is_whole():
+        raise Rejected("skipped", "interrupted", "the workspace was removed while the provider was at work in it")
     changes = workspace.changes()
     try:
         ignored = workspace.remembered("ignored", lambda: ignored_by(workspace.tree, objects))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from goalseek.errors import Rejected
-from goalseek.objects import Entry
+from goalseek.objects import Entry, Objects
+from goalseek.quoting import quote_path
 from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.run import Run, Setting
 from goalseek.values import Candidate, Change, Context
 
 
-def commit(run: Run, setting: Setting, context: Context, change: Change) -> Candidate:
+def commit(run: Run, setting: Setting, context: Context, change: Change, run_folder: Path) -> Candidate:
     """Makes the candidate's commit and moves the tip to it.
 
-    Raises Rejected for a tree that was already measured under this ruler, GoalseekError where somebody moved the tip.
+    Raises Rejected for a tree that was already measured under this ruler, and where somebody pruned what it is made
+    of; GoalseekError where somebody moved the tip.
     """
     standing, repository, scope = run.standing, run.repository, setting.scope
     assert standing.incumbent
     objects = repository.objects
+    _store_again(objects, change, run_folder / "snapshot")
     edits = {edit.path: Entry(edit.mode, edit.blob) if edit.mode else None for edit in change.edits}
     tree = objects.splice(standing.incumbent.tree, edits)
     strange = [found.path for found in objects.differences(standing.incumbent.tree, tree)]
@@ -28,6 +33,17 @@ def commit(run: Run, setting: Setting, context: Context, change: Change) -> Cand
     made = repository.commit(tree, (standing.tip,), message, context.moment)
     move_tip(repository, standing.tip, made)
     return Candidate(made, tree, standing.tip)
+
+
+def _store_again(objects: Objects, change: Change, snapshot: Path) -> None:
+    """Stores what a ``git gc --prune=now`` removed before any commit held it, from the snapshot of the same bytes."""
+    for edit in change.edits:
+        if not edit.mode or objects.has(edit.blob):
+            continue
+        place = snapshot / edit.path
+        if not place.is_file() or place.is_symlink() or objects.write_file(place) != edit.blob:
+            why = f"git does not have the content of {quote_path(edit.path)} any more: somebody pruned it"
+            raise Rejected("skipped", "interrupted", why)
 
 
 def message_of(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:

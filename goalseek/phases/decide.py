@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from goalseek.decide import ToBeat, decide, outside, representative
 from goalseek.manifest import Manifest
+from goalseek.objects import Missing
+from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 from goalseek.standing import Standing
 from goalseek.values import Candidate, Change, Context, Decision, Evidence, Verdict
@@ -32,6 +34,20 @@ def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
     subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
     message = f'Revert "{subject}"\n\nThis reverts commit {candidate.commit}.\n'
     return repository.commit(repository.tree_of(candidate.parent), (candidate.commit,), message, moment)
+
+
+def make_roll_back_again(repository: Repository, record: IterationRecord) -> None:
+    """Makes a recorded revert commit again where it is gone: nothing held it before the tip did, and somebody pruned.
+
+    The same values give the same commit. Raises Missing where they do not.
+    """
+    made = record.rollback_commit_hash
+    if made is None or repository.objects.has(made):
+        return
+    assert record.commit_hash and record.tree_hash and record.parent_commit_hash
+    candidate = Candidate(record.commit_hash, record.tree_hash, record.parent_commit_hash)
+    if roll_back(repository, candidate, repository.moment_of(candidate.commit)) != made:
+        raise Missing(made)
 
 
 def baseline_verdict(manifest: Manifest, evidence: Evidence, commit: str) -> Verdict:

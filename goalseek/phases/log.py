@@ -14,6 +14,8 @@ from goalseek.standing import Standing
 from goalseek.units import in_words, number
 from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Usage, Verdict
 
+_RESULT = "result.json"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -91,9 +93,13 @@ def build_record(
     )
 
 
+def is_written(run_folder: Path) -> bool:
+    """Whether a record was written for people, whole."""
+    return (run_folder / _RESULT).exists()
+
+
 def write_for_people(run_folder: Path, record: IterationRecord) -> None:
-    """``result.json`` and ``results_discussion.md``."""
-    (run_folder / "result.json").write_text(json.dumps(to_plain(record), indent=1) + "\n")
+    """``results_discussion.md``, then ``result.json``, which is there whole or not at all."""
     metric = record.metric
     value = "no value" if metric.value is None else number(metric.value)
     lines = [f"# Iteration {record.iteration}: {record.outcome} ({record.reason})", "", record.why + ".", ""]
@@ -107,4 +113,8 @@ def write_for_people(run_folder: Path, record: IterationRecord) -> None:
     lines += [f"- left out: {path}" for path in record.dropped_files]
     lines += [f"- {phase}: {in_words(spent)}" for phase, spent in record.seconds.items()]
     lines += [f"- note: {note}" for note in record.notes]
+    run_folder.mkdir(parents=True, exist_ok=True)
     (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
+    temporary = run_folder / f"{_RESULT}.new"
+    temporary.write_text(json.dumps(to_plain(record), indent=1) + "\n")
+    temporary.replace(run_folder / _RESULT)

@@ -1,0 +1,57 @@
+"""A candidate that a killed iteration left on the tip, and whose stored answers are gone: a ``git clean``, say.
+
+There is nothing to resume then, and nothing is lost either: the iteration is recorded as interrupted, the candidate
+stays in the history, and the commit that takes it back follows it.
+"""
+
+from __future__ import annotations
+
+from goalseek.desk import Desk
+from goalseek.landing import desk_for, is_next_candidate, land, record_iteration
+from goalseek.phases.decide import roll_back
+from goalseek.phases.log import Outcome
+from goalseek.phases.read_context import read_context
+from goalseek.records import IterationRecord
+from goalseek.run import Run, Setting
+from goalseek.values import Candidate, Change, Context, Decision, Edit, Plan, Verdict
+
+WHY = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
+_ANSWERS: tuple[tuple[str, type], ...] = (("context", Context), ("plan", Plan), ("change", Change))
+
+
+def left_behind(run: Run, desk: Desk) -> Candidate | None:
+    """The candidate on the tip that nobody can go on from; None where there is none."""
+    standing, repository = run.standing, run.repository
+    tip = repository.refs().tip
+    if tip in (None, standing.tip) or desk.has(*_ANSWERS):
+        return None
+    assert tip
+    if not is_next_candidate(repository, standing, tip):
+        return None
+    return Candidate(tip, repository.tree_of(tip), standing.tip)
+
+
+def record_left_behind(run: Run, setting: Setting, candidate: Candidate, most: int | None) -> IterationRecord:
+    """Records such a candidate, taken back. Raises Paused where no more may be done now."""
+    repository, number = run.repository, run.standing.last_iteration + 1
+    desk, folder = desk_for(run, number, most, f"left behind {candidate.commit}")
+    context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, folder))
+    verdict = Verdict("skipped", "interrupted", WHY)
+    rollback = roll_back(repository, candidate, repository.moment_of(candidate.commit))
+    found = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
+    edits = tuple(
+        Edit(difference.path, difference.after.mode, difference.after.blob)
+        if difference.after
+        else Edit(difference.path, "", "")
+        for difference in found
+    )
+    change = Change(_title(run, candidate), "", edits, (), 0, 0)
+    outcome = Outcome(context, verdict, None, change, candidate, None, Decision(verdict, rollback))
+    record = record_iteration(run, setting, desk, outcome, folder)
+    land(run)
+    return record
+
+
+def _title(run: Run, candidate: Candidate) -> str:
+    message = run.repository.objects.read(candidate.commit).partition(b"\n\n")[2]
+    return message.split(b"\n", 1)[0].decode("utf-8", "surrogateescape")

@@ -1,0 +1,133 @@
+"""Clones that fetched ``refs/goalseek/*``: they look, audit, climb on, and what they climbed can be fetched back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from project import Project, answer
+
+REFS = "refs/goalseek/*:refs/goalseek/*"
+LEDGER = "refs/goalseek/demo/ledger"
+TIP = "refs/goalseek/demo/tip"
+
+
+@pytest.fixture
+def origin(project: Project) -> Project:
+    """A climb of two iterations: kept, reverted."""
+    project.set_moves(answer(2), answer(0.5), answer(3), answer(0.1), answer(4), answer(5))
+    project.climb("iterate", "-n", "2")
+    return project
+
+
+def clone_of(project: Project, top: Path) -> Project:
+    project.git("clone", "--quiet", str(project.top), str(top))
+    made = Project(top, top)
+    made.git("fetch", "--quiet", "origin", REFS)
+    return made
+
+
+@pytest.fixture
+def clone(origin: Project, tmp_path: Path) -> Project:
+    return clone_of(origin, tmp_path / "clone")
+
+
+def results(project: Project) -> Path:
+    return project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+
+
+def secret(project: Project) -> Path:
+    return project.top / ".git" / "goalseek" / "demo" / "secret"
+
+
+def key(project: Project) -> str:
+    """The key of the newest seal."""
+    return str(project.records()[-1]["seal"]).split("-")[0]
+
+
+def audited(project: Project) -> str:
+    ended = project.run("audit")
+    assert ended.exit_code == 0, ended
+    return ended.stdout
+
+
+def test_a_clone_looks_and_audits_without_a_secret(origin: Project, clone: Project) -> None:
+    for command in ("status", "log"):
+        ended = clone.run(command)
+        assert ended.exit_code == 0 and "audit --rebuild" in ended.stdout + ended.stderr, ended
+    assert "audit --rebuild" in clone.run("show", "best").stderr
+    assert "seals not checked: the secret is not here" in audited(clone)
+    assert clone.run("audit", "--rebuild").exit_code == 0
+    assert results(clone).read_bytes() == results(origin).read_bytes()
+    for command in (("log",), ("show", "best"), ("show", "2", "--diff")):
+        here, there = clone.run(*command), origin.run(*command)
+        assert here.exit_code == 0 and here.stdout == there.stdout and here.stdout
+    status = clone.run("status")
+    assert status.exit_code == 0 and "audit --rebuild" not in status.stdout
+    assert not secret(clone).exists()
+
+
+def test_a_clone_climbs_on_and_what_it_climbed_is_fetched_back(origin: Project, clone: Project) -> None:
+    theirs = key(origin)
+    assert clone.git("branch", "--list", "goalseek/demo") == ""
+    records = clone.climb("iterate", "-n", "2")
+    assert [record["iteration"] for record in records] == [0, 1, 2, 3, 4]
+    assert len({record["run_id"] for record in records}) == 1
+    assert clone.git("rev-parse", "goalseek/demo") == clone.git("rev-parse", TIP)
+    ours = key(clone)
+    assert ours != theirs and secret(clone).stat().st_mode & 0o777 == 0o600
+    assert f"with the key {theirs}, and not checkable here: records 0-3\n" in audited(clone)
+    assert "6 records, 0 differences; seals checked of all but 4" in audited(clone)
+
+    origin.git("fetch", "--quiet", str(clone.top), REFS)
+    records = origin.climb("iterate", "--new")
+    assert [record["iteration"] for record in records] == [0, 1, 2, 3, 4, 5]
+    assert records[-1]["outcome"] == "kept" and key(origin) == theirs
+    assert origin.git("rev-parse", "goalseek/demo") == origin.git("rev-parse", TIP)
+    assert f"with the key {ours}, and not checkable here: records 4-5\n" in audited(origin)
+
+    clone.git("fetch", "--quiet", "origin", REFS)
+    records = clone.climb()
+    assert len(records) == 7 and records[-1]["run_id"] == records[-2]["run_id"] != records[0]["run_id"]
+    assert "records 0-3, 6-7" in audited(clone)
+
+
+def test_a_record_that_was_fetched_and_changed_is_still_a_difference(clone: Project) -> None:
+    clone.climb()
+    lines = results(clone).read_text().splitlines()
+    row = {**json.loads(lines[-1]), "hypothesis_summary": "forged"}
+    parents = [word for parent in clone.git("log", "-1", "--format=%P", LEDGER).split() for word in ("-p", parent)]
+    forged = json.dumps(row, separators=(",", ":"))
+    made = clone.git("commit-tree", f"{LEDGER}^{{tree}}", *parents, stdin=forged.encode())
+    clone.git("update-ref", LEDGER, made)
+    results(clone).write_text("".join(line + "\n" for line in [*lines[:-1], forged]))
+    ended = clone.run("audit")
+    assert ended.exit_code == 1 and f"record {row['seq']}: the seal does not hold" in ended.stdout
+    assert clone.run("iterate").exit_code == 5
+
+
+def test_what_was_sealed_with_another_key_is_never_believed(origin: Project, tmp_path: Path) -> None:
+    """Stored answers and a snapshot of another place, and ones whose seals name our key."""
+    for _ in range(5):
+        assert origin.run("step").exit_code == 0
+    evidence = origin.run_folder(3) / "evidence.json"
+    original = evidence.read_text()
+    row = json.loads(original)
+    ours = row["seal"].split("-")[0]
+    snapshot = results(origin).with_name("standing.json")
+    for seal in ("0" * 8 + row["seal"][8:], ours + "-" + "0" * 64, row["seal"][9:], ""):
+        evidence.write_text(original.replace(row["seal"], seal).replace('"value":3', '"value":99'))
+        line = results(origin).read_bytes().splitlines()[-1]
+        head = {"offset": results(origin).stat().st_size - len(line) - 1, "line": sha256(line), "seal": seal}
+        snapshot.write_text(json.dumps(head) + '\n{"seq":99,"last_iteration":98}\n')
+        copy = tmp_path / f"copy-{seal[:12]}"
+        shutil.copytree(origin.top, copy, symlinks=True)
+        record = Project(copy, copy).climb()[-1]
+        assert (record["iteration"], record["metric"]["value"]) == (3, 3)
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

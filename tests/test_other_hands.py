@@ -1,0 +1,366 @@
+"""Other hands in the repository: each does no harm, or is a stop that names what happened and the way on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import Ended, Project
+
+LEDGER = "refs/goalseek/demo/ledger"
+TIP = "refs/goalseek/demo/tip"
+BRANCH = "refs/heads/goalseek/demo"
+WAIT = 'if [ "$GOALSEEK_ITERATION" = 1 ] && [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; {wait}; fi\n'
+UNTIL_GO = 'while [ ! -e "$HOME/go" ] && [ -e "$HOME" ]; do sleep 0.05; done'
+JUDGE = WAIT.format(wait=UNTIL_GO) + 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+AGENT = "printf '{\"score\": 1%s}' $GOALSEEK_ITERATION > answer.json; echo a title\n"
+
+
+def made(make_project: Callable[..., Project], tmp_path: Path, agent: str, judge: str, **more: object) -> Project:
+    script = tmp_path / "agent.sh"
+    script.write_text(agent)
+    provider = {"name": "command", "command": ["sh", str(script)]}
+    files = {"answer.json": '{"score": 1}\n', "hidden/judge.sh": judge, "other.txt": "x\n"}
+    return make_project(files=files, manifest={"provider": provider, **more})
+
+
+@pytest.fixture
+def waiting(make_project: Callable[..., Project], tmp_path: Path) -> Project:
+    """A project whose verifier waits in iteration 1 until ``go`` is there; iteration n proposes 1n."""
+    return made(make_project, tmp_path, AGENT, JUDGE)
+
+
+@pytest.fixture
+def waiting_agent(make_project: Callable[..., Project], tmp_path: Path) -> Project:
+    """The same, but it is the agent who waits."""
+    judge = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+    return made(make_project, tmp_path, WAIT.format(wait=UNTIL_GO) + AGENT, judge)
+
+
+def home(name: str) -> Path:
+    return Path(os.environ["HOME"]) / name
+
+
+def at_work(project: Project, *arguments: str) -> subprocess.Popen[str]:
+    """A climb that waits in iteration 1."""
+    started = project.start(*(arguments or ("iterate", "-n", "2")))
+    deadline = time.monotonic() + 60
+    while not home("waiting").exists():
+        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
+        time.sleep(0.01)
+    return started
+
+
+def finished(started: subprocess.Popen[str]) -> Ended:
+    home("go").touch()
+    stdout, stderr = started.communicate(timeout=60)
+    assert "Traceback" not in stderr, stderr
+    return Ended(started.returncode, stdout, stderr)
+
+
+def audit(project: Project) -> None:
+    ended = project.run("audit")
+    assert ended.exit_code == 0, ended
+
+
+def told_way_on(project: Project, ended: Ended) -> None:
+    """Does what the stop says."""
+    found = re.search(r"git (update-ref \S+ [0-9a-f]{40})", ended.stderr)
+    assert found, ended.stderr
+    project.git(*found[1].split())
+
+
+def values(project: Project) -> list[float | None]:
+    return [record["metric"]["value"] for record in project.iterations()]
+
+
+def housekeeping(project: Project) -> None:
+    project.git("reflog", "expire", "--expire=now", "--all")
+    project.git("gc", "--quiet", "--prune=now")
+    project.git("repack", "-a", "-d", "-q")
+    project.git("pack-refs", "--all")
+    project.git("gc", "--quiet", "--aggressive", "--prune=now")
+
+
+def pushing(project: Project) -> None:
+    bare = project.top.parent / "bare.git"
+    project.git("clone", "--quiet", "--bare", str(project.top), str(bare))
+    project.git("push", "--quiet", str(bare), "refs/goalseek/*:refs/goalseek/*", "goalseek/demo")
+    project.git("fetch", "--quiet", str(bare), "refs/goalseek/*:refs/goalseek/*")
+    project.git("worktree", "add", "--quiet", "-b", "elsewhere", str(project.top.parent / "worktree"))
+
+
+def users_own_work(project: Project) -> None:
+    project.write({"other.txt": "mine\n", "new.txt": "mine too\n"})
+    project.git("stash", "--include-untracked", "--quiet")
+    project.git("switch", "--quiet", "-c", "feature")
+    project.write({"hidden/judge.sh": "exit 1\n"})
+    project.commit("mine")
+    project.git("switch", "--quiet", "main")
+    project.git("stash", "pop", "--quiet")
+    project.git("commit", "--quiet", "-a", "-m", "more of mine")
+    project.git("reset", "--quiet", "--hard", "HEAD~1")
+
+
+def wrong_manifest(project: Project) -> None:
+    project.manifest.write_text("version = [")
+
+
+def no_manifest(project: Project) -> None:
+    project.manifest.unlink()
+
+
+def clean(project: Project) -> None:
+    project.git("clean", "-fdx", "--quiet")
+    assert not (project.folder / ".goalseek").exists()
+
+
+def empty_cache(project: Project) -> None:
+    shutil.rmtree(project.trees())
+
+
+@pytest.mark.parametrize(
+    "hand", [housekeeping, pushing, users_own_work, wrong_manifest, no_manifest, clean, empty_cache]
+)
+def test_done_to_a_run_at_work_it_does_no_harm(waiting: Project, hand: Callable[[Project], None]) -> None:
+    manifest = waiting.manifest.read_text()
+    started = at_work(waiting)
+    hand(waiting)
+    users = waiting.users()
+    ended = finished(started)
+    assert ended.exit_code == 0, ended.stderr
+    assert values(waiting) == [1, 11, 12]
+    assert waiting.users() == users
+    assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
+    waiting.manifest.write_text(manifest)
+    audit(waiting)
+    if hand is clean:
+        assert "written again from git" in ended.stderr
+        assert waiting.git("status", "--porcelain") == ""
+        assert (waiting.run_folder(1) / "result.json").exists()
+    if hand in (wrong_manifest, no_manifest):
+        assert "the last good one holds" in waiting.iterations()[-1]["notes"][0]
+
+
+@pytest.mark.parametrize("hand", [clean, empty_cache])
+def test_done_while_the_agent_is_at_work_it_goes_on(waiting_agent: Project, hand: Callable[[Project], None]) -> None:
+    started = at_work(waiting_agent)
+    hand(waiting_agent)
+    assert finished(started).exit_code == 0
+    found = [(record["outcome"], record["reason"]) for record in waiting_agent.iterations()]
+    lost = ("skipped", "interrupted") if hand is empty_cache else ("kept", "better")
+    assert found == [("baseline", "measured"), lost, ("kept", "better")]
+    audit(waiting_agent)
+
+
+def other(project: Project) -> str:
+    return project.git("commit-tree", "main^{tree}", "-p", "goalseek/demo", "-m", "mine")
+
+
+def tip_moved(project: Project) -> str:
+    made_by_somebody = other(project)
+    project.git("update-ref", TIP, made_by_somebody)
+    return made_by_somebody[:12]
+
+
+def tip_deleted(project: Project) -> str:
+    project.git("update-ref", "-d", TIP)
+    return "nothing"
+
+
+def branch_deleted(project: Project) -> str:
+    project.git("branch", "-D", "goalseek/demo")
+    return "nothing"
+
+
+def branch_renamed(project: Project) -> str:
+    project.git("branch", "-m", "goalseek/demo", "best")
+    return "nothing"
+
+
+def branch_committed_to(project: Project) -> str:
+    project.git("switch", "--quiet", "goalseek/demo")
+    project.git("commit", "--quiet", "--allow-empty", "-m", "mine")
+    project.git("switch", "--quiet", "main")
+    return project.git("rev-parse", "goalseek/demo")[:12]
+
+
+def branch_rebased(project: Project) -> str:
+    project.git("commit", "--quiet", "--allow-empty", "-m", "on main")
+    project.git("switch", "--quiet", "goalseek/demo")
+    project.git("commit", "--quiet", "--amend", "--allow-empty", "-m", "amended")
+    project.git("rebase", "--quiet", "--keep-empty", "main")
+    project.git("switch", "--quiet", "main")
+    return project.git("rev-parse", "goalseek/demo")[:12]
+
+
+def ledger_deleted(project: Project) -> str:
+    project.git("update-ref", "-d", LEDGER)
+    return "nothing"
+
+
+def ledger_set_back(project: Project) -> str:
+    project.git("update-ref", LEDGER, f"{LEDGER}~1")
+    return project.git("rev-parse", LEDGER)[:12]
+
+
+def ledger_deleted_and_cleaned(project: Project) -> str:
+    clean(project)
+    return ledger_deleted(project)
+
+
+STOPS = [tip_moved, tip_deleted, branch_deleted, branch_renamed, branch_committed_to, branch_rebased]
+LEDGER_STOPS = [ledger_deleted, ledger_set_back, ledger_deleted_and_cleaned]
+
+
+@pytest.mark.parametrize("hand", [*STOPS, ledger_deleted, ledger_set_back])
+def test_done_to_a_run_at_work_it_is_a_stop_that_says_the_way_on(
+    waiting: Project, hand: Callable[[Project], str]
+) -> None:
+    started = at_work(waiting)
+    found = hand(waiting)
+    ended = finished(started)
+    assert ended.exit_code == 5 and "moved by somebody" in ended.stderr, ended
+    assert found in ended.stderr
+    told_way_on(waiting, ended)
+    assert waiting.run("iterate").exit_code == 0
+    assert values(waiting)[:2] == [1, 11]
+    audit(waiting)
+
+
+@pytest.mark.parametrize("hand", [*STOPS, *LEDGER_STOPS])
+def test_done_between_two_invocations_it_is_a_stop_that_says_the_way_on(
+    waiting: Project, hand: Callable[[Project], str]
+) -> None:
+    home("go").touch()
+    waiting.climb()
+    found = hand(waiting)
+    ended = waiting.run("iterate")
+    assert ended.exit_code == 5 and "moved by somebody" in ended.stderr, ended
+    assert found in ended.stderr
+    told_way_on(waiting, ended)
+    assert waiting.run("iterate").exit_code == 0
+    assert values(waiting) == [1, 11, 12]
+    audit(waiting)
+
+
+def test_a_deleted_tip_is_noticed_after_an_iteration_without_a_candidate(waiting: Project, tmp_path: Path) -> None:
+    (tmp_path / "agent.sh").write_text("true\n")
+    home("go").touch()
+    assert waiting.climb()[-1]["reason"] == "no_change"
+    tip_deleted(waiting)
+    ended = waiting.run("iterate")
+    assert ended.exit_code == 5 and "is at nothing" in ended.stderr
+
+
+def test_a_branch_that_is_checked_out_is_left_alone_and_brought_up_afterwards(waiting: Project) -> None:
+    started = at_work(waiting)
+    waiting.git("switch", "--quiet", "goalseek/demo")
+    users = waiting.users()
+    assert finished(started).exit_code == 0
+    assert waiting.users() == users
+    assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", "main")
+    waiting.git("switch", "--quiet", "main")
+    waiting.climb()
+    assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
+    audit(waiting)
+
+
+def test_a_candidate_whose_stored_answers_are_gone_is_recorded_as_interrupted(waiting: Project) -> None:
+    started = at_work(waiting)
+    started.send_signal(signal.SIGTERM)
+    started.communicate(timeout=20)
+    candidate = waiting.git("rev-parse", TIP)
+    clean(waiting)
+    home("go").touch()
+    told = [waiting.run("step", "--json").stdout for _ in range(2)]
+    assert "READ_CONTEXT" in told[0] and "iteration 1: skipped" in told[1]
+    records = waiting.climb()
+    assert [record["reason"] for record in records] == ["measured", "interrupted", "better"]
+    assert records[1]["commit_hash"] == candidate and records[1]["changed_files"] == ["answer.json"]
+    assert waiting.git("rev-parse", f"{records[1]['rollback_commit_hash']}^{{tree}}") == records[0]["tree_hash"]
+    assert waiting.git("show", f"{candidate}:answer.json") == '{"score": 11}'
+    audit(waiting)
+
+
+def test_what_nothing_held_yet_and_was_pruned_between_two_steps_is_made_again(
+    make_project: Callable[..., Project], tmp_path: Path
+) -> None:
+    project = made(
+        make_project, tmp_path, AGENT.replace("1%s", "0.%s"), 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+    )
+    for _ in range(5 + 7):
+        ended = project.run("step")
+        assert ended.exit_code == 0, ended.stderr
+        project.git("gc", "--quiet", "--prune=now")
+    record = project.iterations()[-1]
+    assert (record["iteration"], record["reason"]) == (1, "worse")
+    assert project.git("rev-parse", "goalseek/demo") == record["rollback_commit_hash"]
+    assert project.git("show", f"{record['commit_hash']}:answer.json") == '{"score": 0.1}'
+    audit(project)
+
+
+def test_content_that_cannot_be_had_again_is_an_interrupted_iteration(waiting: Project) -> None:
+    home("go").touch()
+    for _ in range(5 + 3):
+        assert waiting.run("step").exit_code == 0
+    waiting.git("gc", "--quiet", "--prune=now")
+    shutil.rmtree(waiting.run_folder(1) / "snapshot")
+    assert waiting.climb()[-1]["why"] == "git does not have the content of answer.json any more: somebody pruned it"
+    assert waiting.climb()[-1]["outcome"] == "kept"
+    audit(waiting)
+
+
+def test_an_object_that_is_gone_for_good_is_named(waiting: Project) -> None:
+    home("go").touch()
+    record = waiting.climb()[-1]
+    blob = waiting.git("rev-parse", f"{record['commit_hash']}:answer.json")
+    place = waiting.top / ".git" / "objects" / blob[:2] / blob[2:]
+    content = place.read_bytes()
+    place.unlink()
+    shutil.rmtree(waiting.trees())
+    ended = waiting.run("iterate")
+    assert ended.exit_code == 3 and blob in ended.stderr and "pruned" in ended.stderr
+    place.write_bytes(content)
+    assert waiting.climb()[-1]["outcome"] == "kept"
+    audit(waiting)
+
+
+def test_a_lock_that_somebody_holds_for_a_moment_is_waited_for(waiting: Project) -> None:
+    started = at_work(waiting)
+    lock = waiting.top / ".git" / f"{LEDGER}.lock"
+    lock.touch()
+    home("go").touch()
+    time.sleep(0.3)
+    lock.unlink()
+    assert finished(started).exit_code == 0
+
+
+def test_from_another_worktree_the_climb_goes_on(waiting: Project) -> None:
+    home("go").touch()
+    waiting.climb()
+    top = waiting.top.parent / "worktree"
+    waiting.git("worktree", "add", "--quiet", "-b", "elsewhere", str(top))
+    there = Project(top, top)
+    assert [record["iteration"] for record in there.climb()] == [0, 1, 2]
+    audit(there)
+    assert [record["iteration"] for record in waiting.climb()] == [0, 1, 2, 3]
+    audit(waiting)
+
+
+def test_what_was_to_be_written_for_people_is_written_after_a_kill(waiting: Project) -> None:
+    home("go").touch()
+    waiting.climb()
+    folder = waiting.run_folder(1)
+    wanted = {name: (folder / name).read_bytes() for name in ("result.json", "results_discussion.md", "git_after.txt")}
+    for name in wanted:
+        (folder / name).unlink()
+    assert waiting.run("iterate", "--until", "score>=1").exit_code == 0
+    assert {name: (folder / name).read_bytes() for name in wanted} == wanted
