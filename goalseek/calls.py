@@ -70,7 +70,7 @@ class Calls:
     def notes(self) -> tuple[str, ...]:
         """A sentence for each killed call."""
         return tuple(
-            f"a call in {call.phase} did not end; it is charged {_shown(call.charged)}"
+            f"a call in {call.phase} came to no answer; it is charged {_shown(call.charged)}"
             for call in self._begun
             if call.charged is not None
         )
