@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from goalseek.approval import Question, Word, commands_for, waiting, word_on
 from goalseek.drift import differing
 from goalseek.git import GitFailed, git_text
 from goalseek.history import History
@@ -14,6 +15,9 @@ from goalseek.manifest_file import Loaded
 from goalseek.repository import locate
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import read_state
+from goalseek.stop_request import pending_run
+
+_AT_WORK = ("running", "waiting")
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Overview:
     outcomes: dict[str, int]
     spend: Spend
     differs: tuple[str, ...]
+    waits: Question | None
+    word: Word | None
     next: str
 
 
@@ -48,10 +54,14 @@ def overview(loaded: Loaded) -> Overview:
     history = History(loaded.logs / "results.jsonl")
     standing = history.standing()
     picture = read_state(loaded.logs / "state.json")
-    holder = _holder(loaded)
+    own = _own_folder(loaded)
+    holder = holder_of(own) if own else None
     status = str(picture.get("status", "pending"))
-    if status == "running" and holder is None:
+    if status in _AT_WORK and holder is None:
         status = "interrupted"
+    run_id = (pending_run(own) if own else "") or standing.run_id
+    waits = waiting(loaded.manifest, loaded.runs, standing, run_id)
+    word = word_on(loaded.logs, waits) if waits else None
     last = standing.last
     return Overview(
         project=loaded.manifest.project.name,
@@ -60,8 +70,8 @@ def overview(loaded: Loaded) -> Overview:
         direction=standing.direction or loaded.manifest.metric.direction,
         run_id=standing.run_id,
         iteration=standing.last_iteration,
-        phase=picture.get("phase") if status == "running" else None,
-        phase_started_at=picture.get("phase_started_at") if status == "running" else None,
+        phase=picture.get("phase") if status in _AT_WORK else None,
+        phase_started_at=picture.get("phase_started_at") if status in _AT_WORK else None,
         stop_reason=picture.get("stop_reason"),
         baseline=standing.baseline,
         best=standing.best,
@@ -72,8 +82,16 @@ def overview(loaded: Loaded) -> Overview:
         outcomes=standing.outcomes,
         spend=standing.spend,
         differs=tuple(differing(loaded, standing)),
-        next=_next(status, standing, str(picture.get("next", ""))),
+        waits=waits,
+        word=word,
+        next=_next_word(waits, word, holder) if waits else _next(status, standing, str(picture.get("next", ""))),
     )
+
+
+def _next_word(waits: Question, word: Word | None, holder: str | None) -> str:
+    if word is None:
+        return commands_for(waits) + ("" if holder else "; then goalseek iterate")
+    return f"iteration {waits.iteration} has its word, {word}: {holder or 'goalseek iterate'} goes on"
 
 
 def _next(status: str, standing: Standing, told: str) -> str:
@@ -86,12 +104,11 @@ def _next(status: str, standing: Standing, told: str) -> str:
     return "goalseek iterate goes on; goalseek promote takes the kept changes home"
 
 
-def _holder(loaded: Loaded) -> str | None:
+def _own_folder(loaded: Loaded) -> Path | None:
     try:
-        own = Path(_common_dir(loaded)) / "goalseek" / loaded.manifest.project.name
+        return Path(_common_dir(loaded)) / "goalseek" / loaded.manifest.project.name
     except GitFailed:
         return None
-    return holder_of(own)
 
 
 def _common_dir(loaded: Loaded) -> str:

@@ -24,7 +24,7 @@ def ask_to_stop(logs: Path, own: Path, run_id: str) -> str | None:
     holder = holder_of(own)
     if holder is None:
         return None
-    request = {"run_id": _pending(own) or run_id, "holder": holder}
+    request = {"run_id": pending_run(own) or run_id, "holder": holder}
     logs.mkdir(parents=True, exist_ok=True)
     write_durably(logs / _NAME, json.dumps(request).encode() + b"\n")
     return holder
@@ -45,7 +45,7 @@ def asked_to_stop(logs: Path, own: Path, run_id: str) -> Stop | None:
     return Stop("asked", "goalseek stop asked for it", "the same command goes on")
 
 
-def _pending(own: Path) -> str:
+def pending_run(own: Path) -> str:
     """The run that begins with the next iteration, or began last; "" where the project has none."""
     try:
         return (own / "run").read_text().strip()

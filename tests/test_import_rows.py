@@ -19,7 +19,7 @@ ROWS = {
     "run": 2,
     "phases": 3,
     "opening": 3,
-    **dict.fromkeys(("call", "landing", "baseline", "desk"), 4),
+    **dict.fromkeys(("call", "landing", "baseline", "desk", "word"), 4),
     "loop": 5,
     **dict.fromkeys("pool trial sabotage survey first_manifest checks doctor demo".split(), 6),
     "views": 6,
