@@ -57,10 +57,13 @@ class Desk:
         self._left = most
         self._clock = clock
 
-    def do(self, phase: str, stored_as: str, kind: type[Value], work: Callable[[], Value]) -> Value:
+    def do(
+        self, phase: str, stored_as: str, kind: type[Value], work: Callable[[], Value], is_timed: bool = True
+    ) -> Value:
         """The phase's answer: the stored one, or what ``work`` gives, stored before this returns.
 
-        Raises Rejected as ``work`` did, also when it did so before; Paused where no more may be done now.
+        The seconds of a phase that is not timed, as it waits for a person, count nowhere. Raises Rejected as ``work``
+        did, also when it did so before; Paused where no more may be done now.
         """
         stored = self._memory.recall(stored_as, kind, self._digest)
         if stored is None:
@@ -78,11 +81,13 @@ class Desk:
                 self.usage[phase] = rejected.usage
                 self._count(phase, spent)
                 raise
-            stored = self._memory.keep(stored_as, value, self._digest, self._clock() - began)
+            spent = self._clock() - began if is_timed else 0.0
+            stored = self._memory.keep(stored_as, value, self._digest, spent)
             self.done.append(phase)
             if self._left is not None:
                 self._left -= 1
-        self.seconds[phase] = stored.seconds
+        if is_timed:
+            self.seconds[phase] = stored.seconds
         self._digest = stored.digest
         self.usage[phase] = getattr(stored.value, "usage", Usage())
         answer_value: Value = stored.value

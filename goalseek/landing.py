@@ -154,7 +154,7 @@ def tell(
 ) -> None:
     """Renews ``state.json``."""
     now = utc_now()
-    ended = None if status == "running" else now
+    ended = None if status in ("running", "waiting") else now
     moment = Moment(
         status, run.run_id, run.started_at, iteration, phase, now if phase else None, reason or None, ended, following
     )

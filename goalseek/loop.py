@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
+from goalseek.approval import drop_word, question_of
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
 from goalseek.call import briefing_for, call_for
 from goalseek.desk import LimitReached, Paused
@@ -28,6 +30,7 @@ from goalseek.records import IterationRecord
 from goalseek.run import Run, Setting
 from goalseek.stop_request import asked_to_stop
 from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
+from goalseek.word import heard, is_asked
 
 __all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]
 
@@ -116,6 +119,9 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
             Decision,
             lambda: judge(run.repository, setting.manifest, standing, context, change, candidate, evidence),
         )
+        if is_asked(run, setting, decision):
+            said = partial(heard, run, context, candidate, decision)
+            decision = desk.do("APPROVE", "word", Decision, said, is_timed=False)
         verdict = decision.verdict
     except Rejected as rejected:
         verdict = Verdict(rejected.outcome, rejected.reason, rejected.why)
@@ -123,6 +129,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     outcome = Outcome(context, verdict, plan, change, candidate, evidence, decision)
     record = record_iteration(run, setting, desk, outcome, folder)
     land(run)
+    drop_word(run.loaded.logs)
     return record
 
 
@@ -173,9 +180,7 @@ def step(run: Run) -> tuple[str, str]:
             record = baseline(run, most=1)
         else:
             setting = run.setting()
-            standing = run.standing.of_run(run.run_id)
-            stop = why_stop(setting.manifest.limits, setting.manifest.metric, standing, run.clock.now())
-            if stop:
+            if stop := _why_over(run, setting):
                 raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
             record = iteration(run, setting, most=1)
     except LimitReached as reached:
@@ -189,9 +194,16 @@ def step(run: Run) -> tuple[str, str]:
 def _why_end(run: Run, setting: Setting, ends: Ends, count: int, seconds: float) -> Stop | None:
     """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
     asked = asked_to_stop(run.loaded.logs, run.repository.own)
-    standing, manifest = run.standing.of_run(run.run_id), setting.manifest
-    stop = why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), _usual_seconds(run))
+    stop = _why_over(run, setting, _usual_seconds(run))
     return stop or asked or ends.reached(run.standing, count, seconds)
+
+
+def _why_over(run: Run, setting: Setting, usual: float | None = None) -> Stop | None:
+    """The limit of the run that is reached; not asked where the next iteration has its verdict: all of it is spent."""
+    if question_of(run.loaded.runs, run.standing, run.run_id):
+        return None
+    standing, manifest = run.standing.of_run(run.run_id), setting.manifest
+    return why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), usual)
 
 
 def _usual_seconds(run: Run) -> float | None:

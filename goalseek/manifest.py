@@ -251,6 +251,13 @@ class SandboxTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ApproveTable:
+    """Which verdicts take effect only with a person's word: none, a keep, or each."""
+
+    before: Literal["never", "kept", "each"] = "never"
+
+
+@dataclass(frozen=True, kw_only=True)
 class NotifyTable:
     """A program that is told: the record of a keep, or the end, as JSON on its stdin."""
 
@@ -280,5 +287,6 @@ class Manifest:
     provider: ProviderTable | None = None
     limits: Limits = Limits()
     sandbox: SandboxTable = SandboxTable()
+    approve: ApproveTable = ApproveTable()
     notify: NotifyTable = NotifyTable()
     log: LogTable = LogTable()

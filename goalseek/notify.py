@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek import sandbox
+from goalseek.approval import Question, Word, commands_for
 from goalseek.capture import HeadAndTail
 from goalseek.errors import GoalseekError
 from goalseek.history import History
@@ -55,6 +56,16 @@ class NotifyWatch(Watch):
         self._shown.recorded(record)
         if record.outcome == "kept":
             self._tell({"kept"}, to_plain(record))
+
+    def is_attended(self) -> bool:
+        """As the other watch has it."""
+        return self._shown.is_attended()
+
+    def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
+        """Told on "needs_human", as the person may be elsewhere, then handed on."""
+        told = {"event": "waiting", "iteration": question.iteration, "title": question.title}
+        self._tell({"needs_human"}, {**told, "why": question.verdict.why, "next": commands_for(question)})
+        return self._shown.ask(question, given)
 
     def stopped(self, stop: Stop) -> None:
         """Handed on, and told as the end."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from goalseek import fitness, process
+from goalseek.approval import Question, refuse_while_waiting, waiting
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
@@ -83,6 +84,8 @@ def begin(run: Run, is_new: bool) -> None:
     """Goes on with the run that the records name, or begins one, recorded with its first iteration."""
     pending = run.repository.own / "run"
     known = pending.read_text().strip() if pending.exists() else ""
+    if is_new:
+        refuse_while_waiting(_waiting(run, known or run.standing.run_id), "a new run")
     if is_new or not run.standing.run_id:
         if is_new or not known:
             known = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -94,6 +97,15 @@ def begin(run: Run, is_new: bool) -> None:
     elif known:
         run.began = "asked for"
         run.run_id = known
+
+
+def refuse_baseline(run: Run) -> None:
+    """Raises GoalseekError where a new baseline would leave a candidate behind that waits for a person's word."""
+    refuse_while_waiting(_waiting(run, run.run_id), "a new baseline")
+
+
+def _waiting(run: Run, run_id: str) -> Question | None:
+    return waiting(run.loaded.manifest, run.loaded.runs, run.standing, run_id)
 
 
 def check_fit(run: Run) -> Mapping[str, Entry]:

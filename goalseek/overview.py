@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from goalseek.approval import Question, Word, commands_for, waiting, word_on
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
 from goalseek.git import GitFailed, git_text
@@ -15,6 +16,7 @@ from goalseek.manifest_file import Loaded
 from goalseek.repository import locate
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
+from goalseek.stop_request import pending_run
 from goalseek.units import in_words
 
 
@@ -40,6 +42,8 @@ class Overview:
     outcomes: dict[str, int]
     spend: Spend
     differs: tuple[str, ...]
+    waits: Question | None
+    word: Word | None
     next: str
 
 
@@ -52,11 +56,16 @@ def overview(loaded: Loaded) -> Overview:
     history = History(loaded.logs / "results.jsonl")
     standing = history.standing()
     picture = read_state(loaded.logs / "state.json")
-    holder = _holder(loaded)
+    own = _own_folder(loaded)
+    holder = holder_of(own) if own else None
     status = str(picture.get("status", "pending"))
     if status in AT_WORK and holder is None:
         status = "interrupted"
     is_at_work = status in AT_WORK
+    run_id = (pending_run(own) if own else "") or standing.run_id
+    waits = waiting(loaded.manifest, loaded.runs, standing, run_id)
+    word = word_on(loaded.logs, waits) if waits else None
+    told = _next_word(waits, word, holder) if waits else _next(status, standing, str(picture.get("next", "")))
     last = standing.last
     return Overview(
         project=loaded.manifest.project.name,
@@ -79,8 +88,16 @@ def overview(loaded: Loaded) -> Overview:
         outcomes=standing.outcomes,
         spend=standing.spend,
         differs=tuple(differing(loaded, standing)),
-        next=way_to_fetched(loaded) or _next(status, standing, str(picture.get("next", ""))),
+        waits=waits,
+        word=word,
+        next=way_to_fetched(loaded) or told,
     )
+
+
+def _next_word(waits: Question, word: Word | None, holder: str | None) -> str:
+    if word is None:
+        return commands_for(waits) + ("" if holder else "; then goalseek iterate")
+    return f"iteration {waits.iteration} has its word, {word}: {holder or 'goalseek iterate'} goes on"
 
 
 def _next(status: str, standing: Standing, told: str) -> str:
@@ -103,12 +120,11 @@ def _silent(picture: dict[str, Any], holder: str) -> str:
     return f"no heartbeat for {in_words(age)}: {holder}, may be stopped, asleep or stuck"
 
 
-def _holder(loaded: Loaded) -> str | None:
+def _own_folder(loaded: Loaded) -> Path | None:
     try:
-        own = Path(_common_dir(loaded)) / "goalseek" / loaded.manifest.project.name
+        return Path(_common_dir(loaded)) / "goalseek" / loaded.manifest.project.name
     except GitFailed:
         return None
-    return holder_of(own)
 
 
 def _common_dir(loaded: Loaded) -> str:

@@ -41,3 +41,11 @@ def asked_to_stop(logs: Path, own: Path) -> Stop | None:
     if request != {"holder": holder_of(own)}:
         return None
     return Stop("asked", "goalseek stop asked for it", "the same command goes on")
+
+
+def pending_run(own: Path) -> str:
+    """The run that begins with the next iteration, or began last; "" where the project has none."""
+    try:
+        return (own / "run").read_text().strip()
+    except OSError:
+        return ""

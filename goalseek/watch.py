@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from goalseek.approval import Question, Word
 from goalseek.limits import Stop
 from goalseek.records import IterationRecord
 
@@ -24,6 +27,17 @@ class Watch:
 
     def recorded(self, record: IterationRecord) -> None:
         """An iteration ended, and counts."""
+
+    def is_attended(self) -> bool:
+        """Whether a person is there who can be asked."""
+        return False
+
+    def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
+        """A person's word on a verdict, where one is there; ``given`` looks for one that came from elsewhere.
+
+        None where nobody will answer any more. May take hours; is left by KeyboardInterrupt to be asked again.
+        """
+        return None
 
     def stopped(self, stop: Stop) -> None:
         """The invocation ends."""

@@ -8,7 +8,7 @@ from goalseek import loop
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_for
 from goalseek.landing import check_refs
-from goalseek.opening import check_fit, opened
+from goalseek.opening import check_fit, opened, refuse_baseline
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures a baseline."""
     with opened(loaded(options), watch_for(options)) as opened_run:
+        refuse_baseline(opened_run)
         check_fit(opened_run)
         check_refs(opened_run)
         loop.baseline(opened_run, options.source)

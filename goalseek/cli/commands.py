@@ -12,6 +12,8 @@ COMMANDS = {
     "status": ("run", "the best, the last, streaks, spend, what to do next"),
     "direct": ("run", "a direction for the agent from the next iteration on"),
     "stop": ("run", "finish this iteration, then stop; says how long that may take"),
+    "approve": ("run", "the verdict that waits for a person's word takes effect"),
+    "decline": ("run", "the keep that waits for a person's word is taken back"),
     "exec": ("run", "a command, or a shell, where the agent or the verifier runs"),
     "log": ("take home", "the records, a line each"),
     "show": ("take home", "one record in full"),
@@ -21,7 +23,7 @@ COMMANDS = {
     "prune": ("take home", "remove workspaces, benches and old artifacts"),
     "completion": ("take home", "a completion script for bash, zsh or fish"),
 }
-NOT_YET = ("noise", "approve", "decline", "report", "serve", "compare")
+NOT_YET = ("noise", "report", "serve", "compare")
 
 
 def help_text(version: str) -> str:

@@ -49,11 +49,11 @@ def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
     with opened(manifest) as run_now:
         home = run_now.places.home
         best = run_now.standing.best
-        kept_best = {f"{best.iteration:04d}"} if best else set()
+        kept = {f"{number:04d}" for number in (run_now.standing.last_iteration + 1, best.iteration if best else 0)}
         folders = sorted(
             (path for path in manifest.runs.glob("[0-9]*") if path.is_dir()), key=lambda path: int(path.name)
         )
-        old = [path for path in folders[: max(len(folders) - options.keep, 0)] if path.name not in kept_best]
+        old = [path for path in folders[: max(len(folders) - options.keep, 0)] if path.name not in kept]
         going = [*([home] if home.exists() else []), *old]
         if not options.dry_run:
             for path in going:

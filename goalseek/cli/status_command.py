@@ -9,6 +9,7 @@ from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.overview import Overview, overview
 from goalseek.units import in_words, number
+from goalseek.views.asking import question_lines
 from goalseek.views.style import Paint, painter
 
 
@@ -49,6 +50,8 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
     lines.append(f"  this run   {counts or 'nothing yet'}; {seen.stagnation} since the last keep")
     lines.append(f"  spend      {in_words(seen.spend.seconds)}, {_tokens(seen)}")
     lines += [f"  {paint('differs', 'yellow')}    {name}; goalseek baseline adopts it" for name in seen.differs]
+    if seen.waits:
+        lines += ["", *question_lines(seen.waits)]
     return [*lines, f"next: {seen.next}"]
 
 

@@ -8,6 +8,7 @@ from goalseek import loop
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.opening import asked_provider, opened
+from goalseek.views.asking import AskingWatch
 from goalseek.watch import Watch
 
 
@@ -20,7 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Does one phase, and names the next."""
     manifest = loaded(options)
-    with opened(manifest, Watch(), asked_provider(manifest, options.provider, options.model)) as opened_run:
+    watch = Watch() if wants_json(options) else AskingWatch()
+    with opened(manifest, watch, asked_provider(manifest, options.provider, options.model)) as opened_run:
         done, following = loop.step(opened_run)
     if wants_json(options):
         answer(options, {"done": done, "next": following})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from goalseek.approval import commands_for, waiting
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.history import History
@@ -11,7 +12,7 @@ from goalseek.limits import pace
 from goalseek.manifest_file import Loaded
 from goalseek.opening import open_repository
 from goalseek.records import IterationRecord
-from goalseek.stop_request import ask_to_stop
+from goalseek.stop_request import ask_to_stop, pending_run
 from goalseek.units import in_words
 
 
@@ -23,7 +24,9 @@ def run(options: argparse.Namespace) -> int:
     """Asks, and says how long that may take; or that there is nothing to stop."""
     manifest = loaded(options)
     history = History(manifest.logs / "results.jsonl")
-    holder = _ask(manifest)
+    holder, run_id = _ask(manifest)
+    standing = history.standing()
+    waits = waiting(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
     usual = pace(record for record in history.newest() if isinstance(record, IterationRecord)) if holder else None
     if wants_json(options):
         answer(options, {"asked": holder is not None, "holder": holder, "usual_seconds": usual})
@@ -32,12 +35,15 @@ def run(options: argparse.Namespace) -> int:
     else:
         taking = f"an iteration usually takes {in_words(usual)}" if usual is not None else "none has ended yet"
         print(f"asked {holder}: it finishes its iteration, then stops; {taking}")
+        if waits:
+            print(f"it waits for a person's word first: {commands_for(waits)}")
     return 0
 
 
-def _ask(manifest: Loaded) -> str | None:
+def _ask(manifest: Loaded) -> tuple[str | None, str]:
+    """Who was asked, and the run that is about to begin, or ""."""
     repository = open_repository(manifest)
     try:
-        return ask_to_stop(manifest.logs, repository.own)
+        return ask_to_stop(manifest.logs, repository.own), pending_run(repository.own)
     finally:
         repository.close()

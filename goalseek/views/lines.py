@@ -12,6 +12,7 @@ from goalseek.limits import Stop
 from goalseek.plain import to_plain
 from goalseek.records import IterationRecord
 from goalseek.units import in_words, number
+from goalseek.views.asking import AskingWatch
 from goalseek.views.style import OUTCOME_COLORS, Paint
 from goalseek.watch import Watch
 
@@ -32,8 +33,8 @@ def width_of(stream: TextIO) -> int | None:
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
-class LineWatch(Watch):
-    """Prints a line for each iteration on stdout, and chatter on stderr."""
+class LineWatch(AskingWatch):
+    """Prints a line for each iteration on stdout, and chatter on stderr; asks at a terminal."""
 
     def __init__(self, paint: Paint, is_quiet: bool, is_verbose: bool) -> None:
         self._paint = paint

@@ -1,0 +1,62 @@
+"""What ``approve`` and ``decline`` share: a person's word on the iteration that waits for it."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.approval import Question, Word, commands_for, give_word, waiting
+from goalseek.cli.answer import answer, wants_json
+from goalseek.cli.options import loaded
+from goalseek.errors import GoalseekError
+from goalseek.history import History
+from goalseek.lock import holder_of
+from goalseek.manifest_file import Loaded
+from goalseek.opening import open_repository
+from goalseek.standing import Standing
+from goalseek.stop_request import pending_run
+
+
+def give(options: argparse.Namespace, word: Word) -> int:
+    """Stores the word. Raises GoalseekError for an iteration that does not wait for one."""
+    manifest = loaded(options)
+    history = History(manifest.logs / "results.jsonl")
+    standing = history.standing()
+    repository = open_repository(manifest)
+    try:
+        run_id, holder = pending_run(repository.own) or standing.run_id, holder_of(repository.own)
+    finally:
+        repository.close()
+    question = waiting(manifest.manifest, manifest.runs, standing, run_id)
+    if question is None or question.iteration != options.iteration:
+        raise _refusal(manifest, history, standing, question, options.iteration, word)
+    give_word(manifest.logs, question, word)
+    if wants_json(options):
+        told = {"iteration": question.iteration, "word": word, "commit": question.commit, "holder": holder}
+        answer(options, {**told, "outcome": _outcome(question, word), "why": question.verdict.why})
+    else:
+        goes_on = f"{holder} goes on" if holder else "goalseek iterate goes on"
+        print(f"iteration {question.iteration} will be {_outcome(question, word)}: {question.verdict.why}; {goes_on}")
+    return 0
+
+
+def _outcome(question: Question, word: Word) -> str:
+    return "kept" if question.verdict and word == "approve" else "reverted"
+
+
+def _refusal(
+    manifest: Loaded, history: History, standing: Standing, question: Question | None, number: int, word: Word
+) -> GoalseekError:
+    """Why no word can be given on this iteration."""
+    recorded = history.iteration(number) if 0 <= number <= standing.last_iteration else None
+    named = f"goalseek {word} {number}: "
+    if recorded is not None:
+        done = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
+        return GoalseekError(named + done, f"see: goalseek show {number}")
+    if question is not None:
+        message = f"iteration {number} does not wait for a word; iteration {question.iteration} does"
+        return GoalseekError(named + message, commands_for(question))
+    if manifest.manifest.approve.before == "never":
+        hint = 'the manifest asks for no word; [approve] before = "kept" does'
+    else:
+        hint = "goalseek status says where it stands"
+    return GoalseekError(named + "nothing waits for a word", hint)

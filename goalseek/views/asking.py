@@ -1,0 +1,113 @@
+"""A person at a terminal is asked whether a verdict shall take effect."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable
+
+from goalseek.approval import Question, Word
+from goalseek.watch import Watch
+
+_POLL_SECONDS = 0.2
+
+
+class AskingWatch(Watch):
+    """Asks where both standard input and output are a terminal; shows nothing else."""
+
+    def is_attended(self) -> bool:
+        """Whether somebody can be asked."""
+        try:
+            return sys.stdin.isatty() and sys.stdout.isatty()
+        except (AttributeError, ValueError):
+            return False
+
+    def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
+        """The word typed here, or given elsewhere meanwhile; None where the terminal is closed."""
+        print("\n".join(question_lines(question)))
+        prompt = prompt_of(question)
+        print(prompt, end="", flush=True)
+        typed = _Lines(sys.stdin.fileno())
+        while (word := given()) is None:
+            line = typed.next(_POLL_SECONDS)
+            if line is None:
+                continue
+            if not line:
+                print(flush=True)
+                return None
+            answer = line.strip().lower()
+            if answer in ("y", "yes"):
+                return "approve"
+            if answer in ("n", "no"):
+                return "decline"
+            if answer in ("d", "diff"):
+                print(_diff(question))
+            print(prompt, end="", flush=True)
+        print(f"\n{word}, said goalseek {word} {question.iteration}", flush=True)
+        return word
+
+
+def question_lines(question: Question) -> list[str]:
+    """What a person should know before the answer."""
+    verdict = question.verdict
+    lines = [f"iteration {question.iteration}: {verdict.outcome}, {verdict.reason}", f"  why        {verdict.why}"]
+    lines.append(f"  title      {question.title}")
+    lines += [f"  changed    {path}" for path in question.changed_files]
+    lines.append(f"  lines      {question.lines_added} added, {question.lines_removed} removed")
+    return [_harmless(line) for line in [*lines, f"  patch      {question.diff}"]]
+
+
+def prompt_of(question: Question) -> str:
+    """The question itself; a revert stays one, so there it only asks to go on."""
+    if question.verdict:
+        return f"keep iteration {question.iteration}? [y]es, [n]o, [d]iff, or ^C to decide later: "
+    return f"iteration {question.iteration} is taken back either way; go on? [y]es, [d]iff, or ^C to decide later: "
+
+
+class _Lines:
+    """Lines from a terminal, without waiting for one longer than asked."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = b""
+
+    def next(self, seconds: float) -> str | None:
+        """A line with its newline, None where none came in time, "" at the end of all."""
+        if b"\n" not in self._rest:
+            if not select.select([self._descriptor], [], [], seconds)[0] or not self._is_ours():
+                return None
+            try:
+                read = os.read(self._descriptor, 4096)
+            except OSError:  # the terminal is gone
+                read = b""
+            if not read:
+                return ""
+            self._rest += read
+        line, newline, rest = self._rest.partition(b"\n")
+        if not newline:
+            return None
+        self._rest = rest
+        return line.decode("utf-8", "replace") + "\n"
+
+    def _is_ours(self) -> bool:
+        """Whether what is typed is meant for us: reading it in the background would stop the whole run."""
+        try:
+            return os.tcgetpgrp(self._descriptor) == os.getpgrp()
+        except OSError:
+            return True
+
+
+def _diff(question: Question) -> str:
+    try:
+        with open(question.diff, "rb") as file:  # noqa: PTH123 - its path is text
+            return _harmless(file.read().decode("utf-8", "replace"))
+    except OSError as error:
+        return f"there is no patch any more: {error}"
+
+
+def _harmless(text: str) -> str:
+    """Without what would let an agent's words move the cursor and forge the question."""
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )

@@ -1,0 +1,297 @@
+"""``[approve]``: a verdict waits for a person's word, at a terminal or by ``approve`` and ``decline``."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Ended, Project, answer
+
+import goalseek
+from goalseek.errors import NEEDS_HUMAN, GoalseekError
+from goalseek.values import Verdict
+from goalseek.views.asking import prompt_of, question_lines
+
+COUNTING = 'echo "$GOALSEEK_ITERATION" >> "$HOME/measured"; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+LATER = "2020-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def asking(make_project: Callable[..., Project]) -> Project:
+    """A project whose keeps wait; it counts its measurements, and its first proposal is better."""
+    files = {"answer.json": answer(1), "hidden/judge.sh": COUNTING}
+    project = make_project(files=files, manifest={"approve": {"before": "kept"}})
+    project.set_moves(answer(2), answer(1.5), answer(3))
+    return project
+
+
+def change(project: Project, **tables: Any) -> None:
+    project.set_manifest({"approve": {"before": "kept"}, **tables})
+
+
+def waited(project: Project) -> GoalseekError:
+    """Climbs in this process until something waits."""
+    with pytest.raises(GoalseekError) as raised:
+        list(goalseek.iterate(goalseek.load(project.manifest), iterations=9))
+    return raised.value
+
+
+def climbed(project: Project, iterations: int = 1) -> list[tuple[int, str, str]]:
+    """What the records of a climb in this process say."""
+    records = goalseek.iterate(goalseek.load(project.manifest), iterations=iterations)
+    return [(record.iteration, record.outcome, record.reason) for record in records]
+
+
+def said(project: Project, *words: str) -> Ended:
+    ended = project.run(*words)
+    assert ended.exit_code == 0, ended.stderr
+    return ended
+
+
+def measured() -> list[str]:
+    return Path(os.environ["HOME"], "measured").read_text().split()
+
+
+def request_of(project: Project) -> Path:
+    return project.folder / ".goalseek" / "demo" / "logs" / "word.json"
+
+
+def state(project: Project) -> dict[str, Any]:
+    path = project.folder / ".goalseek" / "demo" / "logs" / "state.json"
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_without_a_terminal_it_ends_with_5_and_an_approved_keep_goes_on_unmeasured(asking: Project) -> None:
+    for _ in range(2):
+        ended = asking.run("iterate", "-n", "2")
+        assert ended.exit_code == 5
+        assert "iteration 1 waits for a person's word: kept, 2 beats 1 by 1; move 1" in ended.stderr
+        assert "goalseek approve 1, or goalseek decline 1" in ended.stderr
+        told = state(asking)
+        assert (told["status"], told["stop_reason"]) == ("blocked", "needs_human")
+    told = said(asking, "approve", "1")
+    assert told.stdout == "iteration 1 will be kept: 2 beats 1 by 1; goalseek iterate goes on\n"
+    ended = asking.run("iterate", "-n", "2")
+    assert (ended.exit_code, measured()) == (0, ["0", "1", "2"])
+    first, second = asking.iterations()[1:]
+    assert (first["outcome"], second["outcome"], second["metric"]["incumbent"]) == ("kept", "reverted", 2)
+    assert "APPROVE" not in first["seconds"] and first["seconds"]["DECIDE"] < 5
+    assert not request_of(asking).exists()
+
+
+def test_a_declined_keep_is_reverted_and_the_last_word_wins(asking: Project) -> None:
+    error = waited(asking)
+    assert (error.exit_code, error.stop_reason) == (NEEDS_HUMAN, "needs_human")
+    for word in ("decline", "approve", "decline"):
+        told = json.loads(said(asking, word, "1", "--json").stdout)
+        kept = "kept" if word == "approve" else "reverted"
+        assert (told["iteration"], told["word"], told["outcome"], told["holder"]) == (1, word, kept, None)
+    assert climbed(asking) == [(1, "reverted", "declined")]
+    record = asking.iterations()[1]
+    assert record["why"] == "a person declined it: 2 beats 1 by 1"
+    assert (record["metric"]["value"], record["metric"]["delta"]) == (2, 1)
+    rollback = record["rollback_commit_hash"]
+    assert asking.git("log", "-1", "--format=%B", rollback).endswith(f"This reverts commit {record['commit_hash']}.\n")
+    assert asking.git("rev-parse", f"{rollback}^{{tree}}") == asking.git("rev-parse", "main^{tree}")
+    assert asking.run("audit").exit_code == 0
+
+
+def test_before_each_a_revert_waits_as_well_and_stays_one_whatever_is_said(asking: Project) -> None:
+    change(asking, approve={"before": "each"})
+    asking.set_moves(answer(0.5), answer(0.25), answer(2))
+    for number, word in ((1, "approve"), (2, "decline")):
+        error = waited(asking)
+        assert f"iteration {number} waits for a person's word: reverted, " in error.message
+        assert f"iteration {number} will be reverted" in said(asking, word, str(number)).stdout
+    assert "iteration 3 waits for a person's word: kept" in waited(asking).message
+    reasons = [(record["outcome"], record["reason"]) for record in asking.iterations()]
+    assert reasons == [("baseline", "measured"), ("reverted", "worse"), ("reverted", "worse")]
+
+
+def test_a_word_on_anything_but_what_waits_is_refused(asking: Project) -> None:
+    refusals = {("approve", "1"): "nothing waits for a word", ("approve", "one"): "invalid int"}
+    for words, why in refusals.items():
+        ended = asking.run(*words)
+        assert ended.exit_code == 2 and why in ended.stderr
+    assert asking.traces() == []
+    waited(asking)
+    for words, why in {
+        ("decline", "2"): "iteration 2 does not wait for a word; iteration 1 does",
+        ("approve", "0"): "iteration 0 is recorded already: baseline, measured",
+        ("iterate", "--new"): "a new run has to wait",
+        ("baseline",): "a new baseline has to wait",
+    }.items():
+        ended = asking.run(*words)
+        assert ended.exit_code == 2 and why in ended.stderr, words
+    assert not request_of(asking).exists()
+    change(asking, approve={"before": "never"})
+    ended = asking.run("approve", "1")
+    assert ended.exit_code == 2 and '[approve] before = "kept"' in ended.stderr
+    assert climbed(asking) == [(1, "kept", "better")]
+
+
+def test_a_word_bound_to_something_else_is_ignored_and_removed(asking: Project) -> None:
+    waited(asking)
+    said(asking, "approve", "1")
+    given = json.loads(request_of(asking).read_text())
+    assert set(given) == {"run_id", "iteration", "commit", "decided", "word"}
+    other = {"run_id": "20200101T000000Z-dead", "iteration": 2, "commit": "0" * 40, "decided": "0" * 64, "word": "yes"}
+    for key, value in other.items():
+        request_of(asking).write_text(json.dumps({**given, key: value}))
+        waited(asking)
+        assert not request_of(asking).exists(), key
+    for torn in ("{", "[]", ""):
+        request_of(asking).write_text(torn)
+        waited(asking)
+        assert not request_of(asking).exists()
+    assert measured() == ["0", "1"]
+
+
+def test_a_word_that_was_given_counts_even_where_no_word_is_asked_for_any_more(asking: Project) -> None:
+    waited(asking)
+    said(asking, "decline", "1")
+    change(asking, approve={"before": "never"})
+    assert climbed(asking) == [(1, "reverted", "declined")]
+
+
+def test_what_waits_is_finished_though_a_limit_is_reached_meanwhile(asking: Project) -> None:
+    waited(asking)
+    change(asking, limits={"deadline": LATER})
+    assert waited(asking).exit_code == NEEDS_HUMAN
+    said(asking, "approve", "1")
+    assert climbed(asking, 9) == [(1, "kept", "better")]
+
+
+def test_step_names_the_wait_and_a_stored_word_is_not_asked_for_again(asking: Project) -> None:
+    climb = goalseek.iterate(goalseek.load(asking.manifest))
+    assert next(climb).outcome == "baseline"
+    climb.close()
+    for _ in range(6):
+        told = json.loads(said(asking, "step", "--json").stdout)
+    assert told == {"done": "DECIDE", "next": "APPROVE"}
+    assert asking.run("step").exit_code == 5
+    said(asking, "decline", "1")
+    assert said(asking, "step").stdout == "done: APPROVE; next: LOG\n"
+    request_of(asking).unlink()
+    refused = asking.run("approve", "1")
+    assert refused.exit_code == 2 and "nothing waits" in refused.stderr
+    assert climbed(asking) == [(1, "reverted", "declined")]
+    assert measured() == ["0", "1"]
+
+
+def test_status_says_what_waits_and_what_to_type_and_prune_leaves_it(asking: Project) -> None:
+    waited(asking)
+    shown = said(asking, "status").stdout
+    assert "iteration 1: kept, better" in shown and "changed    answer.json" in shown
+    assert str(asking.run_folder(1) / "changes.diff") in shown
+    assert shown.endswith("next: goalseek approve 1, or goalseek decline 1; then goalseek iterate\n")
+    said(asking, "approve", "1")
+    told = json.loads(said(asking, "status", "--json").stdout)
+    assert (told["waits"]["iteration"], told["word"]) == (1, "approve")
+    assert told["next"] == "iteration 1 has its word, approve: goalseek iterate goes on"
+    said(asking, "prune", "--keep", "0")
+    assert climbed(asking) == [(1, "kept", "better")]
+    assert measured() == ["0", "1"]
+    after = json.loads(said(asking, "status", "--json").stdout)
+    assert (after["waits"], after["word"]) == (None, None)
+
+
+def test_a_program_is_told_that_a_person_is_needed(asking: Project) -> None:
+    change(asking, notify={"command": ["sh", "-c", 'cat >> "$HOME/told"'], "on": ["needs_human"]})
+    assert asking.run("iterate").exit_code == 5
+    (end,) = (json.loads(line) for line in Path(os.environ["HOME"], "told").read_text().splitlines())
+    assert end["stop_reason"] == "needs_human" and "iteration 1 waits" in end["why"] and "approve 1" in end["next"]
+
+
+@pytest.mark.parametrize("table", [{"before": "always"}, {"after": "kept"}])
+def test_a_table_that_makes_no_sense_is_refused(asking: Project, table: dict[str, str]) -> None:
+    change(asking, approve=table)
+    with pytest.raises(GoalseekError, match=f"approve.{next(iter(table))}"):
+        goalseek.load(asking.manifest)
+
+
+class Terminal:
+    """goalseek at a terminal of its own."""
+
+    def __init__(self, project: Project, *arguments: str) -> None:
+        self._ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "goalseek", *arguments]
+        self.child = subprocess.Popen(
+            command, cwd=project.folder, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        )
+        os.close(theirs)
+        self._unread = ""
+
+    def until(self, mark: str) -> str:
+        """What is shown up to and with ``mark``, since the last time."""
+        deadline = time.monotonic() + 30
+        while mark not in self._unread:
+            assert time.monotonic() < deadline, self._unread
+            self._unread += os.read(self._ours, 4096).decode("utf-8", "replace")
+        seen, _, self._unread = self._unread.partition(mark)
+        return seen + mark
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def ended(self) -> int:
+        code = self.child.wait(timeout=30)
+        os.close(self._ours)
+        return code
+
+
+def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) -> None:
+    change(asking, notify={"command": ["sh", "-c", 'cat >> "$HOME/told"'], "on": ["needs_human"]})
+    terminal = Terminal(asking, "iterate", "-n", "3")
+    shown = terminal.until("keep iteration 1? [y]es, [n]o, [d]iff, or ^C to decide later: ")
+    for part in ("kept, better", "2 beats 1 by 1", "move 1", "answer.json", "1 added, 1 removed", "changes.diff"):
+        assert part in shown
+    told = state(asking)
+    assert (told["status"], told["phase"], told["iteration"], told["ended_at"]) == ("waiting", "APPROVE", 1, None)
+    assert json.loads(Path(os.environ["HOME"], "told").read_text())["event"] == "waiting"
+    terminal.type("what?\nd\n")
+    terminal.until("keep iteration 1?")
+    assert '+{"score": 2,' in terminal.until("keep iteration 1?")
+    terminal.child.send_signal(signal.SIGINT)
+    assert terminal.ended() == 130
+    assert (state(asking)["status"], measured()) == ("interrupted", ["0", "1"])
+
+    terminal = Terminal(asking, "iterate", "-n", "3")
+    terminal.until("decide later: ")
+    assert json.loads(said(asking, "status", "--json").stdout)["status"] == "waiting"
+    assert f"process {terminal.child.pid} " in said(asking, "approve", "1").stdout
+    terminal.until("approve, said goalseek approve 1")
+    terminal.until("keep iteration 3?")
+    terminal.type("n\n")
+    assert terminal.ended() == 0
+    assert measured() == ["0", "1", "2", "3"]
+    outcomes = [(record["outcome"], record["reason"]) for record in asking.iterations()[1:]]
+    assert outcomes == [("kept", "better"), ("reverted", "worse"), ("reverted", "declined")]
+
+
+def test_a_terminal_that_is_closed_to_answers_is_like_none(asking: Project) -> None:
+    waited(asking)
+    terminal = Terminal(asking, "step")
+    terminal.until("decide later: ")
+    terminal.type("\x04")
+    terminal.until("waits for a person's word")
+    assert terminal.ended() == 5
+
+
+def test_what_an_agent_wrote_cannot_forge_the_question(asking: Project) -> None:
+    from goalseek.approval import Question
+
+    verdict = Verdict("reverted", "worse", "1 is worse than 2 by 1")
+    question = Question(4, "run", "c", "d", verdict, "a\x1b[2Jtitle", ("x\x07.py",), 1, 2, "/tmp/changes.diff", False)
+    assert not [letter for line in question_lines(question) for letter in line if not letter.isprintable()]
+    assert "taken back either way" in prompt_of(question)
