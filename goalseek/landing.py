@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek import __version__, sandbox
+from goalseek.artifacts import keep_few, keep_few_at_start
 from goalseek.desk import Desk
 from goalseek.manifest_file import ignore_home
 from goalseek.memory import Memory
@@ -92,6 +93,7 @@ def land(run: Run) -> None:
         after = Refs(standing.tip, run.ledger.head, standing.tip, refs.branch_is_checked_out)
         lines = commit_lines(repository, standing.tip, 3)
         write_git_state(folder / "git_after.txt", after, repository.branch, lines)
+    keep_few(run.loaded.runs, run.loaded.manifest.log, standing)
     run.watch.recorded(standing.last)
 
 
@@ -106,6 +108,7 @@ def check_refs(run: Run) -> None:
     if refs.tip not in own and not (refs.tip and _is_next_candidate(repository, standing, refs.tip)):
         raise moved_by_somebody(repository.tip_ref, standing.tip, refs.tip)
     _land_refs(run, refs, is_tip_ahead=refs.tip not in own)
+    keep_few_at_start(run.loaded.runs, run.loaded.manifest.log, standing, run.ledger.history)
 
 
 def tell(

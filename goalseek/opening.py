@@ -22,6 +22,7 @@ from goalseek.providers.provider import WritableFile
 from goalseek.repository import Repository, locate
 from goalseek.run import Run, base_folder
 from goalseek.scope import Scope
+from goalseek.scratch_files import remove_scratch_files
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.watch import Watch
 
@@ -50,6 +51,7 @@ def opened(
         with only_writer(repository.own):
             left_over = process.end_left_over(where.owner)
             remove_stale_locks(repository, where)
+            remove_scratch_files((repository.own / "objects.git", where.workspace.with_name("workspace.git")))
             run = Run(loaded, repository, where, watch or Watch(), asked)
             if left_over:
                 run.watch.note(f"{left_over} programs of a run that was killed were still at work; they were ended")

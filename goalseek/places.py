@@ -39,6 +39,11 @@ class Places:
         return self.home / "scratch"
 
     @property
+    def outputs(self) -> Path:
+        """What the commands of the measurement at work left for later ones."""
+        return self.scratch / "outputs"
+
+    @property
     def setup(self) -> Path:
         """What ``setup`` gave, for each ruler and bench."""
         return self.home / "setup"

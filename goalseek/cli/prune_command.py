@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from goalseek.artifacts import beyond_newest, run_folders
 from goalseek.beneath import remove
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
@@ -49,11 +50,7 @@ def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
     with opened(manifest) as run_now:
         home = run_now.places.home
         best = run_now.standing.best
-        kept_best = {f"{best.iteration:04d}"} if best else set()
-        folders = sorted(
-            (path for path in manifest.runs.glob("[0-9]*") if path.is_dir()), key=lambda path: int(path.name)
-        )
-        old = [path for path in folders[: max(len(folders) - options.keep, 0)] if path.name not in kept_best]
+        old = beyond_newest(run_folders(manifest.runs), options.keep, {best.iteration} if best else set())
         going = [*([home] if home.exists() else []), *old]
         if not options.dry_run:
             for path in going:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from goalseek.artifacts import OUTPUTS, put_outputs
 from goalseek.beneath import clear
 from goalseek.capture import LogFile
 from goalseek.measure import Sample, Verifier, measure, prepare
@@ -15,9 +16,10 @@ from goalseek.values import Evidence, Failure, VerifierRun
 
 
 def verify(verifier: Verifier, tree: str, seed: int, iteration: int, run_folder: Path) -> Evidence:
-    """Measures a tree once; writes ``verifier.log``, ``metrics.json`` and ``measurements/1/``."""
+    """Measures a tree once; writes ``verifier.log``, ``metrics.json``, ``measurements/1/`` and ``outputs/``."""
     (run_folder / "verifier.log").unlink(missing_ok=True)
     clear(run_folder / "measurements")
+    clear(run_folder / OUTPUTS)
     artifacts = run_folder / "measurements" / "1"
     with LogFile(run_folder / "verifier.log") as log:
         try:
@@ -25,6 +27,8 @@ def verify(verifier: Verifier, tree: str, seed: int, iteration: int, run_folder:
         except NoNumber as failed:
             return Evidence(failure=Failure(failed.reason, failed.why))
         sample = measure(verifier, tree, seed, iteration, log, artifacts)
+    if sample.failure is None and verifier.manifest.log.keep_outputs != "none":
+        put_outputs(verifier.places.outputs, run_folder)
     _write_metrics(run_folder / "metrics.json", verifier, sample, artifacts)
     return evidence_of(sample)
 
