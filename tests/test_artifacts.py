@@ -41,7 +41,7 @@ def with_outputs(project: Project) -> dict[int, str]:
 def training(make_project: Callable[..., Project], log: dict[str, Any]) -> Project:
     """A project whose first command leaves a model; iterations: kept, worse, failed, kept, worse."""
     project = make_project(manifest={"verify": TRAIN, "log": log})
-    project.set_moves(answer(2), answer(1), answer('"fail"'), answer(3), answer(2.5))
+    project.set_moves(answer(2), answer(1.1), answer('"fail"'), answer(3), answer(2.5))
     return project
 
 
@@ -140,7 +140,7 @@ def test_outputs_wait_for_the_verdict_across_a_stop(make_project: Callable[..., 
     project.climb("iterate", "-n", "1")
     for following in ("PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE"):
         assert following in project.run("step").stdout
-    assert with_outputs(project) == {1: answer(2), 2: answer(1)}
+    assert with_outputs(project) == {1: answer(2), 2: answer(1.1)}
     for _ in range(2):
         assert project.run("step").exit_code == 0
     assert with_outputs(project) == {1: answer(2)}
@@ -193,7 +193,9 @@ def _standing(last: int) -> Standing:
         "outcome": "reverted",
         "reason": "worse",
         "why": "worse",
-        "metric": {"name": "score", "direction": "maximize"},
+        "metric": {"name": "score", "direction": "maximize", "value": 1.0, "incumbent": 1.0, "delta": 0.0},
+        "isolation": {"sandbox": "none", "verifier": "both"},
+        "run_dir": f"runs/{last:04d}",
     }
-    best = Mark(10, 1, "commit", "tree", 1.0)
+    best = Mark(99, 1, "commit", "tree", 1.0)
     return Standing(last_iteration=last, last=from_plain(IterationRecord, row), baseline=best, best=best)
