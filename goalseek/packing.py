@@ -27,12 +27,16 @@ _OURS = "refs/goalseek/*"
 
 @dataclass(frozen=True)
 class Packed:
-    """How far was packed: a cache. ``unfinished`` is a pack whose loose copies may still be there."""
+    """How far was packed: a cache.
+
+    ``unfinished`` is a pack whose loose copies may still be there; ``failed`` is when it was last tried in vain.
+    """
 
     seq: int = -1
     ledger: str = ""
     tip: str = ""
     unfinished: str = ""
+    failed: int | None = None
 
 
 def pack_when_due(repository: Repository, seq: int, tell: Callable[[str], None], every: int = EVERY) -> bool:
@@ -43,7 +47,8 @@ def pack_when_due(repository: Repository, seq: int, tell: Callable[[str], None],
     packed = _remembered(repository)
     if packed.seq > seq:
         packed = Packed()
-    if not packed.unfinished and seq - packed.seq < every:
+    is_due = bool(packed.unfinished) or seq - packed.seq >= every
+    if not is_due or (packed.failed is not None and 0 <= seq - packed.failed < every):
         return False
     try:
         if packed.unfinished:
@@ -52,7 +57,10 @@ def pack_when_due(repository: Repository, seq: int, tell: Callable[[str], None],
             _pack(repository, packed, seq)
         return True
     except (GitFailed, OSError) as error:
-        _remember(repository, replace(_remembered(repository), seq=seq))
+        packed = _remembered(repository)
+        if not packed.unfinished:
+            clear(_room(repository))
+        _remember(repository, replace(packed, failed=seq))
         tell(f"the climb's loose objects stay loose for now: {error}")
         return False
     finally:
@@ -90,20 +98,21 @@ def _pack(repository: Repository, packed: Packed, seq: int) -> None:
 def _finish(repository: Repository, packed: Packed) -> Packed:
     """Brings the pack that was made into the store, and removes the loose copies of what is in it."""
     room, store = _room(repository), repository.objects.store
-    done = replace(packed, unfinished="")
+    done = replace(packed, unfinished="", failed=None)
     if packed.unfinished:
         found = sorted((room / "pack").glob(f"{packed.unfinished}.*"), key=lambda path: path.suffix == ".idx")
+        (store / "pack").mkdir(exist_ok=True)
         for path in found:
             _bring(path, store / "pack" / path.name)
         _sync(store / "pack")
         index = store / "pack" / f"{packed.unfinished}.idx"
         if index.exists() and index.with_suffix(".pack").exists():
             listing = repository.objects.git(
-                "show-index", f"--object-format={_format(repository)}", stdin=index.read_bytes()
+                "show-index", f"--object-format={repository.location.object_format}", stdin=index.read_bytes()
             )
             for line in listing.decode().splitlines():
                 name = line.split(" ")[1]
-                (store / name[:2] / name[2:]).unlink(missing_ok=True)
+                _loose(repository, name).unlink(missing_ok=True)
         _remember(repository, done)
     clear(room)
     return done
@@ -120,9 +129,8 @@ def _loose_of_ours(repository: Repository, refs: Refs, packed: Packed) -> list[b
     starts = [refs.ledger or "", refs.tip or ""]
     ends = [f"^{commit}" for commit in (packed.ledger, packed.tip, *moved) if commit]
     found = repository.git(*walk, "--not", *users, "--all", stdin=_lines([*starts, *ends])).splitlines()
-    store = repository.objects.store
-    ours = (line for line in found if line.split(b" ", 1)[0] not in theirs)
-    return [line for line in ours if (store / os.fsdecode(line[:2]) / os.fsdecode(line.split(b" ", 1)[0][2:])).exists()]
+    ours = ((line.split(b" ", 1)[0], line) for line in found)
+    return [line for name, line in ours if name not in theirs and _loose(repository, name.decode()).exists()]
 
 
 def _branches(repository: Repository) -> list[str]:
@@ -170,6 +178,10 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def _loose(repository: Repository, name: str) -> Path:
+    return repository.objects.store / name[:2] / name[2:]
+
+
 def _room(repository: Repository) -> Path:
     return repository.own / "packing"
 
@@ -183,10 +195,6 @@ def _remembered(repository: Repository) -> Packed:
 
 def _remember(repository: Repository, packed: Packed) -> None:
     write_durably(repository.own / "packed.json", json.dumps(asdict(packed)).encode() + b"\n")
-
-
-def _format(repository: Repository) -> str:
-    return repository.location.object_format
 
 
 def _lines(names: list[str]) -> bytes:

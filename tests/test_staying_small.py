@@ -34,13 +34,11 @@ def descriptors() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 def test_a_hundred_iterations_leave_nothing_that_grows(
     make_project: Callable[..., Project],
     tmp_path: Path,
     isolated: Path,
     monkeypatch: pytest.MonkeyPatch,
-    object_format: str,
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -50,7 +48,7 @@ def test_a_hundred_iterations_leave_nothing_that_grows(
     outputs = {"name": "train", "run": "cp answer.json model.bin", "outputs": ["model.bin"]}
     judge = {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}
     tables = {"log": {"keep_runs": 10}, "limits": {"stagnation": "none"}, "verify": [outputs, judge]}
-    project = make_project(object_format=object_format, manifest=tables)
+    project = make_project(manifest=tables)
     project.set_moves(
         *(
             {"files": {"other.txt": f"out of scope {number}\n"}}
