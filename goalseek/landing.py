@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek import __version__, sandbox
+from goalseek.artifacts import keep_few, keep_few_at_start
 from goalseek.calls import Calls, sum_of
 from goalseek.charge import killed_call, usual_call
 from goalseek.desk import Desk, LimitReached
@@ -128,6 +129,7 @@ def land(run: Run) -> None:
     _refuse_moved_tip(run, refs)
     _land_refs(run, refs)
     _show_refs(run, refs, run.loaded.runs / f"{standing.last.iteration:04d}")
+    keep_few(run.loaded.runs, run.loaded.manifest.log, standing)
     run.watch.recorded(standing.last)
 
 
@@ -147,6 +149,7 @@ def check_refs(run: Run) -> None:
             write_for_people(folder, standing.last)
         if not (folder / "git_after.txt").exists():
             _show_refs(run, refs, folder)
+    keep_few_at_start(run.loaded.runs, run.loaded.manifest.log, standing, run.ledger.history)
 
 
 def tell(

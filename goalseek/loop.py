@@ -19,6 +19,7 @@ from goalseek.measure import said_stop
 from goalseek.notify import NotifyWatch
 from goalseek.objects import Missing
 from goalseek.opening import check_fit, check_provider, opened
+from goalseek.packing import pack_when_due
 from goalseek.phases.apply_change import apply_change
 from goalseek.phases.commit import commit
 from goalseek.phases.decide import baseline_verdict, judge
@@ -48,6 +49,7 @@ def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
     check_refs(run)
     check_provider(run, entries)
     while True:
+        pack_when_due(run.repository, run.standing.seq, run.watch.note)
         setting = run.setting()
         warned |= _warn(run, setting, warned)
         run.stop = _why_end(run, setting, ends, count, time.monotonic() - began)
@@ -175,6 +177,7 @@ def step(run: Run) -> tuple[str, str]:
     entries = check_fit(run)
     check_refs(run)
     check_provider(run, entries)
+    pack_when_due(run.repository, run.standing.seq, run.watch.note)
     try:
         if run.standing.baseline is None:
             record = baseline(run, most=1)

@@ -267,9 +267,14 @@ class NotifyTable:
 
 @dataclass(frozen=True, kw_only=True)
 class LogTable:
-    """Where records and artifacts lie, relative to the manifest's folder."""
+    """Where records and artifacts lie, relative to the manifest's folder, and how much stays.
+
+    ``keep_runs`` artifact folders, the newest; outputs of the best only, of none, or of every kept candidate.
+    """
 
     home: str = ".goalseek"
+    keep_runs: Count = 500
+    keep_outputs: Literal["best", "none", "kept"] = "best"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ NOT_YET = frozenset(
     metric.window metric.settle metric.repeats metric.aggregate metric.examples cheat holdout
     provider.fallback provider.repair provider.billing provider.prompts provider.endpoint provider.credentials
     provider.record provider.recordings provider.plan price review sandbox.agent_network
-    sandbox.read sandbox.cache sandbox.devices log.keep_runs log.keep_outputs""".split()
+    sandbox.read sandbox.cache sandbox.devices""".split()
 )
 _RENAMED = {"pass_": "pass"}
 

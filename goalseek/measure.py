@@ -24,6 +24,7 @@ STOP_THE_RUN = 127
 LEAST_AUTO_TIMEOUT = 60.0
 _PRINTED_MOST = 4096
 _ARTIFACTS_MOST = 256 * 2**20
+_SETUPS_MOST = 3
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Verifier:
 
 def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None) -> Sample:
     """Measures a tree once. What the commands wrote into their run folder ends in ``artifacts``."""
-    run_folder, kept_outputs = verifier.places.scratch / "run", verifier.places.scratch / "outputs"
+    run_folder, kept_outputs = verifier.places.scratch / "run", verifier.places.outputs
     for folder in (run_folder, kept_outputs):
         clear(folder)
         folder.mkdir(parents=True)
@@ -137,7 +138,10 @@ def prepare(verifier: Verifier, log: Sink) -> None:
     """
     setup = verifier.manifest.setup
     given = _given(verifier)
-    if setup is None or given is None or (given / "done").exists():
+    if setup is None or given is None:
+        return
+    if (given / "done").exists():
+        (given / "done").touch()
         return
     command = VerifyCommand(run=setup.run, name="setup", sees="candidate")
     root = verifier.bench.stand_at("candidate", verifier.baseline_tree)
@@ -153,6 +157,7 @@ def prepare(verifier: Verifier, log: Sink) -> None:
             raise NoNumber("verify_failed", f"setup.gives: there is no folder {name} after setup")
         outputs.copy_tree(source, given / "gives" / name)
     (given / "done").touch()
+    _forget_old_setups(given.parent)
 
 
 def timeout_of(command: VerifyCommand, baseline_seconds: Mapping[str, float]) -> float | None:
@@ -172,6 +177,13 @@ def said_stop(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
 
 def _given(verifier: Verifier) -> Path | None:
     return verifier.places.setup / verifier.ruler[:16] if verifier.manifest.setup else None
+
+
+def _forget_old_setups(folder: Path) -> None:
+    """Of what ``setup`` gave for other rulers, only what was used last stays; it can be made again."""
+    made = [path for path in folder.iterdir() if (path / "done").exists()]
+    for path in sorted(made, key=lambda path: (path / "done").stat().st_mtime_ns)[:-_SETUPS_MOST]:
+        clear(path)
 
 
 def _run(

@@ -25,6 +25,7 @@ from goalseek.providers.provider import WritableFile
 from goalseek.repository import Repository, locate
 from goalseek.run import Run, base_folder
 from goalseek.scope import Scope
+from goalseek.scratch_files import remove_scratch_files
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.state import phase_in_words, read_state
 from goalseek.watch import Watch
@@ -59,6 +60,7 @@ def opened(
             if end_left_over(where.owner, repository.own / PROGRAMS_LOCK):
                 (watch or Watch()).note("programs of a run that was killed were still at work; they were ended")
             remove_stale_locks(repository, where)
+            remove_scratch_files((repository.own / "objects.git", where.workspace.with_name("workspace.git")))
             run = Run(loaded, repository, where, watch or Watch(), asked)
             is_refused = False
             try:

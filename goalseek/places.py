@@ -44,6 +44,11 @@ class Places:
         return self.home / "call"
 
     @property
+    def outputs(self) -> Path:
+        """What the commands of the measurement at work left for later ones."""
+        return self.scratch / "outputs"
+
+    @property
     def setup(self) -> Path:
         """What ``setup`` gave, for each ruler and bench."""
         return self.home / "setup"

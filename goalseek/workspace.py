@@ -201,6 +201,8 @@ class Workspace:
     def _mirror(self) -> None:
         """Brings the agent's git folder to the tool's."""
         if sum(1 for _ in self._pristine.glob("objects/??/*")) > _LOOSE_MOST:
+            for half in (*self._pristine.glob("objects/pack/tmp_*"), *self._pristine.glob("objects/pack/.tmp-*")):
+                half.unlink()  # of a repack that was killed
             self._store.git("repack", "-a", "-d", "-q")
         wanted: dict[str, Entry | None] = {}
         for folder, folders, names in os.walk(self._pristine):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from goalseek.artifacts import beyond_newest, run_folders
 from goalseek.beneath import remove
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
@@ -49,11 +50,8 @@ def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
     with opened(manifest) as run_now:
         home = run_now.places.home
         best = run_now.standing.best
-        kept = {f"{number:04d}" for number in (run_now.standing.last_iteration + 1, best.iteration if best else 0)}
-        folders = sorted(
-            (path for path in manifest.runs.glob("[0-9]*") if path.is_dir()), key=lambda path: int(path.name)
-        )
-        old = [path for path in folders[: max(len(folders) - options.keep, 0)] if path.name not in kept]
+        always = {run_now.standing.last_iteration + 1, best.iteration if best else 0}
+        old = beyond_newest(run_folders(manifest.runs), options.keep, always)
         going = [*([home] if home.exists() else []), *old]
         if not options.dry_run:
             for path in going:

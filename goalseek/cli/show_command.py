@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from goalseek import outputs
+from goalseek.artifacts import OUTPUTS
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
@@ -26,7 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", action="store_true", help="the plan")
     parser.add_argument("--prompt", action="store_true", help="the prompt")
     parser.add_argument("--output", action="store_true", help="what provider and verifier printed")
-    parser.add_argument("--files", metavar="DIR", help="the changed files, and what the verifier left, into DIR")
+    parser.add_argument(
+        "--files", metavar="DIR", help="the changed files, what the verifier left, and the kept outputs, into DIR"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
     record = find_record(manifest, options.which)
     folder = manifest.runs / f"{record.iteration:04d}"
     asked = False
+    if (options.files or options.output) and not folder.is_dir():
+        raise _gone(record)
     if options.files:
         _bring_files(options, folder, Path(options.files))
         asked = True
@@ -42,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.buffer.write(_diff(manifest, record, folder))
         asked = True
     for name in [*(["plan.md"] * options.plan), *(["prompt.md"] * options.prompt)]:
-        sys.stdout.buffer.write(_artifact(folder, name))
+        sys.stdout.buffer.write(_artifact(record, folder, name))
         asked = True
     if options.output:
         for name in ("provider_output.md", "verifier.log"):
@@ -54,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if wants_json(options):
         answer(options, record)
     else:
-        print("\n".join(_lines(record, painter(sys.stdout, options.color))))
+        print("\n".join([*_lines(record, painter(sys.stdout, options.color)), *_told(folder)]))
     return 0
 
 
@@ -125,10 +130,23 @@ def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
         raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*") from None
 
 
-def _artifact(folder: Path, name: str) -> bytes:
+def _told(folder: Path) -> list[str]:
+    """A line about artifacts that are gone."""
+    return [] if folder.is_dir() else ["  artifacts  gone: they are older than log.keep_runs, or were removed"]
+
+
+def _gone(record: IterationRecord) -> GoalseekError:
+    message = f"the artifacts of iteration {record.iteration} are gone: older than log.keep_runs, or removed"
+    kept = f"what it committed is in git: git show {record.commit_hash}" if record.commit_hash else "its record stays"
+    return GoalseekError(message, kept)
+
+
+def _artifact(record: IterationRecord, folder: Path, name: str) -> bytes:
     try:
         return (folder / name).read_bytes()
     except OSError:
+        if not folder.is_dir():
+            raise _gone(record) from None
         raise GoalseekError(f"there is no {folder / name}", "its phase was not reached, or it was pruned") from None
 
 
@@ -136,7 +154,7 @@ def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> Non
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise GoalseekError(f"--files {target}: is not an empty folder", "name a new folder")
     taken = 0
-    for name in ("snapshot", "measurements"):
+    for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
             taken += len(outputs.take(folder / name, target / name, None, 2**63))
     say(options, f"{taken} files in {target}")

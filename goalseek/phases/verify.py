@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from goalseek.artifacts import OUTPUTS, put_outputs
 from goalseek.beneath import clear
 from goalseek.capture import LogFile
 from goalseek.exclusive import alone
@@ -16,13 +17,14 @@ from goalseek.values import Evidence, Failure, VerifierRun
 
 
 def verify(verifier: Verifier, tree: str, seed: int, iteration: int, run_folder: Path) -> Evidence:
-    """Measures a tree once; writes ``verifier.log``, ``metrics.json`` and ``measurements/1/``.
+    """Measures a tree once; writes ``verifier.log``, ``metrics.json``, ``measurements/1/`` and ``outputs/``.
 
     Where the bench was removed under a measurement that failed, it is made anew, and the tree measured once more: a
     second time it is the candidate's doing.
     """
     (run_folder / "verifier.log").unlink(missing_ok=True)
     clear(run_folder / "measurements")
+    clear(run_folder / OUTPUTS)
     artifacts = run_folder / "measurements" / "1"
     exclusive = alone(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
@@ -36,6 +38,8 @@ def verify(verifier: Verifier, tree: str, seed: int, iteration: int, run_folder:
                 break
             log.write(b"[the bench was removed while it was in use: measured once more]\n")
     run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
+    if sample.failure is None and verifier.manifest.log.keep_outputs != "none":
+        put_outputs(verifier.places.outputs, run_folder)
     _write_metrics(run_folder / "metrics.json", verifier, sample, artifacts)
     return evidence_of(sample)
 

@@ -1,0 +1,92 @@
+"""Which artifact folders stay, and where the outputs of a candidate stay. Records and commits are not touched."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from goalseek import outputs
+from goalseek.beneath import clear
+from goalseek.history import History
+from goalseek.manifest import LogTable
+from goalseek.standing import Standing
+
+OUTPUTS = "outputs"
+_NAME = re.compile(r"[0-9]{4,}", re.ASCII)
+
+
+def run_folders(runs: Path) -> list[Path]:
+    """The artifact folders, oldest iteration first. Links, and whatever has another name, are none."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(runs) as listing:
+        found = [item.name for item in listing if _NAME.fullmatch(item.name) and item.is_dir(follow_symlinks=False)]
+        return [runs / name for name in sorted(found, key=int)]
+    return []
+
+
+def beyond_newest(folders: Iterable[Path], newest: int, always: Collection[int]) -> list[Path]:
+    """The folders older than the ``newest`` so many, but for those of the iterations that stay always."""
+    ordered = list(folders)
+    return [path for path in ordered[: max(len(ordered) - newest, 0)] if int(path.name) not in always]
+
+
+def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
+    """After an iteration landed: removes the folders and outputs that are no longer wanted.
+
+    What cannot be removed stays, and is tried again after the next iteration.
+    """
+    last = standing.last
+    if last is None:
+        return
+    if log.keep_runs is not None:
+        always = {mark.iteration for mark in (standing.baseline, standing.best) if mark}
+        for folder in beyond_newest(run_folders(runs), log.keep_runs, always):
+            _drop(folder)
+    is_kept = last.outcome in ("kept", "baseline")
+    if is_kept and log.keep_outputs == "best":
+        _drop_outputs(run_folders(runs), standing, _wanted_best(standing))
+    elif not is_kept or log.keep_outputs == "none":
+        _drop(runs / f"{last.iteration:04d}" / OUTPUTS)
+
+
+def keep_few_at_start(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
+    """What an earlier process, or another ``log.keep_outputs``, left: outputs that are not wanted go."""
+    folders = [path for path in run_folders(runs) if (path / OUTPUTS).is_dir()]
+    wanted = _wanted_best(standing) if log.keep_outputs == "best" else set()
+    if log.keep_outputs == "kept":
+        records = (history.iteration(int(path.name)) for path in folders)
+        wanted = {record.iteration for record in records if record and record.outcome in ("kept", "baseline")}
+    _drop_outputs(folders, standing, wanted)
+
+
+def put_outputs(source: Path, folder: Path) -> None:
+    """Moves the outputs of a measurement into the run folder, where they wait for the verdict."""
+    clear(folder / OUTPUTS)
+    if not source.is_dir() or not any(source.iterdir()):
+        return
+    try:
+        source.rename(folder / OUTPUTS)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        outputs.take(source, folder / OUTPUTS, None, 2**63)
+        clear(source)
+
+
+def _wanted_best(standing: Standing) -> set[int]:
+    return {standing.best.iteration} if standing.best else set()
+
+
+def _drop_outputs(folders: Iterable[Path], standing: Standing, wanted: Collection[int]) -> None:
+    """Removes outputs, but for the wanted and those of an iteration that is not decided yet."""
+    for folder in folders:
+        if int(folder.name) <= standing.last_iteration and int(folder.name) not in wanted:
+            _drop(folder / OUTPUTS)
+
+
+def _drop(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        clear(path)

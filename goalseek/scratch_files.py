@@ -1,0 +1,31 @@
+"""Scratch files beside object stores, whose process was killed before it could remove them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+_NAMES = re.compile(r"(?:index-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)
+
+
+def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
+    """Removes the scratch files of processes that live no more; those of others at work stay."""
+    for git_dir in git_dirs:
+        with contextlib.suppress(FileNotFoundError):
+            for path in list((git_dir / "scratch").iterdir()):
+                owner = _NAMES.fullmatch(path.name)
+                if owner and not _is_alive(int(owner[1])):
+                    path.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,201 @@
+"""What stays of the artifacts: so many run folders, the outputs of whom the manifest says; records always."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import JUDGE, Project, answer
+
+from goalseek.artifacts import beyond_newest, keep_few, keep_few_at_start, put_outputs, run_folders
+from goalseek.history import History
+from goalseek.manifest import LogTable
+from goalseek.standing import Mark, Standing
+
+TRAIN = [
+    {
+        "name": "train",
+        "run": "mkdir -p out && cp answer.json out/model.bin && ln -s /etc/passwd out/link",
+        "outputs": ["out/**"],
+    },
+    {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
+]
+
+
+def folders(project: Project) -> list[int]:
+    """The iterations whose artifacts are there."""
+    return [int(path.name) for path in run_folders(project.run_folder(0).parent)]
+
+
+def with_outputs(project: Project) -> dict[int, str]:
+    """The iterations whose outputs are there, and the model among them."""
+    found = {}
+    for path in run_folders(project.run_folder(0).parent):
+        if (path / "outputs").exists():
+            assert sorted(inner.name for inner in (path / "outputs" / "out").iterdir()) == ["model.bin"]
+            found[int(path.name)] = (path / "outputs" / "out" / "model.bin").read_text()
+    return found
+
+
+def training(make_project: Callable[..., Project], log: dict[str, Any]) -> Project:
+    """A project whose first command leaves a model; iterations: kept, worse, failed, kept, worse."""
+    project = make_project(manifest={"verify": TRAIN, "log": log})
+    project.set_moves(answer(2), answer(1.1), answer('"fail"'), answer(3), answer(2.5))
+    return project
+
+
+def test_the_newest_the_best_and_the_baseline_stay(make_project: Callable[..., Project]) -> None:
+    project = make_project(manifest={"log": {"keep_runs": 2}})
+    project.set_moves(answer(2), answer(3), *(answer(1 + number / 10) for number in range(1, 5)))
+    records = project.climb("iterate", "-n", "6")
+    assert folders(project) == [0, 2, 5, 6]
+    assert [record["iteration"] for record in records] == list(range(7))
+    assert project.run("audit").exit_code == 0
+
+
+@pytest.mark.parametrize(("written", "left"), [("none", [0, 1, 2, 3]), (1, [0, 1, 3])])
+def test_none_switches_it_off(make_project: Callable[..., Project], written: object, left: list[int]) -> None:
+    project = make_project(manifest={"log": {"keep_runs": written}})
+    project.set_moves(answer(2), answer(1.5), answer(1.6))
+    project.climb("iterate", "-n", "3")
+    assert folders(project) == left
+
+
+def test_only_numbered_folders_go_and_no_link_is_followed(tmp_path: Path) -> None:
+    runs, other = tmp_path / "runs", tmp_path / "other"
+    (other / "0001").mkdir(parents=True)
+    (other / "0001" / "precious").write_text("x")
+    for name in ("0002", "0010", "10000", "3", "notes", "0004.bak", "١٢٣٤"):
+        (runs / name).mkdir(parents=True)
+    (runs / "0001").symlink_to(other / "0001")
+    (runs / "0002" / "link").symlink_to(other)
+    (runs / "0003").write_text("a file")
+    (runs / "0010" / "locked").mkdir(mode=0o500)
+    assert [path.name for path in run_folders(runs)] == ["0002", "0010", "10000"]
+    assert [path.name for path in beyond_newest(run_folders(runs), 1, {10})] == ["0002"]
+    keep_few(runs, LogTable(keep_runs=1), _standing(10000))
+    assert sorted(path.name for path in runs.iterdir()) == sorted(
+        ["0001", "0003", "0004.bak", "10000", "3", "notes", "١٢٣٤"]
+    )
+    assert (other / "0001" / "precious").exists()
+
+
+def test_show_says_that_the_artifacts_are_gone(make_project: Callable[..., Project], tmp_path: Path) -> None:
+    project = make_project(manifest={"log": {"keep_runs": 1}})
+    project.set_moves(answer(2), answer(1.5), answer(3))
+    record = project.climb("iterate", "-n", "3")[2]
+    shown = project.run("show", "2")
+    assert shown.exit_code == 0 and "reverted, worse" in shown.stdout
+    assert "artifacts  gone: " in shown.stdout
+    assert "artifacts" not in project.run("show", "3").stdout
+    assert '+{"score": 1.5,' in project.run("show", "2", "--diff").stdout
+    for option in (["--files", str(tmp_path / "there")], ["--output"], ["--plan"]):
+        ended = project.run("show", "2", *option)
+        assert ended.exit_code == 2 and "artifacts of iteration 2 are gone" in ended.stderr
+        assert record["commit_hash"] in ended.stderr
+    assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize(
+    ("log", "after_2", "after_5"),
+    [
+        ({}, {1: answer(2)}, {4: answer(3)}),
+        ({"keep_outputs": "none"}, {}, {}),
+        ({"keep_outputs": "kept"}, {0: answer(1), 1: answer(2)}, {0: answer(1), 1: answer(2), 4: answer(3)}),
+    ],
+)
+def test_outputs_of_whom_the_manifest_says(
+    make_project: Callable[..., Project], log: dict[str, Any], after_2: dict[int, str], after_5: dict[int, str]
+) -> None:
+    project = training(make_project, log)
+    project.climb("iterate", "-n", "2")
+    assert with_outputs(project) == after_2
+    project.climb("iterate", "-n", "3")
+    assert with_outputs(project) == after_5
+    assert not (project.trees() / "scratch").exists()
+
+
+def test_the_baselines_are_the_bests_until_there_is_a_better(
+    make_project: Callable[..., Project], tmp_path: Path
+) -> None:
+    project = training(make_project, {})
+    project.set_moves(answer(0.5), answer(2))
+    project.climb("iterate", "-n", "1")
+    assert with_outputs(project) == {0: answer(1)}
+    project.climb("iterate", "-n", "1")
+    assert with_outputs(project) == {2: answer(2)}
+    assert project.run("show", "best", "--files", str(tmp_path / "best")).exit_code == 0
+    assert (tmp_path / "best" / "outputs" / "out" / "model.bin").read_text() == answer(2)
+    assert project.run("show", "1", "--files", str(tmp_path / "other")).exit_code == 0
+    assert not (tmp_path / "other" / "outputs").exists()
+    project.write({"hidden/judge.sh": JUDGE + "# another ruler\n"})
+    project.commit()
+    assert project.run("baseline").exit_code == 0
+    assert with_outputs(project) == {3: answer(2)}
+
+
+def test_outputs_wait_for_the_verdict_across_a_stop(make_project: Callable[..., Project]) -> None:
+    project = training(make_project, {})
+    project.climb("iterate", "-n", "1")
+    for following in ("PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE"):
+        assert following in project.run("step").stdout
+    assert with_outputs(project) == {1: answer(2), 2: answer(1.1)}
+    for _ in range(2):
+        assert project.run("step").exit_code == 0
+    assert with_outputs(project) == {1: answer(2)}
+
+
+def test_what_a_kill_or_another_manifest_left_goes_at_the_start(make_project: Callable[..., Project]) -> None:
+    project = training(make_project, {"keep_outputs": "kept"})
+    project.climb("iterate", "-n", "4")
+    shutil.copytree(project.run_folder(4) / "outputs", project.run_folder(2) / "outputs")
+    project.climb("iterate", "-n", "1")
+    assert sorted(with_outputs(project)) == [0, 1, 4]
+    tables = {"verify": TRAIN, "log": {"keep_outputs": "best"}}
+    project.set_manifest(tables)
+    project.set_moves(*["unused"] * 5, answer(2.6))
+    project.climb("iterate", "-n", "1")
+    assert sorted(with_outputs(project)) == [4]
+
+
+def test_an_undecided_iterations_outputs_are_left_alone(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number:04d}" / "outputs").mkdir(parents=True)
+    keep_few_at_start(tmp_path, LogTable(), _standing(2), History(tmp_path / "none"))
+    assert [path.parent.name for path in sorted(tmp_path.glob("*/outputs"))] == ["0003"]
+
+
+def test_outputs_are_moved_not_copied(tmp_path: Path) -> None:
+    source, folder = tmp_path / "source", tmp_path / "0001"
+    source.mkdir()
+    folder.mkdir()
+    put_outputs(source, folder)
+    assert not (folder / "outputs").exists()
+    (source / "model").write_text("x")
+    inode = (source / "model").stat().st_ino
+    put_outputs(source, folder)
+    assert (folder / "outputs" / "model").stat().st_ino == inode and not source.exists()
+
+
+def _standing(last: int) -> Standing:
+    from goalseek.plain import from_plain
+    from goalseek.records import IterationRecord
+
+    row = {
+        "seq": last,
+        "kind": "iteration",
+        "project": "demo",
+        "run_id": "run",
+        "epoch": 0,
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "iteration": last,
+        "outcome": "reverted",
+        "reason": "worse",
+        "why": "worse",
+        "metric": {"name": "score", "direction": "maximize", "value": 1.0, "incumbent": 1.0, "delta": 0.0},
+        "isolation": {"sandbox": "none", "verifier": "both"},
+        "run_dir": f"runs/{last:04d}",
+    }
+    best = Mark(99, 1, "commit", "tree", 1.0)
+    return Standing(last_iteration=last, last=from_plain(IterationRecord, row), baseline=best, best=best)

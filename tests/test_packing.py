@@ -1,0 +1,228 @@
+"""Loose objects of the climb become packs; nothing of the user's is touched, and a kill anywhere harms nothing."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from project import Project, answer
+
+from goalseek import packing
+from goalseek.objects import Objects
+from goalseek.packing import Packed, pack_when_due
+from goalseek.repository import Repository, locate
+
+KEPT, REVERTED = 3, 4
+TRACED = "rename,unlink,fsync,mkdir,link"
+
+
+@pytest.fixture(params=["sha1", "sha256"])
+def climbed(request: pytest.FixtureRequest, make_project: Callable[..., Project]) -> Project:
+    """Keeps and reverts, in a repository that has loose, dangling, stashed, staged and packed objects of its own."""
+    project = make_project(object_format=request.param)
+    project.git("repack", "-q", "-a", "-d")
+    project.write({"other.txt": "packed no more\n"})
+    project.commit("loose")
+    project.set_moves(*(answer(score) for score in (2, 1.5, 3, 1.6, 4, 1.7, 1.8)))
+    project.climb("iterate", "-n", "7")
+    for number in (1, 2):
+        project.write({"other.txt": f"stashed {number}\n"})
+        project.git("stash", "--quiet")
+    project.write({"other.txt": "never committed\n"})
+    project.git("add", "other.txt")
+    return project
+
+
+@pytest.fixture
+def repository(climbed: Project) -> Iterator[Repository]:
+    opened = Repository(locate(climbed.top), "demo")
+    yield opened
+    opened.close()
+
+
+def loose(project: Project) -> set[str]:
+    """The names of the loose objects."""
+    return {path.parent.name + path.name for path in project.top.glob(".git/objects/??/*")}
+
+
+def packs(project: Project) -> list[str]:
+    """The files of the packs."""
+    return sorted(path.name for path in project.top.glob(".git/objects/pack/*"))
+
+
+def reachable(project: Project, *revisions: str) -> set[str]:
+    """Every object that the revisions reach."""
+    return set(project.git("rev-list", "--objects", "--no-object-names", *revisions).split())
+
+
+def ours(project: Project) -> set[str]:
+    """What our refs reach, and neither main nor the stash."""
+    users = ["main", *project.git("stash", "list", "--format=%H").split()]
+    return reachable(project, "refs/goalseek/demo/ledger", "refs/goalseek/demo/tip") - reachable(project, *users)
+
+
+def pack(repository: Repository, every: int = 1) -> bool:
+    """Packs where due, and nothing may fail."""
+    told: list[str] = []
+    seq = int(repository.git("rev-list", "--count", "--first-parent", repository.ledger_ref)) - 2
+    done = pack_when_due(repository, seq, told.append, every)
+    assert told == []
+    return done
+
+
+def test_all_of_ours_is_packed_and_nothing_of_the_users(climbed: Project, repository: Repository) -> None:
+    dangling = climbed.git("hash-object", "-w", "--stdin", stdin=b"nobody reaches this\n")
+    before, own, users = loose(climbed), ours(climbed), climbed.users()
+    had = packs(climbed)
+    assert own <= before and len(own) > 25
+    assert pack(repository)
+    assert loose(climbed) == before - own
+    assert dangling in loose(climbed)
+    new = [name for name in packs(climbed) if name not in had]
+    assert [Path(name).suffix for name in new] == [".idx", ".pack"] and set(had) <= set(packs(climbed))
+    inside = climbed.git("verify-pack", "-v", str(climbed.top / ".git/objects/pack" / new[0])).splitlines()
+    assert {line.split(" ")[0] for line in inside if line[:4].isalnum() and len(line.split(" ")[0]) >= 40} == own
+    assert climbed.users() == users
+    assert "missing" not in climbed.git("fsck", "--full", "--strict")
+    assert climbed.run("audit").exit_code == 0
+
+
+def test_what_the_user_took_over_is_the_users(climbed: Project, repository: Repository) -> None:
+    climbed.git("branch", "mine", "goalseek/demo~2")
+    climbed.git("tag", "-a", "-m", "best", "best", "goalseek/demo~1")
+    taken = reachable(climbed, "mine", "best") & loose(climbed)
+    assert taken and pack(repository)
+    assert taken <= loose(climbed)
+
+
+def test_the_same_content_in_an_older_commit_of_the_users_stays_loose(climbed: Project, repository: Repository) -> None:
+    climbed.git("stash", "--quiet")
+    climbed.git("checkout", "--quiet", "-b", "like-it")
+    climbed.write({"answer.json": answer(1.5)})
+    climbed.commit("what was tried, by hand")
+    theirs = climbed.git("rev-parse", "HEAD:answer.json")
+    climbed.write({"answer.json": answer(9)})
+    climbed.commit("and on")
+    climbed.git("checkout", "--quiet", "main")
+    assert theirs in loose(climbed) and theirs in reachable(climbed, "refs/goalseek/demo/ledger")
+    assert pack(repository)
+    assert theirs in loose(climbed)
+
+
+def test_it_is_done_when_enough_has_gathered(climbed: Project, repository: Repository) -> None:
+    had = packs(climbed)
+    assert not pack(repository, every=100)
+    assert packs(climbed) == had
+    assert pack(repository, every=9), "a run, a baseline and seven more"
+    assert not pack(repository, every=1)
+    assert pack(repository, every=0) and len(packs(climbed)) == len(had) + 2, "there is nothing new"
+
+
+def test_the_next_pack_holds_what_is_new_only(climbed: Project, repository: Repository) -> None:
+    pack(repository)
+    first = set(packs(climbed))
+    climbed.set_moves(*["unused"] * 7, answer(5), answer(1.9))
+    climbed.climb("iterate", "-n", "2")
+    before, own = loose(climbed), ours(climbed)
+    new = own & before
+    assert pack(repository) and loose(climbed) == before - new
+    (index,) = [name for name in packs(climbed) if name not in first and name.endswith(".idx")]
+    inside = climbed.git("verify-pack", "-v", str(climbed.top / ".git/objects/pack" / index)).splitlines()
+    assert len([line for line in inside if line.split(" ")[0] in new]) == len(new) >= 8
+
+
+def test_git_processes_that_were_open_go_on(climbed: Project, repository: Repository) -> None:
+    git_dir = repository.own / "objects.git"
+    others = Objects.prepare(git_dir, repository.objects.store, repository.location.object_format)
+    commits = climbed.git("rev-list", "refs/goalseek/demo/ledger").split()
+    try:
+        trees = [others.read(commit).split(b"\n")[0][5:].decode() for commit in commits[:2]]
+        assert others.write_tree(others.tree(trees[0])) == trees[0]
+        others.differences(trees[0], trees[1])
+        blob = others.write_bytes(b"known before\n")
+        assert pack(repository)
+        assert not set(commits) & loose(climbed) - reachable(climbed, "main")
+        for commit in commits:
+            assert others.read(commit)
+        tried = [line.split()[0] for line in climbed.git("log", "--format=%T", "goalseek/demo").splitlines()]
+        assert others.differences(tried[0], tried[1])
+        assert others.splice(tried[0], {}) and others.write_bytes(b"known before\n") == blob
+        assert repository.resolve("goalseek/demo") and repository.objects.read(commits[0])
+    finally:
+        others.close()
+
+
+@pytest.mark.parametrize("remembered", ["", "no json", '{"seq": 10000}', '{"seq": 3, "unfinished": "pack-gone"}'])
+def test_what_is_remembered_is_a_cache(climbed: Project, repository: Repository, remembered: str) -> None:
+    (repository.own / "packed.json").write_text(remembered)
+    own, before = ours(climbed), loose(climbed)
+    assert pack(repository) and loose(climbed) == before - own
+
+
+def test_what_fails_is_told_and_loses_nothing(
+    climbed: Project, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before, told = loose(climbed), list[str]()
+    monkeypatch.setattr(packing, "_bring", full)
+    assert not pack_when_due(repository, 8, told.append, 2)
+    assert "No space left" in told[0] and loose(climbed) == before
+    monkeypatch.undo()
+    assert not pack_when_due(repository, 9, told.append, 2) and len(told) == 1, "not again at once"
+    assert pack_when_due(repository, 10, told.append, 2) and loose(climbed) < before
+    assert climbed.run("audit").exit_code == 0
+
+
+@pytest.mark.slow
+def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> None:
+    """A tracer kills before each rename, removal, fsync and folder in turn; the next time ends as if nothing had been."""
+    project = Project.make(tmp_path / "repository")
+    project.set_moves(answer(2), answer(1.5), answer(3))
+    project.climb("iterate", "-n", "3")
+    dangling = project.git("hash-object", "-w", "--stdin", stdin=b"nobody reaches this\n")
+    own, before = ours(project), loose(project)
+    saved = tmp_path / "saved"
+    project.top.rename(saved)
+    code = (
+        "import sys; from pathlib import Path; from goalseek.repository import Repository, locate;"
+        "from goalseek.packing import pack_when_due; r = Repository(locate(Path(sys.argv[1])), 'demo');"
+        "pack_when_due(r, 4, lambda told: sys.exit(told), 1); r.close()"
+    )
+
+    def run(*tracer: str) -> int:
+        return subprocess.run([*tracer, sys.executable, "-c", code, str(project.top)], capture_output=True).returncode
+
+    def fresh() -> None:
+        subprocess.run(["rm", "-rf", str(project.top)], check=True)
+        subprocess.run(["cp", "-a", str(saved), str(project.top)], check=True)
+
+    fresh()
+    trace = tmp_path / "trace"
+    assert run("strace", "-q", "-o", str(trace), "-e", f"trace={TRACED}") == 0
+    wanted = loose(project)
+    assert wanted == before - own
+    calls = [line.split("(")[0] for line in trace.read_text().splitlines() if "(" in line and line.endswith("= 0")]
+    kills = 0
+    places = [(call, calls[: place + 1].count(call)) for place, call in enumerate(calls)]
+    assert len(places) > 20
+    for call, number in places:
+        fresh()
+        inject = f"inject={call}:signal=SIGKILL:when={number}"
+        kills += run("strace", "-q", "-e", f"trace={call}", "-e", inject) != 0
+        assert "missing" not in project.git("fsck", "--full"), (call, number)
+        assert reachable(project, "refs/goalseek/demo/ledger") >= own, (call, number)
+        assert run() == 0
+        assert loose(project) == wanted and dangling in wanted, (call, number)
+        assert not list(project.top.glob(".git/objects/pack/tmp_*"))
+        assert not (project.top / ".git/goalseek/demo/packing").exists()
+        assert len(packs(project)) == 2, (call, number)
+    assert kills > len(places) / 2, "the tracer did not kill"
+
+
+def test_how_far_it_was_is_remembered(climbed: Project, repository: Repository) -> None:
+    pack(repository)
+    refs = repository.refs()
+    assert packing._remembered(repository) == Packed(8, refs.ledger or "", refs.tip or "", "")
