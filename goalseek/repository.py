@@ -143,7 +143,7 @@ class Repository:
         )
 
     def move(self, moves: Sequence[RefMove]) -> None:
-        """Moves refs, all or none. Raises RefMoved where one is not where it should be."""
+        """Moves refs, all or none. Raises RefMoved where one is not where it should be, GitFailed where git failed."""
         if not moves:
             return
         child = self._updater()
@@ -157,9 +157,18 @@ class Repository:
             pass
         answers = [child.stdout.readline() for _ in range(3)]
         if answers != [b"start: ok\n", b"prepare: ok\n", b"commit: ok\n"]:
-            _, said = child.communicate()
             self._refs = None
-            raise RefMoved(said.decode("utf-8", "replace").strip())
+            self._why_not_moved(child, moves)
+
+    def _why_not_moved(self, child: subprocess.Popen[bytes], moves: Sequence[RefMove]) -> None:
+        """Looks what became of the refs. Nothing, where they were moved by a git that ended before it said so."""
+        _, said = child.communicate()
+        found = [self.resolve(move.ref) for move in moves]
+        if found == [move.after for move in moves]:
+            return
+        if found == [move.before for move in moves]:
+            raise GitFailed(("update-ref", "--stdin"), child.returncode, said)
+        raise RefMoved(said.decode("utf-8", "replace").strip())
 
     def commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
         """Stores a commit by goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""
