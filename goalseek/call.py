@@ -11,6 +11,7 @@ from goalseek import process, sandbox
 from goalseek.beneath import clear
 from goalseek.brief import make_brief, prompt, what_is_left
 from goalseek.capture import HeadAndTail
+from goalseek.full_disk import refuse_full
 from goalseek.process import Finished
 from goalseek.providers.provider import Call
 from goalseek.records import IterationRecord
@@ -78,7 +79,7 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
         environment = sandbox.environment(manifest.env.agent, {**given, **more}, files / "tmp")
         timeout = run.provider_table().timeout
         stdin = text.encode("utf-8", "replace")
-        return process.supervise(
+        finished = process.supervise(
             arguments,
             folder,
             environment,
@@ -88,6 +89,8 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
             on_output=run.watch.output,
             owner=run.places.owner,
         )
+        refuse_full(run.places.scratch)  # half an edit is no proposal
+        return finished
 
     return Call(
         phase=phase,

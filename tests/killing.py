@@ -15,12 +15,14 @@ from project import Project, living
 VOLATILE = {"timestamp", "run_id", "seal", "seconds", "runs", "verify", "digests", "versions"}
 JUDGE = """\
 echo "measured $GOALSEEK_ITERATION" >> "$HOME/journal"
+if [ -e "$HOME/during-verify" ]; then . "$HOME/during-verify"; fi
 if grep -q fail answer.json; then exit 3; fi
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
 AGENT = """\
 echo "called $GOALSEEK_ITERATION" >> "$HOME/journal"
 echo "move $GOALSEEK_ITERATION"
+if [ -e "$HOME/during-apply" ]; then . "$HOME/during-apply"; fi
 if [ -e "$HOME/moves/$GOALSEEK_ITERATION" ]; then . "$HOME/moves/$GOALSEEK_ITERATION"; fi
 """
 
@@ -82,7 +84,10 @@ def assert_sound(project: Project) -> None:
     assert audited.exit_code == 0, audited.stdout + audited.stderr
     assert "missing" not in project.git("fsck", "--strict", "--no-dangling")
     expected = chain(project)
-    assert project.git("rev-list", "--reverse", "--first-parent", "goalseek/demo").splitlines()[-len(expected) :] == expected
+    assert (
+        project.git("rev-list", "--reverse", "--first-parent", "goalseek/demo").splitlines()[-len(expected) :]
+        == expected
+    )
     assert_paid_once()
 
 

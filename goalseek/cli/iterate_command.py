@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 
 from goalseek import limits, loop, units
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_for
 from goalseek.errors import LOCKED, GoalseekError, Interrupted
+from goalseek.full_disk import is_full_disk
 from goalseek.landing import tell
 from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded
@@ -58,14 +60,22 @@ def climb(opened_run: Run, ends: loop.Ends) -> int:
         opened_run.watch.failed(Stop(error.stop_reason, error.message, error.hint))
         _leave(opened_run, _STATUS.get(error.exit_code, "failed"), error.stop_reason, error.hint)
         raise
+    except Exception as error:
+        status, reason = ("blocked", "disk") if is_full_disk(error) else ("failed", "bug")
+        following = "make room; the same command goes on from here" if reason == "disk" else "report it"
+        opened_run.watch.failed(Stop(reason, str(error), following))
+        _leave(opened_run, status, reason, following)
+        raise
     stop = opened_run.stop or Stop("count", "done")
     _leave(opened_run, _STATUS[stop.exit_code], stop.reason, stop.next)
     return stop.exit_code
 
 
 def _leave(opened_run: Run, status: str, reason: str, following: str) -> None:
-    if opened_run.standing.seq >= 0:
-        last = opened_run.standing.last_iteration
+    if opened_run.standing.seq < 0:
+        return
+    last = opened_run.standing.last_iteration
+    with contextlib.suppress(OSError):  # a picture, which a full disk does not take
         tell(opened_run, status, last if last >= 0 else None, None, reason, following)
 
 

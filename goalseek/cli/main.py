@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import signal
@@ -13,6 +12,7 @@ from typing import Any
 from goalseek import __version__
 from goalseek.cli.commands import COMMANDS, NOT_YET, help_text
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError, Interrupted
+from goalseek.full_disk import is_full_disk
 
 
 def run(arguments: list[str]) -> int:
@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
-        if not _is_full_disk(error):
+        if not is_full_disk(error):
             return _bug(error)
         print(f"goalseek: the disk is full: {error}", file=sys.stderr)
         print("  make room; the same command goes on from here", file=sys.stderr)
@@ -94,13 +94,6 @@ def _nearest(name: str) -> str:
 
     near = difflib.get_close_matches(name, COMMANDS, n=1)
     return f"did you mean {near[0]!r}?" if near else "see: goalseek --help"
-
-
-def _is_full_disk(error: Exception) -> bool:
-    """Whether it is the system that says so, or git, whose words are the C locale's."""
-    full = (errno.ENOSPC, errno.EDQUOT)
-    words = [os.strerror(number) for number in full]
-    return (isinstance(error, OSError) and error.errno in full) or any(word in str(error) for word in words)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
