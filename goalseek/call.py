@@ -12,6 +12,7 @@ from goalseek.beneath import clear
 from goalseek.brief import make_brief, prompt, what_is_left
 from goalseek.calls import Calls
 from goalseek.capture import HeadAndTail
+from goalseek.full_disk import refuse_full
 from goalseek.programs import Finished
 from goalseek.providers.provider import Call
 from goalseek.run import Run, Setting
@@ -72,6 +73,7 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
             arguments, folder, environment, HeadAndTail(), timeout, stdin, run.watch.output
         )
         clear(files / "tmp")
+        refuse_full(files)  # half an edit is no proposal
         return finished
 
     return Call(

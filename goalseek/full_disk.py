@@ -1,4 +1,4 @@
-"""A disk with no room left: seen before the start, and recognised in an error, whoever says it."""
+"""A full disk: seen before the start, recognised whoever says so, and never taken for the fault of what ran on it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from goalseek.errors import UNFIT, GoalseekError
 
 LEAST_FREE = 32 * 2**20
 LITTLE_FREE = 2**30
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+LEAST_AFTER = 2**20
+_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
+_WORDS = (*map(os.strerror, _NUMBERS), "Out of diskspace")
 
 
 def as_full_disk(error: Exception) -> GoalseekError | None:
     """The error for people, where it is the system that says so, or git, whose words are the C locale's."""
-    words = [os.strerror(number) for number in _FULL]
-    is_full = isinstance(error, OSError) and error.errno in _FULL
-    if not is_full and not any(word in str(error) for word in words):
+    is_full = isinstance(error, OSError) and error.errno in _NUMBERS
+    if not is_full and not any(word in str(error) for word in _WORDS):
         return None
     return GoalseekError(f"the disk is full: {error}", "make room; the same command goes on", UNFIT, "disk")
+
+
+def refuse_full(folder: Path) -> None:
+    """Raises OSError (ENOSPC) where less than a MiB is left for ``folder``: a program that ran there proves little."""
+    found = os.statvfs(folder)
+    if found.f_blocks and found.f_bavail * found.f_frsize < LEAST_AFTER:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def free_room(folders: Iterable[Path]) -> list[str]:

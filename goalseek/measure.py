@@ -12,6 +12,7 @@ from goalseek import outputs, sandbox
 from goalseek.bench import Bench
 from goalseek.beneath import clear, open_beneath
 from goalseek.capture import Sink
+from goalseek.full_disk import refuse_full
 from goalseek.globs import matcher
 from goalseek.manifest import Manifest, Reading, VerifyCommand
 from goalseek.metric import NoNumber, finite, from_json, from_text
@@ -58,7 +59,10 @@ class Verifier:
 
 
 def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None) -> Sample:
-    """Measures a tree once. What the commands wrote into their run folder ends in ``artifacts``."""
+    """Measures a tree once. What the commands wrote into their run folder ends in ``artifacts``.
+
+    Raises OSError where a measurement failed and the disk is full.
+    """
     run_folder, kept_outputs = verifier.places.scratch / "run", verifier.places.outputs
     for folder in (run_folder, kept_outputs):
         clear(folder)
@@ -90,6 +94,11 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
             log.write(b"[the run folder is gone]\n")
         except outputs.TooMuch as error:
             log.write(f"[the run folder was not kept whole: {error}]\n".encode())
+    if failure:
+        for folder in filter(Path.is_dir, (run_folder, kept_outputs)):  # what the candidate itself filled the disk with
+            clear(folder)
+            folder.mkdir()
+        refuse_full(verifier.places.scratch)
     return Sample(value, guards, tuple(runs), seed, seconds, failure)
 
 

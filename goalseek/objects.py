@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError
@@ -106,21 +107,21 @@ class Objects:
     def read(self, name: str) -> bytes:
         """The content of an object; ``name`` may be anything that git resolves. Raises Missing."""
         child = self._conversation("cat-file", "--batch")
-        assert child.stdin and child.stdout
-        child.stdin.write(os.fsencode(name) + b"\n")
-        child.stdin.flush()
+        assert child.stdout
+        self._tell(child, "cat-file", os.fsencode(name) + b"\n")
         header = self._line(child, "cat-file")
         if header.endswith(b" missing"):
             raise Missing(name)
-        content = child.stdout.read(int(header.rpartition(b" ")[2]) + 1)
+        size = int(header.rpartition(b" ")[2])
+        content = child.stdout.read(size + 1)
+        if len(content) <= size:
+            self._ended(child, "cat-file")
         return content[:-1]
 
     def has(self, name: str) -> bool:
         """Whether the store has an object."""
         child = self._conversation("cat-file", "--batch-check")
-        assert child.stdin
-        child.stdin.write(os.fsencode(name) + b"\n")
-        child.stdin.flush()
+        self._tell(child, "cat-file", os.fsencode(name) + b"\n")
         return not self._line(child, "cat-file").endswith(b" missing")
 
     def write_file(self, path: Path) -> str:
@@ -154,12 +155,11 @@ class Objects:
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """Stores one level of a tree."""
         child = self._conversation("mktree", "--missing", "-z", "--batch")
-        assert child.stdin
+        lines = []
         for name, entry in entries.items():
             kind = {"40000": "tree", "160000": "commit"}.get(entry.mode, "blob")
-            child.stdin.write(f"{entry.mode} {kind} {entry.blob}\t".encode() + os.fsencode(name) + b"\0")
-        child.stdin.write(b"\0")
-        child.stdin.flush()
+            lines.append(f"{entry.mode} {kind} {entry.blob}\t".encode() + os.fsencode(name) + b"\0")
+        self._tell(child, "mktree", b"".join(lines) + b"\0")
         return self._line(child, "mktree").decode()
 
     def files(self, tree: str) -> dict[str, Entry]:
@@ -183,9 +183,8 @@ class Objects:
         if before == after:
             return []
         child = self._conversation("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
-        assert child.stdin and child.stdout
-        child.stdin.write(f"{before} {after}\nend\n".encode())
-        child.stdin.flush()
+        assert child.stdout
+        self._tell(child, "diff-tree", f"{before} {after}\nend\n".encode())
         if self._line(child, "diff-tree") == b"end":
             raise Missing(f"{before} or {after}")
         found = []
@@ -257,21 +256,31 @@ class Objects:
 
     def _hashed(self, kind: str, path: Path) -> str:
         child = self._conversation("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        assert child.stdin
-        child.stdin.write(_c_quoted(os.fsencode(path)) + b"\n")
-        child.stdin.flush()
+        self._tell(child, "hash-object", _c_quoted(os.fsencode(path)) + b"\n")
         return self._line(child, "hash-object").decode()
 
+    def _tell(self, child: subprocess.Popen[bytes], what: str, words: bytes) -> None:
+        assert child.stdin
+        try:
+            child.stdin.write(words)
+            child.stdin.flush()
+        except BrokenPipeError:
+            self._ended(child, what)
+
     def _line(self, child: subprocess.Popen[bytes], what: str) -> bytes:
-        assert child.stdout and child.stderr
+        assert child.stdout
         line = child.stdout.readline()
         if not line.endswith(b"\n"):
-            said = child.stderr.read().decode("utf-8", "replace").strip()
-            self.close()
-            if unreadable := _UNREADABLE.search(said):
-                raise Missing(unreadable[1])
-            raise ObjectsFailed(f"git {what} ended: {said}")
+            self._ended(child, what)
         return line[:-1]
+
+    def _ended(self, child: subprocess.Popen[bytes], what: str) -> NoReturn:
+        assert child.stderr
+        said = child.stderr.read().decode("utf-8", "replace").strip()
+        self.close()
+        if unreadable := _UNREADABLE.search(said):
+            raise Missing(unreadable[1])
+        raise ObjectsFailed(f"git {what} ended: {said}")
 
     def _until_nul(self, child: subprocess.Popen[bytes]) -> bytes | None:
         """The next field of a -z listing; None at the line that marks its end."""

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from goalseek import process
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
+from goalseek.full_disk import as_full_disk
 from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, git_text
 from goalseek.objects import Missing, Objects
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
-_MOVED = ("but expected", "reference already exists", "unable to resolve reference", "cannot create")
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,15 @@ class Repository:
             time.sleep(_LOCK_PAUSE)
         if missing := re.search(r"nonexistent object ([0-9a-f]+)", said):
             raise Missing(missing[1])
-        if any(words in said for words in _MOVED):
+        found = [self.resolve(move.ref) for move in moves]
+        if found == [move.after for move in moves]:
+            return  # by a git that ended before it said so
+        if found != [move.before for move in moves]:
             raise RefMoved(said)
+        failed = GitFailed(("update-ref", moves[0].ref), 1, said.encode())
         hint = "where no other git is at work, remove the lock that it names; then the same command goes on"
-        raise GoalseekError(f"git cannot move {moves[0].ref}: {said}", hint, UNFIT, "repository")
+        message = f"git cannot move {moves[0].ref}: {said}"
+        raise as_full_disk(failed) or GoalseekError(message, hint, UNFIT, "repository")
 
     def _moved(self, moves: Sequence[RefMove]) -> str:
         """Moves refs once; what git said where it did not."""
@@ -187,8 +192,8 @@ class Repository:
             pass
         answers = [child.stdout.readline() for _ in range(3)]
         if answers != [b"start: ok\n", b"prepare: ok\n", b"commit: ok\n"]:
-            _, said = child.communicate()
             self._refs = None
+            _, said = child.communicate()
             return said.decode("utf-8", "replace").strip() or f"git update-ref ended with {child.returncode}"
         return ""
 

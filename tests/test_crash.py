@@ -11,14 +11,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from killing import branch, forget_picture, told
 from project import Project, answer
 
 EFFECTS = "rename,link,unlink,fsync,mkdir,rmdir,truncate,ftruncate,pwrite64,symlink"
 BLOCKS = 12
-VOLATILE = {"timestamp", "run_id", "seal", "seconds", "runs", "verify", "digests", "versions"}
 ITERATIONS = 3
 
 
@@ -60,19 +59,6 @@ def effects(tmp_path: Path) -> list[tuple[str, int]]:
     return found
 
 
-def told(project: Project) -> list[dict[str, Any]]:
-    """The records without what differs from run to run."""
-    return [
-        {key: value for key, value in record.items() if key not in VOLATILE and not key.endswith("_hash")}
-        for record in project.records()
-    ]
-
-
-def branch(project: Project) -> list[str]:
-    """The trees of the branch, newest first: they name what was proposed, kept and taken back."""
-    return project.git("log", "--first-parent", "--format=%T %s", "goalseek/demo").replace("\t", " ").splitlines()
-
-
 @pytest.fixture(autouse=True)
 def same_dates(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first commit has the same hash in every copy."""
@@ -92,7 +78,7 @@ def test_killed_before_any_effect_the_same_command_ends_as_if_nothing_had_been(t
         killed = traced(project, "-o", os.devnull, "-e", f"inject={call}:signal=SIGKILL:when={place}")
         assert killed in (0, 128 + signal.SIGKILL, -signal.SIGKILL)
         kills += killed != 0
-        (project.folder / ".goalseek" / "demo" / "logs" / "state.json").unlink(missing_ok=True)
+        forget_picture(project)
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0, (call, place, ended.stderr)
         assert told(project) == wanted, (call, place)

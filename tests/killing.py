@@ -1,0 +1,134 @@
+"""Climbs that are killed, and what a person has after them: the same as if nothing had been."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from project import Project, living
+
+VOLATILE = {"timestamp", "run_id", "seal", "seconds", "runs", "verify", "digests", "versions"}
+JUDGE = """\
+echo "measured $GOALSEEK_ITERATION" >> "$HOME/journal"
+if [ -e "$HOME/during-verify" ]; then . "$HOME/during-verify"; fi
+if grep -q fail answer.json; then exit 3; fi
+cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+AGENT = """\
+echo "called $GOALSEEK_ITERATION" >> "$HOME/journal"
+echo "move $GOALSEEK_ITERATION"
+if [ -e "$HOME/during-apply" ]; then . "$HOME/during-apply"; fi
+if [ -e "$HOME/moves/$GOALSEEK_ITERATION" ]; then . "$HOME/moves/$GOALSEEK_ITERATION"; fi
+"""
+
+
+def climbing(top: Path, iterations: int) -> Project:
+    """A climb that ends at its own limit: keeps, reverts, failures, what is out of scope, nothing, the same again.
+
+    Its agent and its verifier write into a journal when they are called. It is everybody's who has this home.
+    """
+    home = Path(os.environ["HOME"])
+    (home / "moves").mkdir(exist_ok=True)
+    for number in range(1, iterations + 1):
+        (home / "moves" / str(number)).write_text(_move(number))
+    (home / "agent.sh").write_text(AGENT)
+    (home / "journal").unlink(missing_ok=True)
+    project = Project(top, top)
+    top.mkdir(parents=True)
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.write({"answer.json": '{"score": 1}\n', "hidden/judge.sh": JUDGE, "other.txt": "not the candidate's\n"})
+    provider = {"name": "command", "command": ["sh", str(home / "agent.sh")]}
+    project.set_manifest({"limits": {"iterations": iterations}, "provider": provider})
+    project.commit("start")
+    return project
+
+
+def _move(number: int) -> str:
+    """What the agent does in this iteration, for its shell."""
+    answers = {0: number, 1: 0, 2: number, 3: f'"fail {number}"', 5: 0}
+    kind = number % 8
+    if kind in answers:
+        return f"""echo '{{"score": {answers[kind]}, "tried": {0 if kind in (1, 5) else number}}}' > answer.json\n"""
+    return {4: "echo mine > other.txt\n", 6: "", 7: "exit 7\n"}[kind]
+
+
+def told(project: Project) -> list[dict[str, Any]]:
+    """The records without what differs from run to run."""
+    return [
+        {key: value for key, value in record.items() if key not in VOLATILE and not key.endswith("_hash")}
+        for record in project.records()
+    ]
+
+
+def branch(project: Project) -> list[str]:
+    """The trees of the branch, newest first: they name what was proposed, kept and taken back."""
+    return project.git("log", "--first-parent", "--format=%T %s", "goalseek/demo").replace("\t", " ").splitlines()
+
+
+def chain(project: Project) -> list[str]:
+    """The branch as the records say that it must be, oldest first; and each iteration is there once."""
+    records = project.iterations()
+    assert [record["iteration"] for record in records] == list(range(len(records)))
+    commits = [record[key] for record in records for key in ("commit_hash", "rollback_commit_hash") if record[key]]
+    return list(dict.fromkeys(commits))
+
+
+def assert_sound(project: Project) -> None:
+    """The repository is whole, records and git agree, and nobody was paid twice for what was already measured."""
+    audited = project.run("audit")
+    assert audited.exit_code == 0, audited.stdout + audited.stderr
+    assert "missing" not in project.git("fsck", "--strict", "--no-dangling")
+    expected = chain(project)
+    assert (
+        project.git("rev-list", "--reverse", "--first-parent", "goalseek/demo").splitlines()[-len(expected) :]
+        == expected
+    )
+    assert_paid_once()
+
+
+def assert_paid_once() -> None:
+    """The agent is not called again for an iteration of which the measurement had begun."""
+    journal = Path(os.environ["HOME"], "journal")
+    measured: set[str] = set()
+    for line in journal.read_text().splitlines() if journal.exists() else ():
+        what, number = line.split(" ")
+        assert what == "measured" or number not in measured, f"called again for {number}, after it was measured"
+        if what == "measured":
+            measured.add(number)
+
+
+def forget_picture(project: Project) -> None:
+    """``state.json`` is for people; nothing may hang on it."""
+    (project.folder / ".goalseek" / "demo" / "logs" / "state.json").unlink(missing_ok=True)
+
+
+def kill(started: subprocess.Popen[str], target: str) -> bool:
+    """Kills the ``tool`` alone, its process ``group``, or ``everything`` of this home; whether it was still at work."""
+    was_at_work = started.poll() is None
+    with contextlib.suppress(ProcessLookupError):
+        if target == "group":
+            os.killpg(started.pid, signal.SIGKILL)
+        else:
+            started.kill()
+    for pid in living(Path(os.environ["HOME"])) if target == "everything" else ():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    started.communicate()
+    return was_at_work
+
+
+def start(project: Project, *arguments: str, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    """Starts goalseek as the leader of a process group, so that the group can be killed."""
+    return subprocess.Popen(
+        [*before, sys.executable, "-m", "goalseek", *arguments],
+        cwd=project.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )

@@ -1,0 +1,101 @@
+"""git itself fails, or is killed, at each of its calls in turn; after that the same command ends as if nothing had been.
+
+The failing git is a program of that name, first on PATH: goalseek knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from killing import assert_sound, branch, climbing, told
+
+from goalseek.cli.main import run
+
+ITERATIONS = 3
+BLOCKS = 3
+WAYS = {"fails": "echo 'fatal: made to fail' >&2; exit 128", "is killed": "kill -9 $$"}
+
+
+class Git:
+    """The program in front of git: counts the calls, and ends in its own way at call ``at``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.real = shutil.which("git")
+        folder.mkdir()
+
+    def install(self, way: str = "", at: int = 0) -> None:
+        """From now on ``at`` calls are counted; 0 lets all of them through."""
+        (self.folder / "count").write_text("0\n")
+        program = self.folder / "git"
+        lines = (
+            "#!/bin/sh",
+            f"read n < '{self.folder}/count'; n=$((n + 1)); echo $n > '{self.folder}/count'",
+            f"if [ $n = {at} ]; then {WAYS.get(way, ':')}; fi",
+            f"exec '{self.real}' \"$@\"",
+        )
+        program.write_text("\n".join(lines) + "\n")
+        program.chmod(0o755)
+
+    def calls(self) -> int:
+        """How many there were."""
+        return int((self.folder / "count").read_text())
+
+
+@pytest.fixture
+def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
+    made = Git(tmp_path / "in front")
+    for variable in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+        monkeypatch.setenv(variable, "2026-01-01T00:00:00Z")
+    monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("way", WAYS)
+def test_at_any_call(tmp_path: Path, git: Git, capsys: pytest.CaptureFixture[str], way: str, block: int) -> None:
+    climb = ["iterate", "--forever"]
+    for name in ("first", "undisturbed"):  # the first one leaves in this process what need not be asked again
+        git.install()
+        calm = climbing(tmp_path / name, ITERATIONS)
+        git.install()
+        assert run(["-C", str(calm.folder), *climb]) == 0
+    calls, failed = git.calls(), 0
+    wanted, trees = told(calm), branch(calm)
+    assert calls > 20
+    chosen = range(1 + block, calls + 1, BLOCKS)
+    for place in chosen:
+        git.install()
+        project = climbing(tmp_path / f"at-{place}", ITERATIONS)
+        users = project.users()
+        git.install(way, place)
+        code = run(["-C", str(project.folder), *climb])
+        assert git.calls() >= place, "git was called less often than before"
+        failed += code != 0
+        git.install()
+        assert run(["-C", str(project.folder), *climb]) == 0, (place, capsys.readouterr().err)
+        assert told(project) == wanted, place
+        assert branch(project) == trees, place
+        assert project.users() == users, place
+        shutil.rmtree(project.top)
+    assert failed >= len(chosen) / 2, "a git that fails was not noticed"
+
+
+@pytest.mark.slow
+def test_at_call_after_call_of_one_climb(tmp_path: Path, git: Git, capsys: pytest.CaptureFixture[str]) -> None:
+    git.install()
+    calm = climbing(tmp_path / "undisturbed", 12)
+    assert run(["-C", str(calm.folder), "iterate", "--forever"]) == 0
+    wanted, trees = told(calm), branch(calm)
+    project = climbing(tmp_path / "disturbed", 12)
+    for place in range(1, 60):
+        git.install("fails" if place % 2 else "is killed", place)
+        run(["-C", str(project.folder), "iterate", "-n", "2"])
+    git.install()
+    assert run(["-C", str(project.folder), "iterate", "--forever"]) == 0, capsys.readouterr().err
+    assert told(project) == wanted and branch(project) == trees
+    assert_sound(project)

@@ -1,0 +1,66 @@
+"""A git process that ends under our hands: said as what it is, never taken for an answer or for somebody's doing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from project import Project
+
+from goalseek import process
+from goalseek.git import GitFailed
+from goalseek.objects import Objects, ObjectsFailed
+from goalseek.repository import RefMove, RefMoved, Repository, locate
+
+
+@pytest.fixture
+def repository(project: Project) -> Iterator[Repository]:
+    made = Repository(locate(project.top), "demo")
+    made.own.mkdir(parents=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def objects(repository: Repository) -> Objects:
+    return repository.objects
+
+
+def test_before_it_was_asked(objects: Objects) -> None:
+    blob = objects.write_bytes(b"first")
+    assert objects.read(blob) == b"first"
+    for child in objects._open.values():
+        child.kill()
+        child.wait()
+    with pytest.raises(ObjectsFailed, match="cat-file ended"):
+        objects.read(blob)
+    assert objects.read(blob) == b"first"
+
+
+def test_in_the_middle_of_a_blob(objects: Objects) -> None:
+    answers = "read name; printf 'abc blob 100\\nonly a part'"
+    objects._open["cat-file --batch"] = process.converse(["sh", "-c", answers], dict(os.environ), objects.git_dir)
+    with pytest.raises(ObjectsFailed, match="cat-file ended"):
+        objects.read("abc")
+
+
+def test_refs_that_are_where_they_were_are_nobodys_doing(repository: Repository) -> None:
+    head = repository.head()
+    move = RefMove(repository.tip_ref, None, head)
+    repository._updater().kill()
+    repository._updater().wait()
+    with pytest.raises(GitFailed, match="update-ref"):
+        repository.move([move])
+    repository.move([move])
+    other = repository.commit(repository.tree_of(head), (head,), "another\n", 0)
+    with pytest.raises(RefMoved):
+        repository.move([RefMove(move.ref, None, other)])
+
+
+def test_refs_that_it_moved_before_it_could_say_so_are_moved(repository: Repository, project: Project) -> None:
+    head = repository.head()
+    project.git("update-ref", repository.tip_ref, head)
+    repository._refs = process.converse(["sh", "-c", "read line"], dict(os.environ), project.top)
+    repository.move([RefMove(repository.tip_ref, None, head)])
+    assert repository.refs().tip == head

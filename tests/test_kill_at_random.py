@@ -1,0 +1,118 @@
+"""SIGKILL at random instants, again and again, of one and the same climb until it is done.
+
+The instants are seeded, and spread over what this machine needs: a start, and a few iterations after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from killing import assert_sound, branch, climbing, forget_picture, kill, start, told
+from project import Project, living
+
+ITERATIONS = 40
+KILLS_LEAST = 20
+KILLS_MOST = 70
+FEWER = 16
+AT_A_TIME = 2.0
+
+
+@pytest.fixture(autouse=True)
+def same_dates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first commit has the same hash in every copy."""
+    for variable in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+        monkeypatch.setenv(variable, "2026-01-01T00:00:00Z")
+
+
+def home() -> Path:
+    return Path(os.environ["HOME"])
+
+
+def undisturbed(tmp_path: Path, iterations: int = ITERATIONS) -> tuple[Project, Callable[[random.Random], float]]:
+    """A climb to its end, and what draws the seconds after which the next one is killed."""
+    project = climbing(tmp_path / "undisturbed", iterations)
+    began = time.monotonic()
+    project.climb("iterate", "--forever")
+    ended = time.monotonic()
+    project.climb("iterate", "--forever")  # its limit is reached: this is what a start costs
+    opening = time.monotonic() - ended
+    each = max(ended - began - opening, 0.0) / (iterations + 1)
+    assert len(project.iterations()) == iterations + 1
+    return project, lambda dice: dice.uniform(0.3 * opening, opening + AT_A_TIME * each)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("target", ["tool", "group", "everything"])
+def test_it_ends_as_if_nothing_had_been(tmp_path: Path, target: str, seed: int) -> None:
+    calm, draw = undisturbed(tmp_path)
+    wanted, trees = told(calm), branch(calm)
+    dice, kills = random.Random(f"{target} {seed}"), 0
+    project = climbing(tmp_path / "killed", ITERATIONS)
+    users = project.users()
+    while kills < KILLS_MOST and len(project.iterations()) <= ITERATIONS:
+        started = start(project, "iterate", "--forever")
+        time.sleep(draw(dice))
+        kills += kill(started, target)
+        forget_picture(project)
+    project.climb("iterate", "--forever")
+    assert kills >= KILLS_LEAST, "the climb was over before it could be killed"
+    assert told(project) == wanted and branch(project) == trees
+    assert project.users() == users
+    assert_sound(project)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_git_that_is_killed_changes_nothing_of_what_comes_out(tmp_path: Path, seed: int) -> None:
+    calm, draw = undisturbed(tmp_path, FEWER)
+    dice, kills = random.Random(seed), 0
+    project = climbing(tmp_path / "killed", FEWER)
+    while kills < KILLS_MOST and len(project.iterations()) <= FEWER:
+        kills += kill_child(project, draw(dice), dice, lambda command: command.startswith("git "))
+        forget_picture(project)
+    project.climb("iterate", "--forever")
+    assert kills >= FEWER / 2, "no git was killed"
+    assert told(project) == told(calm) and branch(project) == branch(calm)
+    assert_sound(project)
+
+
+@pytest.mark.slow
+def test_an_agent_or_a_verifier_that_is_killed_costs_its_own_iteration_at_most(tmp_path: Path) -> None:
+    _, draw = undisturbed(tmp_path, FEWER)
+    dice, kills = random.Random("programs"), 0
+    project = climbing(tmp_path / "killed", FEWER)
+    for script in (home() / "agent.sh", project.folder / "hidden" / "judge.sh"):
+        script.write_text("sleep 0.1\n" + script.read_text())
+    project.commit("slower")
+    project.climb()
+    while kills < KILLS_MOST and len(project.iterations()) <= FEWER:
+        kills += kill_child(project, draw(dice), dice, lambda command: not command.startswith("git "))
+    assert kills >= FEWER / 2, "no program was killed"
+    records = project.climb("iterate", "--forever")
+    assert len(records) == FEWER + 1
+    assert {"provider_failed", "verify_failed"} <= {record["reason"] for record in records}
+    assert_sound(project)
+
+
+def kill_child(project: Project, seconds: float, dice: random.Random, wanted: Callable[[str], bool]) -> bool:
+    """Kills one of the programs that the tool has at work then, or next, and lets it end; whether there was one."""
+    started = start(project, "iterate", "-n", "1")
+    time.sleep(seconds)
+    found: list[int] = []
+    while not found and started.poll() is None:
+        found = [pid for pid, command in living(home()).items() if pid != started.pid and wanted(command)]
+    chosen = dice.choice(sorted(found)) if found else 0
+    if chosen:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(chosen, signal.SIGKILL)
+    _, stderr = started.communicate(timeout=60)
+    assert started.returncode >= 0, (started.returncode, stderr)
+    return bool(chosen)
