@@ -56,7 +56,7 @@ def soak(place: Path, iterations: int, files: int) -> None:
     users = loose(repository)
     marks = {10, iterations // 2, iterations}
     taken: list[float] = []
-    most = 0
+    most, before = 0, descriptors()
     print(f"{'iteration':>9} {'memory':>10} {'descriptors':>11} {'children':>8} {'loose':>6} {'packs':>5}")
     climb = goalseek.iterate(goalseek.load(repository / "goalseek.toml"), iterations=iterations)
     with contextlib.closing(climb):  # type: ignore[type-var]
@@ -74,7 +74,7 @@ def soak(place: Path, iterations: int, files: int) -> None:
                 print(f"{told} {len(loose(repository) - users):>6} {packs(repository):>5}", flush=True)
         assert next(climb, None) is None
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.1f} MiB")
-    print(f"afterwards: {descriptors()} descriptors, {children()} children")
+    print(f"descriptors before {before}, afterwards {descriptors()}; children afterwards {children()}")
     print(f"most loose objects seen: {most}; of the user's gone: {len(users - loose(repository))}")
     print(f"temporary folders left: {len(list(Path(os.environ['TMPDIR']).iterdir()))}")
     for name, folder in (
