@@ -39,10 +39,10 @@ def free_room(folders: Iterable[Path]) -> list[str]:
         there = next(place for place in (folder, *folder.parents) if place.exists())
         free = shutil.disk_usage(there).free
         if free < LEAST_FREE:
-            message = f"{_megabytes(free)} are free on the disk of {there}"
+            message = f"the disk is full: {_megabytes(free)} are free where {there} is"
             raise GoalseekError(message, f"make room: at least {_megabytes(LEAST_FREE)}", UNFIT, "disk")
         if free < LITTLE_FREE:
-            told[there.stat().st_dev] = f"only {_megabytes(free)} are free on the disk of {there}"
+            told[there.stat().st_dev] = f"only {_megabytes(free)} are free where {there} is"
     return list(told.values())
 
 
