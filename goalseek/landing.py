@@ -86,17 +86,12 @@ def land(run: Run) -> None:
         return
     refs = repository.refs()
     _land_refs(run, refs)
-    number = standing.last.iteration
-    folder = run.loaded.runs / f"{number:04d}"
-    if folder.is_dir():
-        after = Refs(standing.tip, run.ledger.head, standing.tip, refs.branch_is_checked_out)
-        lines = commit_lines(repository, standing.tip, 3)
-        write_git_state(folder / "git_after.txt", after, repository.branch, lines)
+    _write_git_after(run, refs)
     run.watch.recorded(standing.last)
 
 
 def check_refs(run: Run) -> None:
-    """Finishes what a kill left between the record and the refs. Raises GoalseekError where somebody moved one."""
+    """Finishes what a kill left undone after the record. Raises GoalseekError where somebody moved a ref."""
     standing, repository = run.standing, run.repository
     if standing.last is None:
         return
@@ -106,6 +101,10 @@ def check_refs(run: Run) -> None:
     if refs.tip not in own and not (refs.tip and _is_next_candidate(repository, standing, refs.tip)):
         raise moved_by_somebody(repository.tip_ref, standing.tip, refs.tip)
     _land_refs(run, refs, is_tip_ahead=refs.tip not in own)
+    folder = _folder_of(run, last)
+    if folder.is_dir() and not (folder / "git_after.txt").exists():
+        write_for_people(folder, last)
+        _write_git_after(run, refs)
 
 
 def tell(
@@ -119,6 +118,21 @@ def tell(
     )
     if run.loaded.logs.is_dir():
         write_state(run.loaded.logs / "state.json", moment, run.standing, run.loaded.manifest.limits)
+
+
+def _folder_of(run: Run, record: IterationRecord) -> Path:
+    return run.loaded.runs / f"{record.iteration:04d}"
+
+
+def _write_git_after(run: Run, refs: Refs) -> None:
+    """The last file of a run folder: where it is, the others are whole."""
+    standing, repository = run.standing, run.repository
+    assert standing.last
+    folder = _folder_of(run, standing.last)
+    if folder.is_dir():
+        after = Refs(standing.tip, run.ledger.head, standing.tip, refs.branch_is_checked_out)
+        lines = commit_lines(repository, standing.tip, 3)
+        write_git_state(folder / "git_after.txt", after, repository.branch, lines)
 
 
 def _begin_run(run: Run, setting: Setting, ruler: str) -> None:

@@ -93,7 +93,9 @@ def build_record(
 
 def write_for_people(run_folder: Path, record: IterationRecord) -> None:
     """``result.json`` and ``results_discussion.md``."""
-    (run_folder / "result.json").write_text(json.dumps(to_plain(record), indent=1) + "\n")
+    temporary = run_folder / "result.json.new"
+    temporary.write_text(json.dumps(to_plain(record), indent=1) + "\n")
+    temporary.replace(run_folder / "result.json")
     metric = record.metric
     value = "no value" if metric.value is None else number(metric.value)
     lines = [f"# Iteration {record.iteration}: {record.outcome} ({record.reason})", "", record.why + ".", ""]
