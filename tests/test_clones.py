@@ -64,7 +64,7 @@ def test_a_clone_looks_and_audits_without_a_secret(origin: Project, clone: Proje
     assert results(clone).read_bytes() == results(origin).read_bytes()
     for command in (("log",), ("show", "best"), ("show", "2", "--diff")):
         here, there = clone.run(*command), origin.run(*command)
-        assert here.exit_code == 0 and here.stdout == there.stdout and here.stdout
+        assert here.exit_code == 0 and here.stdout.partition("  artifacts  not here")[0] == there.stdout != ""
     status = clone.run("status")
     assert status.exit_code == 0 and "audit --rebuild" not in status.stdout
     assert not secret(clone).exists()
