@@ -14,7 +14,7 @@ from goalseek.manifest import Limits
 from goalseek.manifest_file import ignore_home
 from goalseek.memory import Memory
 from goalseek.phases.decide import make_roll_back_again
-from goalseek.phases.log import Outcome, build_record, is_written, write_for_people
+from goalseek.phases.log import Outcome, build_record, write_for_people
 from goalseek.phases.read_context import commit_lines, write_git_state
 from goalseek.plain import to_plain
 from goalseek.providers.answer import usage_of
@@ -144,11 +144,10 @@ def check_refs(run: Run) -> None:
         _refuse_moved_tip(run, refs)
     _land_refs(run, refs, is_ahead)
     folder = run.loaded.runs / f"{standing.last.iteration:04d}"
-    if folder.is_dir():
-        if not is_written(folder):
-            write_for_people(folder, standing.last)
-        if not (folder / "git_after.txt").exists():
-            _show_refs(run, refs, folder)
+    is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
+    if folder.is_dir() and not is_finished:
+        write_for_people(folder, standing.last)
+        _show_refs(run, refs, folder)
     keep_few_at_start(run.loaded.runs, run.loaded.manifest.log, standing, run.ledger.history)
 
 

@@ -87,7 +87,7 @@ def test_show_says_that_the_artifacts_are_gone(make_project: Callable[..., Proje
     record = project.climb("iterate", "-n", "3")[2]
     shown = project.run("show", "2")
     assert shown.exit_code == 0 and "reverted, worse" in shown.stdout
-    assert "artifacts  gone: " in shown.stdout
+    assert "artifacts  not here: " in shown.stdout
     assert "artifacts" not in project.run("show", "3").stdout
     assert '+{"score": 1.5,' in project.run("show", "2", "--diff").stdout
     for option in (["--files", str(tmp_path / "there")], ["--output"], ["--plan"]):

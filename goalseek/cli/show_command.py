@@ -132,7 +132,9 @@ def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
 
 def _told(folder: Path) -> list[str]:
     """A line about artifacts that are gone."""
-    return [] if folder.is_dir() else ["  artifacts  not here: older than log.keep_runs, removed, or on another machine"]
+    return (
+        [] if folder.is_dir() else ["  artifacts  not here: older than log.keep_runs, removed, or on another machine"]
+    )
 
 
 def _gone(record: IterationRecord) -> GoalseekError:

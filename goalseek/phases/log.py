@@ -93,11 +93,6 @@ def build_record(
     )
 
 
-def is_written(run_folder: Path) -> bool:
-    """Whether a record was written for people, whole."""
-    return (run_folder / _RESULT).exists()
-
-
 def write_for_people(run_folder: Path, record: IterationRecord) -> None:
     """``results_discussion.md``, then ``result.json``, which is there whole or not at all."""
     metric = record.metric
