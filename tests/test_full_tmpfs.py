@@ -32,7 +32,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, 
     """A file system of 16 MiB: where the repository will be, or where goalseek's trees are."""
     place = tmp_path / "disk" if request.param == "repository" else Path(os.environ["XDG_CACHE_HOME"])
     place.mkdir(exist_ok=True)
-    options = f"size=96m,mode=0755,uid={os.geteuid()},gid={os.getegid()}"
+    options = f"size=16m,mode=0755,uid={os.geteuid()},gid={os.getegid()}"
     subprocess.run([*AS_ROOT, "mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], check=True)
     try:
         yield request.param, place
@@ -63,8 +63,12 @@ def fill(disk: Path, pages: int) -> Path:
 
 
 @pytest.fixture
-def iterate(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """Runs ``iterate`` in this process; gives its exit code and what it said."""
+def iterate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
+    """Runs ``iterate`` in this process; gives its exit code and what it said.
+
+    It starts on a disk that is nearly full, which it would else refuse: what is wanted is a disk that fills up later.
+    """
+    monkeypatch.setattr("goalseek.full_disk.LEAST_FREE", 0)
 
     def call(project: Project, *arguments: str) -> tuple[int, str]:
         code = run(["-C", str(project.folder), "iterate", *arguments])
