@@ -7,8 +7,16 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fork_server
 import pytest
 from project import IDENTITY, Project, living
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_server_is_left() -> Iterator[None]:
+    """The process that command lines are forked from ends with the session."""
+    yield
+    fork_server.close()
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from project import Ended, ended
 
 WHO = ("-c", "user.name=A User", "-c", "user.email=user@example.com")
 
@@ -28,15 +29,6 @@ sees = "both"
 {verify}
 {more}
 """
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How goalseek ended."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
 
 
 @dataclass(frozen=True)
@@ -61,17 +53,7 @@ class Case:
 
     def run(self, *arguments: str, variables: Mapping[str, str] | None = None, folder: Path | None = None) -> Ended:
         """Runs goalseek without a terminal."""
-        done = subprocess.run(
-            [sys.executable, "-m", "goalseek", *arguments],
-            cwd=folder or self.folder,
-            env={**self.environment, **(variables or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        return ended(arguments, folder or self.folder, {**self.environment, **(variables or {})})
 
     def git(self, *arguments: str, folder: Path | None = None) -> str:
         """Runs git, which must succeed."""

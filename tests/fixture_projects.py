@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from project import Ended, Project
+from project import Ended, Project, ended
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,9 +39,7 @@ class FixtureProject(Project):
 
     def run(self, *arguments: str) -> Ended:
         """Runs goalseek to its end, which may take a while on a machine at work."""
-        started = self.start(*arguments)
-        stdout, stderr = started.communicate(timeout=300)
-        return Ended(started.returncode, stdout, stderr)
+        return ended(arguments, self.folder, seconds=300.0)
 
     def records(self) -> list[dict[str, Any]]:
         """All lines of ``results.jsonl``."""

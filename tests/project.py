@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import tomli_w
 
 IDENTITY = {
@@ -130,9 +133,7 @@ class Project:
 
     def run(self, *arguments: str) -> Ended:
         """Runs goalseek to its end."""
-        started = self.start(*arguments)
-        stdout, stderr = started.communicate(timeout=60)
-        return Ended(started.returncode, stdout, stderr)
+        return ended(arguments, self.folder)
 
     def climb(self, *arguments: str) -> list[dict[str, Any]]:
         """Runs goalseek, which must end with 0; gives the iterations' records."""
@@ -180,6 +181,27 @@ class Project:
         git_folder = Path(self.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
         places = (self.folder / ".goalseek", git_folder / "goalseek")
         return found + [str(place) for place in places if place.exists()]
+
+
+def ended(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None, seconds: float = 120.0
+) -> Ended:
+    """Runs goalseek to its end, in a process forked from one that has it loaded."""
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        pid = fork_server.server().start(
+            arguments, folder, environment or os.environ, (stdout.fileno(), stderr.fileno())
+        )
+        try:
+            code = fork_server.server().wait(seconds)
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            fork_server.close()
+            raise
+        told = []
+        for file in (stdout, stderr):
+            file.seek(0)
+            told.append(file.read().decode().replace("\r\n", "\n"))
+    return Ended(code, told[0], told[1])
 
 
 def living(home: Path) -> dict[int, str]:
