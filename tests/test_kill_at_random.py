@@ -17,9 +17,9 @@ import pytest
 from killing import assert_sound, branch, climbing, forget_picture, kill, start, told
 from project import Project, living
 
-ITERATIONS = 40
-KILLS_LEAST = 20
-KILLS_MOST = 70
+ITERATIONS = 30
+KILLS_LEAST = 12
+KILLS_MOST = 60
 FEWER = 16
 AT_A_TIME = 2.0
 
@@ -56,12 +56,14 @@ def test_it_ends_as_if_nothing_had_been(tmp_path: Path, target: str, seed: int) 
     wanted, trees = told(calm), branch(calm)
     dice, kills = random.Random(f"{target} {seed}"), 0
     project = climbing(tmp_path / "killed", ITERATIONS)
-    users = project.users()
-    while kills < KILLS_MOST and len(project.iterations()) <= ITERATIONS:
+    users, done, pace = project.users(), 0, 1.0
+    while kills < KILLS_MOST and done <= ITERATIONS:
         started = start(project, "iterate", "--forever")
-        time.sleep(draw(dice))
+        time.sleep(pace * draw(dice))
         kills += kill(started, target)
         forget_picture(project)
+        before, done = done, len(project.iterations())
+        pace *= 0.7 if done - before > AT_A_TIME else 1.05 if done == before else 1.0  # the load of a machine changes
     project.climb("iterate", "--forever")
     assert kills >= KILLS_LEAST, "the climb was over before it could be killed"
     assert told(project) == wanted and branch(project) == trees
