@@ -7,6 +7,7 @@ stays in the history, and the commit that takes it back follows it.
 from __future__ import annotations
 
 from goalseek.desk import Desk
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.landing import desk_for, is_next_candidate, land, record_iteration
 from goalseek.phases.decide import roll_back
 from goalseek.phases.log import Outcome
@@ -17,6 +18,15 @@ from goalseek.values import Candidate, Change, Context, Decision, Edit, Plan, Ve
 
 WHY = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
 _ANSWERS: tuple[tuple[str, type], ...] = (("context", Context), ("plan", Plan), ("change", Change))
+
+
+def refuse_under_way(run: Run) -> None:
+    """Raises GoalseekError where an iteration has its candidate on the tip, and no record yet."""
+    standing, repository = run.standing, run.repository
+    tip = repository.refs().tip
+    if tip and tip != standing.tip and standing.tip and is_next_candidate(repository, standing, tip):
+        message = f"iteration {standing.last_iteration + 1} is under way: its candidate has no verdict on record yet"
+        raise GoalseekError(message, "goalseek iterate finishes it; then goalseek baseline", USAGE)
 
 
 def left_behind(run: Run, desk: Desk) -> Candidate | None:

@@ -13,7 +13,7 @@ from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.landing import check_refs, desk_for, land, record_iteration
-from goalseek.left_behind import left_behind, record_left_behind
+from goalseek.left_behind import left_behind, record_left_behind, refuse_under_way
 from goalseek.limits import Ends, Stop, nearing, pace, why_stop
 from goalseek.measure import said_stop
 from goalseek.notify import NotifyWatch
@@ -140,6 +140,7 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
 
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
     """
+    refuse_under_way(run)
     setting = run.fresh_setting()
     number = run.standing.last_iteration + 1
     ruler = take_ruler(run, setting)

@@ -69,6 +69,23 @@ def test_iterate_finishes_what_step_began_and_calls_nobody_twice(waiting: Projec
     assert home("called").read_text() == "x\n"
 
 
+def test_a_candidate_without_its_record_is_left_behind_by_no_baseline_and_recorded_by_a_new_run(
+    project: Project,
+) -> None:
+    project.set_moves(answer(2), answer(3), answer(4))
+    assert project.run("iterate", "-n", "1").exit_code == 0
+    for _ in range(4):
+        ended = project.run("step")
+    assert "next: VERIFY" in ended.stdout
+    refused = project.run("baseline")
+    assert refused.exit_code == 2 and "iteration 2 is under way" in refused.stderr
+    records = project.climb("iterate", "-n", "2", "--new")
+    told = [(record["outcome"], record["reason"]) for record in records[2:]]
+    assert told == [("skipped", "interrupted"), ("kept", "better")]
+    assert project.run("audit").exit_code == 0
+    assert project.run("baseline").exit_code == 0
+
+
 def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Project) -> None:
     started = started_and_waiting(waiting)
     started.kill()
