@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from goalseek import fitness, sandbox
+from goalseek.cheats import Cheat
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.findings import Finding
 from goalseek.globs import matcher
+from goalseek.isolation_words import words_about
 from goalseek.landing import check_refs
 from goalseek.objects import Entry
 from goalseek.opening import writable_files
@@ -18,12 +20,15 @@ from goalseek.run import Run, Setting, chosen_provider
 
 @dataclass(frozen=True)
 class Patient:
-    """What is looked at: the open project, what it goes by, and the files of the tree that it would climb from."""
+    """What is looked at: the open project, what it goes by, the files of the tree that it would climb from, and its
+    cheats on that tree.
+    """
 
     run: Run
     setting: Setting
     tree: str
     entries: Mapping[str, Entry]
+    cheats: tuple[Cheat, ...] = ()
 
 
 Check = Callable[[Patient], Iterator[Finding]]
@@ -135,21 +140,21 @@ def provider(patient: Patient) -> Iterator[Finding]:
 
 def isolation(patient: Patient) -> Iterator[Finding]:
     """How well each command is kept apart from what it judges."""
-    for command in patient.setting.manifest.verify:
-        if command.sees == "both":
-            text = f"{command.name} sees hidden files and candidate code in one tree: the candidate could read them"
-            remedy = 'split it: a command that sees = "candidate" leaves outputs, one that sees = "hidden" scores them'
-            yield Finding("isolation", True, text, remedy)
-            continue
-        what = (
-            "the candidate without the hidden files" if command.sees == "candidate" else "none of the candidate's code"
-        )
-        yield Finding("isolation", True, f"{command.name} sees {what}")
+    for words in words_about(patient.setting.manifest):
+        yield Finding("isolation", True, words.text, words.remedy)
     yield Finding("isolation", True, sandbox.NOT_ENFORCED, "run it where you would run the agent itself: a container")
 
 
+def cheats(patient: Patient) -> Iterator[Finding]:
+    """Every cheat is a patch that applies."""
+    remedy = "make it again from the tree that is climbed from, with git diff, or take it out of the manifest"
+    for cheat in patient.cheats:
+        if cheat.unfit:
+            yield Finding("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
+
+
 NEEDED: tuple[Check, ...] = (repository, globs, committed)
-FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, trees)
+FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, cheats, trees)
 
 
 def _counted(patient: Patient) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from goalseek.checks import FURTHER, NEEDED, Patient, provider
+from goalseek.cheats import prepared, runs_owed
+from goalseek.checks import FURTHER, NEEDED, Patient, cheats, provider
 from goalseek.decide import median
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.findings import Finding
@@ -67,11 +68,14 @@ def cost(patient: Patient, subject: Subject) -> str:
     owed, most = max(0, 2 - len(subject.known)), len(BREAKAGES)
     parts = ["setup once"] if patient.setting.manifest.setup else []
     parts += [f"{owed} run{'s' if owed != 1 else ''} of the verifier"] if owed else []
-    runs = ", then ".join([*parts, f"1 to {most} runs with every writable file broken"])
+    parts.append(f"1 to {most} runs with every writable file broken")
+    gaming = runs_owed(patient.cheats, subject.tree)
+    parts += [f"{gaming} runs with a cheat each" if gaming > 1 else "1 run with a cheat"] if gaming else []
+    runs = ", then ".join(parts)
     if not subject.known:
         return f"doctor: {runs}; how long one takes, the first will tell"
     took = median([made.seconds for made in subject.known])
-    least, longest = in_words((owed + 1) * took), in_words((owed + most) * took)
+    least, longest = in_words((owed + 1 + gaming) * took), in_words((owed + most + gaming) * took)
     return f"doctor: {runs}; one takes about {in_words(took)}: {least} to {longest} together"
 
 
@@ -81,7 +85,8 @@ def _examine(run: Run, is_quick: bool, tell: Callable[[str], None]) -> Iterator[
     commit = standing.incumbent.commit if standing.incumbent else run.repository.head()
     tree = run.repository.tree_of(commit)
     setting = run.setting() if standing.baseline else run.fresh_setting()
-    patient = Patient(run, setting, tree, run.repository.objects.files(tree))
+    entries = run.repository.objects.files(tree)
+    patient = Patient(run, setting, tree, entries, prepared(run, setting, tree, entries))
     needed = [finding for check in NEEDED for finding in check(patient)]
     is_sound = all(finding.ok for finding in needed)
     subject = None
@@ -91,14 +96,21 @@ def _examine(run: Run, is_quick: bool, tell: Callable[[str], None]) -> Iterator[
     yield from needed
     for check in FURTHER:
         for finding in check(patient):
-            is_sound = is_sound and (finding.ok or check is provider)
+            is_sound = is_sound and (finding.ok or check in (provider, cheats))
             yield finding
     if is_quick:
+        yield from _untried(patient)
         return
     if subject is None or not is_sound:
         yield Finding("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
         return
-    yield from trial(run, subject, tell)
+    yield from trial(run, subject, patient.cheats, tell)
+
+
+def _untried(patient: Patient) -> Iterator[Finding]:
+    fit = [cheat.patch for cheat in patient.cheats if not cheat.unfit]
+    if fit:
+        yield Finding("cheat", True, f"applies: {', '.join(fit)}", "whether it loses, goalseek doctor shows")
 
 
 def _goal(loaded: Loaded) -> str:

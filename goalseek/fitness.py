@@ -33,6 +33,9 @@ def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: M
     program = loaded.manifest.project.program
     if program and not (folder / program).is_file():
         raise GoalseekError(f"project.program: there is no {folder / program}", "write it, or take it out", USAGE)
+    for cheat in loaded.manifest.cheat:
+        if not (folder / cheat.patch).is_file():
+            raise GoalseekError(f"cheat: there is no {folder / cheat.patch}", "write it, or take it out", USAGE)
     home = loaded.manifest.log.home.rstrip("/")
     for name in ("logs", "runs") if home == "." else (home,):
         below = f"{prefix}{name}/"

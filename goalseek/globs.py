@@ -45,6 +45,11 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     return matches
 
 
+def literal(path: str) -> str:
+    """The pattern that matches this path, and what lies below it, and nothing else."""
+    return "/" + re.sub(r"([\\*?\[])", r"\\\1", path)
+
+
 @functools.cache
 def compiled(pattern: str) -> re.Pattern[str]:
     """The expression that a path must match in full to be matched by the pattern or to lie below such a folder.

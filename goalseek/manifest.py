@@ -209,6 +209,13 @@ class Guard(Reading):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cheat:
+    """A patch that games the metric: ``doctor`` shows that it loses. The agent never sees it."""
+
+    patch: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProviderTable:
     """Who proposes. The keys below ``timeout`` belong to the provider that the comment names."""
 
@@ -289,6 +296,7 @@ class Manifest:
     setup: Setup | None = None
     env: EnvironmentTable = EnvironmentTable()
     guard: tuple[Guard, ...] = ()
+    cheat: tuple[Cheat, ...] = ()
     provider: ProviderTable | None = None
     limits: Limits = Limits()
     sandbox: SandboxTable = SandboxTable()

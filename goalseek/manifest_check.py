@@ -17,7 +17,7 @@ from goalseek.toml_lines import line_of
 
 NOT_YET = frozenset(
     """scope.hidden_from setup.network verify.network verify.once metric.noise metric.max_repeats metric.alpha
-    metric.window metric.settle metric.repeats metric.aggregate metric.examples cheat holdout
+    metric.window metric.settle metric.repeats metric.aggregate metric.examples holdout
     provider.fallback provider.repair provider.billing provider.prompts provider.endpoint provider.credentials
     provider.record provider.recordings provider.plan price review sandbox.agent_network
     sandbox.read sandbox.cache sandbox.devices""".split()

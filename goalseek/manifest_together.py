@@ -32,6 +32,7 @@ def wrong_together(manifest: Manifest) -> list[Wrong]:
     provider = manifest.provider
     if provider and provider.name == "command" and not provider.command:
         wrong.append((("provider", "command"), 'is required by the provider "command": ["my-agent", "--edit"]'))
+    wrong += _wrong_cheats(manifest)
     home = Path(manifest.log.home)
     if home.is_absolute() or ".." in home.parts:
         wrong.append((("log", "home"), "is a folder in the manifest's folder"))
@@ -67,6 +68,19 @@ def _wrong_commands(manifest: Manifest) -> list[Wrong]:
             reason = "keeps Python's bytecode, and would measure the candidate before this one"
             wrong.append((("verify", place, "keep"), reason))
         names.append(command.name)
+    return wrong
+
+
+def _wrong_cheats(manifest: Manifest) -> list[Wrong]:
+    wrong: list[Wrong] = []
+    named: list[Path] = []
+    for place, cheat in enumerate(manifest.cheat):
+        path = Path(cheat.patch)
+        if not path.name or path.is_absolute() or ".." in path.parts:
+            wrong.append((("cheat", place, "patch"), "is a file in the manifest's folder: what is hidden has its path"))
+        if path in named:
+            wrong.append((("cheat", place, "patch"), f"{cheat.patch!r} is listed already"))
+        named.append(path)
     return wrong
 
 

@@ -59,9 +59,18 @@ def baseline_subject(run: Run, setting: Setting) -> Subject:
     return Subject(setting, tree, ruler, run.standing.epoch + 1, tree, known=_pooled(run, tree, ruler))
 
 
-def measure_subject(run: Run, subject: Subject, place: int, folder: Path, tree: str = "", seed: int = -1) -> Evidence:
+def measure_subject(
+    run: Run,
+    subject: Subject,
+    place: int,
+    folder: Path,
+    tree: str = "",
+    seed: int = -1,
+    iteration: int | None = None,
+) -> Evidence:
     """Measures the subject, or another ``tree`` just as it; ``place`` counts this process's measurements from 0.
 
+    The verifier is told another seed each time and the next iteration's number, where none are given.
     What the verifier printed is in ``folder / "verifier.log"``.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,11 +78,19 @@ def measure_subject(run: Run, subject: Subject, place: int, folder: Path, tree: 
     if tree and not seconds and subject.known:
         seconds = {command.name: command.seconds for command in subject.known[-1].verify}
     verifier = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, seconds)
-    iteration = run.standing.last_iteration + 1
+    if iteration is None:
+        iteration = run.standing.last_iteration + 1
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
         seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place))
     return verify(verifier, tree or subject.tree, seed, iteration, folder)
+
+
+def stand_back(run: Run, subject: Subject) -> None:
+    """Brings the bench to the subject's own tree, after another was measured there."""
+    for sees in dict.fromkeys(command.sees for command in subject.setting.manifest.verify):
+        if sees is not None:
+            run.bench(subject.setting).stand_at(sees, subject.tree)
 
 
 def measurement_of(evidence: Evidence) -> Measurement | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
+from goalseek.globs import literal
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
 from goalseek.scope import Scope, scope
 
 
 def scope_of(loaded: Loaded, manifest: Manifest, prefix: str) -> Scope:
-    """The manifest's scope. Manifests, a provider's script and the log folder are hidden too; the program is read-only.
+    """The manifest's scope. Whatever its globs say, manifests, cheats, a provider's script and the log folder are
+    hidden, and the program is read-only.
 
     All of these are apart: they belong to no ruler.
     """
@@ -17,6 +21,7 @@ def scope_of(loaded: Loaded, manifest: Manifest, prefix: str) -> Scope:
     own = ["/goalseek.toml", "/goalseek.*.toml", f"/{loaded.path.name}", "/logs/" if home == "." else f"/{home}/"]
     if manifest.provider and manifest.provider.name == "scripted":
         own.append("/" + manifest.provider.script)
+    own += [literal(str(PurePosixPath(cheat.patch))) for cheat in manifest.cheat]
     return scope(
         prefix,
         table.writable,

@@ -209,6 +209,7 @@ class Run:
                 self.seal.digest("trees"),
                 manifest.scope,
                 manifest.provider.script if manifest.provider else "",
+                manifest.cheat,
                 self.links(manifest),
             )
             key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from goalseek.objects import Entry
-from goalseek.pool import Measurement, Subject, measure_subject, measurement_of
+from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, stand_back
 from goalseek.run import Run
 from goalseek.units import number
 from goalseek.values import Evidence
@@ -38,9 +38,7 @@ def sabotage(run: Run, subject: Subject, folder: Path) -> tuple[bool, str]:
             made = measurement_of(evidence)
             unnoticed.append(f"{how}: {number(made.value) if made else 'no number'}")
     finally:
-        for sees in dict.fromkeys(command.sees for command in subject.setting.manifest.verify):
-            if sees is not None:
-                run.bench(subject.setting).stand_at(sees, subject.tree)
+        stand_back(run, subject)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
 
 

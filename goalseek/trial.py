@@ -1,4 +1,4 @@
-"""Trying the verifier: two numbers of one tree, an unchanged candidate that must not win, and the sabotage probe."""
+"""Trying the verifier: two numbers of one tree, an unchanged candidate that must not win, sabotage, cheats."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from goalseek.baseline import failed_baseline
+from goalseek.cheats import Cheat, runs_owed, tried
 from goalseek.decide import ToBeat, decide
 from goalseek.findings import Finding
 from goalseek.manifest import Manifest
@@ -19,7 +20,7 @@ from goalseek.values import Evidence, Verdict, VerifierRun
 NUMBERS = 2
 
 
-def trial(run: Run, subject: Subject, tell: Callable[[str], None]) -> Iterator[Finding]:
+def trial(run: Run, subject: Subject, cheats: Sequence[Cheat], tell: Callable[[str], None]) -> Iterator[Finding]:
     """Runs the verifier as often as is still owed, and says what came of it.
 
     The numbers go into the ledger, also where this is interrupted, but not where the verifier turns out not to fit.
@@ -39,8 +40,9 @@ def trial(run: Run, subject: Subject, tell: Callable[[str], None]) -> Iterator[F
                 yield Finding("verifier", False, error.message, error.hint)
                 return
             if not subject.known:
-                most = NUMBERS - 1 + len(BREAKAGES)
-                tell(f"doctor: one run takes {in_words(measurement.seconds)}; {NUMBERS} to {most} to go")
+                owed = runs_owed(cheats, subject.tree)
+                least, most = NUMBERS + owed, NUMBERS - 1 + len(BREAKAGES) + owed
+                tell(f"doctor: one run takes {in_words(measurement.seconds)}; {least} to {most} to go")
             made.append(measurement)
             subject = replace(subject, known=(*subject.known, measurement))
         yield _shown(manifest, subject.known)
@@ -51,6 +53,10 @@ def trial(run: Run, subject: Subject, tell: Callable[[str], None]) -> Iterator[F
         yield Finding(
             "sabotage", noticed, told if noticed else f"the verifier does not read the candidate: {told}", remedy
         )
+        if noticed:
+            yield from tried(run, subject, cheats, folder)
+        elif cheats:
+            yield Finding("cheat", True, "none was tried: first mend the verifier", "then: goalseek doctor")
     finally:
         if is_fit or run.standing.seq >= 0:
             for measurement in made:

@@ -420,11 +420,6 @@ def test_another_run_at_work_is_waited_for_by_nobody(climbed: Project) -> None:
         assert climbed.run("audit").exit_code == 4
 
 
-def test_rerun_is_not_yet(climbed: Project) -> None:
-    ended = climbed.run("audit", "--rerun", "1")
-    assert ended.exit_code == 2 and "not yet" in ended.stderr
-
-
 def test_what_a_forger_wrote_cannot_steer_the_terminal(climbed: Project) -> None:
     write_lines(climbed, *lines(climbed), "\x1b[2J")
     ended = climbed.run("audit")

@@ -233,7 +233,7 @@ def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(
 def test_how_well_the_verifier_is_kept_apart_is_said(tmp_path: Path) -> None:
     case = make_case(tmp_path)
     told = " ".join(one["text"] for one in findings(case.run("--json", "doctor", "--quick"))["isolation"])
-    assert "hidden files and candidate code in one tree" in told
+    assert "judge: hidden files and candidate code in one process" in told
     assert "No sandbox" in told
 
 

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "goalseek"
 ROW_0 = """errors values plain quoting units globs manifest scope metric decide limits records standing toml_lines
-    capture families told charge""".split()
+    capture families told charge isolation_words same_again""".split()
 ROWS = {
     **dict.fromkeys(ROW_0, 0),
     "deviations": 0,
@@ -22,7 +22,7 @@ ROWS = {
     "opening": 3,
     **dict.fromkeys(("call", "landing", "left_behind", "baseline", "desk", "word", "ending"), 4),
     "loop": 5,
-    **dict.fromkeys("pool trial sabotage survey first_manifest checks doctor demo".split(), 6),
+    **dict.fromkeys("pool trial sabotage cheats rerun survey first_manifest checks doctor demo".split(), 6),
     "views": 6,
     "cli": 7,
     "__init__": 7,

@@ -1,31 +1,37 @@
-"""``goalseek audit``: records against git against seals; ``--rebuild`` writes ``results.jsonl`` again from git."""
+"""``goalseek audit``: records against git against seals; ``--rebuild`` writes ``results.jsonl`` again from git.
+
+``--rerun N`` measures an old commit again with the pinned ruler, and compares.
+"""
 
 from __future__ import annotations
 
 import argparse
 
 from goalseek.audit import Audit, audit
-from goalseek.cli.answer import answer_lines, say, wants_json
+from goalseek.cli.answer import answer, answer_lines, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.deviations import Deviation
-from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
+from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.lock import only_writer
 from goalseek.manifest_file import Loaded
-from goalseek.opening import open_repository
+from goalseek.opening import open_repository, opened
 from goalseek.repository import Repository
+from goalseek.rerun import rerun
+from goalseek.units import in_words
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``audit`` takes."""
-    parser.add_argument("--rebuild", action="store_true", help="write results.jsonl again from git, then audit")
-    parser.add_argument("--rerun", metavar="N", help="not yet: measure iteration N again")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--rebuild", action="store_true", help="write results.jsonl again from git, then audit")
+    only.add_argument("--rerun", type=int, metavar="N", help="measure iteration N again, and compare with its record")
 
 
 def run(options: argparse.Namespace) -> int:
     """Names every difference, a line each; 0 where there is none."""
-    if options.rerun is not None:
-        raise GoalseekError("audit --rerun: not yet", "leave it out", USAGE)
     manifest = loaded(options)
+    if options.rerun is not None:
+        return _run_again(options, manifest)
     repository = open_repository(manifest)
     try:
         _refuse_nothing(manifest, repository)
@@ -40,6 +46,26 @@ def run(options: argparse.Namespace) -> int:
     else:
         print("\n".join([*found.notes, *map(_line, found.deviations), _summary(found)]))
     return BAD_FINDING if found.deviations else 0
+
+
+def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
+    """Says how the number of then and that of now compare; 0 where they are the same as far as the ruler tells."""
+    repository = open_repository(manifest)
+    try:
+        _refuse_nothing(manifest, repository)
+    finally:
+        repository.close()
+    with opened(manifest) as run:
+        made = rerun(run, options.rerun, lambda text: say(options, text))
+    if wants_json(options):
+        answer(options, made)
+    else:
+        seed = "a seed of its own" if made.seed is None else f"the seed of then, {made.seed}"
+        how = {"equal": "the same", "within": "the same within what decides", "differs": "NOT the same"}[made.found.how]
+        print(f"iteration {made.iteration}, {made.commit[:12]}, with the pinned ruler and {seed}: {how}")
+        print("\n".join(f"  {line}" for line in made.found.text))
+        say(options, f"audit: it took {in_words(made.seconds)}; nothing was recorded")
+    return BAD_FINDING if made.found.how == "differs" else 0
 
 
 def _refuse_nothing(manifest: Loaded, repository: Repository) -> None:

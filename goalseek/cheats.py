@@ -1,0 +1,177 @@
+"""Cheats: patches that game the metric. Each is made a candidate, measured like one and decided like one; it must lose.
+
+Nothing of them is in a ref or a record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.decide import ToBeat, decide, representative
+from goalseek.findings import Finding
+from goalseek.isolation_words import against_cheats
+from goalseek.manifest import Manifest
+from goalseek.objects import Difference, Entry, Objects
+from goalseek.patching import DoesNotApply, patched
+from goalseek.pool import Subject, measure_subject, stand_back
+from goalseek.quoting import quote_path
+from goalseek.run import Run, Setting
+from goalseek.scope import DROPPINGS, Scope, clashes, leaves_tree, looks_like_git
+from goalseek.values import Verdict
+
+_FIRST_PLACE = 2000  # of its measurements in this process: the trial's are below, so that no seed is used twice
+
+
+@dataclass(frozen=True)
+class Cheat:
+    """A cheat on the tree that is climbed from: its candidate's tree, or why there is none.
+
+    ``unfit`` says in words why it cannot be tried at all, ``refused`` why its candidate is out of scope.
+    """
+
+    patch: str
+    unfit: str = ""
+    refused: str = ""
+    tree: str = ""
+    left_out: tuple[str, ...] = ()
+    lines_saved: int = 0
+
+
+@dataclass(frozen=True)
+class CheatFinding(Finding):
+    """What came of a cheat: ``lost``, and the verdict on its candidate."""
+
+    patch: str = ""
+    lost: bool = True
+    outcome: str = ""
+    reason: str = ""
+    value: float | None = None
+
+
+def prepared(run: Run, setting: Setting, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
+    """Every cheat of the manifest, applied to a tree, of which only the writable paths are taken."""
+    return tuple(_prepared(run, setting, tree, entries, cheat.patch) for cheat in setting.manifest.cheat)
+
+
+def runs_owed(cheats: Sequence[Cheat], tree: str) -> int:
+    """How many of them will be measured."""
+    return sum(_is_measured(cheat, tree) for cheat in cheats)
+
+
+def tried(run: Run, subject: Subject, cheats: Sequence[Cheat], folder: Path) -> Iterator[Finding]:
+    """Each cheat's verdict, as a candidate would get it. The bench stands at the subject's own tree afterwards."""
+    manifest = subject.setting.manifest
+    try:
+        for place, cheat in enumerate(cheats):
+            if not cheat.unfit:
+                verdict = _verdict(run, subject, cheat, _FIRST_PLACE + place, folder)
+                yield _finding(manifest, cheat, verdict, _is_measured(cheat, subject.tree))
+    finally:
+        stand_back(run, subject)
+
+
+def _prepared(run: Run, setting: Setting, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
+    objects, place = run.repository.objects, run.folder / name
+    if place.is_file() and place.resolve() != run.folder.resolve() / Path(name):
+        return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
+    try:
+        after = patched(objects, tree, place.read_bytes(), run.places.prefix)
+    except OSError as error:
+        return Cheat(name, f"cannot be read: {error.strerror}")
+    except DoesNotApply as error:
+        return Cheat(name, f"does not apply: {error}")
+    edits: dict[str, Entry | None] = {}
+    refused, strays = [], []
+    for found in objects.differences(tree, after):
+        why = _refusal(found, objects, setting.scope, entries)
+        if why:
+            refused.append(why)
+        elif setting.scope.kind(found.path) == "writable" and not DROPPINGS(found.path):
+            edits[found.path] = found.after
+        elif setting.scope.kind(found.path) == "other" and not DROPPINGS(found.path):
+            strays.append(quote_path(found.path))
+    if strays and setting.manifest.scope.strays == "reject":
+        refused.append(f"new files outside the scope: {', '.join(strays)}")
+    if refused:
+        return Cheat(name, refused="; ".join(refused))
+    made = objects.splice(tree, edits) if edits else tree
+    return Cheat(name, tree=made, left_out=tuple(strays), lines_saved=_lines_saved(objects, tree, made))
+
+
+def _refusal(found: Difference, objects: Objects, scope: Scope, entries: Mapping[str, Entry]) -> str:
+    """Why a candidate that changes this path is out of scope, as for any candidate; empty where it is not."""
+    path, kind, shown = found.path, scope.kind(found.path), quote_path(found.path)
+    if found.before is not None:
+        if kind not in ("writable", "generated"):
+            return f"{shown} is not the candidate's to edit"
+    elif kind == "hidden":
+        return f"{shown} is new under a hidden pattern"
+    elif kind != "writable" or DROPPINGS(path):
+        return ""
+    elif looks_like_git(path):
+        return f"{shown}: no candidate may bring a name that git takes for its own"
+    elif path.endswith((".pyc", ".pyo")):
+        return f"{shown}: bytecode outside __pycache__ would run instead of its source"
+    elif above := clashes(path, entries, lambda entry: scope.kind(entry) != "writable"):
+        return f"{shown} lies below {quote_path(above)}, which is not the candidate's to edit"
+    if kind != "writable" or found.after is None:
+        return ""
+    if found.after.mode == "160000":
+        return f"{shown} is neither a file nor a link"
+    if found.after.mode == "120000" and leaves_tree(path, os.fsdecode(objects.read(found.after.blob))):
+        return f"{shown} is a link that leaves the tree"
+    return ""
+
+
+def _lines_saved(objects: Objects, before: str, after: str) -> int:
+    listing = objects.git("diff-tree", "--numstat", "-r", before, after)
+    rows = [row.split(b"\t") for row in listing.splitlines()]
+    return sum(int(row[1]) - int(row[0]) for row in rows if row[0].isdigit() and row[1].isdigit())
+
+
+def _is_measured(cheat: Cheat, tree: str) -> bool:
+    return bool(cheat.tree) and cheat.tree != tree
+
+
+def _verdict(run: Run, subject: Subject, cheat: Cheat, place: int, folder: Path) -> Verdict:
+    if cheat.refused:
+        return Verdict("skipped", "out_of_scope", cheat.refused)
+    if not _is_measured(cheat, subject.tree):
+        return Verdict("skipped", "no_change", "it changes nothing that a candidate may change")
+    evidence = measure_subject(run, subject, place, folder, cheat.tree)
+    manifest = subject.setting.manifest
+    return decide(manifest.metric, manifest.guard, _to_beat(run, subject), evidence, cheat.lines_saved)
+
+
+def _to_beat(run: Run, subject: Subject) -> ToBeat:
+    """What a candidate would have to beat: the incumbent, or the baseline that the known numbers will be."""
+    standing = run.standing
+    if standing.incumbent and standing.baseline:
+        return ToBeat(standing.incumbent.value, standing.baseline.guards)
+    return ToBeat(representative([made.value for made in subject.known]), subject.known[-1].guards)
+
+
+def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, is_measured: bool) -> CheatFinding:
+    how = "WON" if verdict else "lost" if is_measured else "lost without being measured"
+    text = f"{cheat.patch} {how}: {verdict.outcome} / {verdict.reason}: {verdict.why}"
+    if cheat.left_out:
+        text += f"; left out, being outside the scope: {', '.join(cheat.left_out)}"
+    remedy = ""
+    if verdict.reason == "simpler":
+        remedy = "it moves no number, and is kept for its fewer lines: let it change the number, or take it out"
+    elif verdict:
+        remedy = against_cheats(manifest)
+    return CheatFinding(
+        "cheat",
+        not verdict,
+        text,
+        remedy,
+        cheat.patch,
+        not verdict,
+        verdict.outcome,
+        verdict.reason,
+        verdict.value,
+    )

@@ -1,0 +1,117 @@
+"""How well each verify command is kept apart from what it judges, in words a person understands. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from goalseek.globs import matcher
+from goalseek.manifest import Guard, Manifest, Reading, VerifyCommand
+
+SPLIT = (
+    'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
+    'one that sees = "hidden" scores them'
+)
+READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
+
+
+@dataclass(frozen=True)
+class Words:
+    """One sentence about one command, and what to change; nothing to change where it is as good as it gets."""
+
+    command: str
+    text: str
+    remedy: str = ""
+
+
+def words_about(manifest: Manifest) -> tuple[Words, ...]:
+    """What each command sees, which numbers are believed on the candidate's word, and what weakens it."""
+    found: list[Words] = []
+    carried: list[str] = []
+    for command in manifest.verify:
+        found.append(_seeing(command, carried))
+        found += _reported(manifest, command)
+        found += _weaker(command)
+        carried += command.outputs if command.sees != "hidden" else ()
+    cache = tuple(getattr(manifest.sandbox, "cache", ()))  # a key of the sandbox; there is no such folder without one
+    if cache:
+        text = f"sandbox.cache: what one candidate writes into {', '.join(cache)}, the next is measured with"
+        found.append(Words("", text, "leave it out where a number could be left there"))
+    return tuple(found)
+
+
+def against_cheats(manifest: Manifest) -> str:
+    """What to change where a patch won that games the metric."""
+    command = _source_of(manifest, manifest.metric)
+    if command is None or command.sees == "candidate":
+        told = [f"{manifest.metric.name} is read from the candidate's own {_place(manifest.metric)}: {READ_HIDDEN}"]
+    elif command.sees == "both":
+        told = [f"{command.name} sees hidden files and candidate code together: {SPLIT}"]
+    else:
+        told = [f"{command.name} believes what `outputs` say: recompute the number from them, and refuse what is odd"]
+    if manifest.metric.valid is None:
+        told.append("give metric.valid, the lowest and the highest number that can be true")
+    else:
+        told.append("narrow metric.valid, or add a [[guard]] on what the cheat lets slip")
+    return "; ".join(told)
+
+
+def _seeing(command: VerifyCommand, carried: list[str]) -> Words:
+    if command.sees == "both":
+        text = "hidden files and candidate code in one process: anything the code can reach, it can read"
+        return Words(command.name, f"{command.name}: {text}", SPLIT)
+    if command.sees == "candidate":
+        return Words(command.name, f"{command.name}: runs the candidate, without the hidden files")
+    if carried:
+        text = f"sees only outputs ({', '.join(carried)}) and hidden files: none of the candidate's code"
+        return Words(command.name, f"{command.name}: {text}")
+    text = "sees nothing of the candidate, not even outputs: it cannot judge it"
+    return Words(command.name, f"{command.name}: {text}", "name what it needs in the outputs of a command before it")
+
+
+def _reported(manifest: Manifest, command: VerifyCommand) -> Iterator[Words]:
+    """The numbers that the candidate's own process gives, and a success that is its exit code alone."""
+    if command.sees == "hidden":
+        return
+    readings = [reading for reading in (manifest.metric, *manifest.guard) if _source_of(manifest, reading) == command]
+    for reading in readings:
+        if command.sees == "both":
+            continue  # said already: the code can reach what judges it
+        what = "score" if not isinstance(reading, Guard) else f"guard {reading.name}"
+        if reading.source == "wall":
+            text = f"{command.name}'s run time is its {what}: the code decides how much it does in that time"
+            remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+            yield Words(command.name, text, remedy)
+            continue
+        text = f"{command.name} {_verb(reading)} its own {what}: self-reported"
+        yield Words(command.name, text, READ_HIDDEN)
+    if not readings and not command.outputs:
+        text = f"{command.name}: its success is an exit code, and candidate code can end the process with any"
+        remedy = 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
+        yield Words(command.name, text, remedy)
+
+
+def _weaker(command: VerifyCommand) -> Iterator[Words]:
+    if command.keep:
+        text = f"{command.name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
+        yield Words(command.name, text, "take out keep; setup.gives gives each measurement a copy of its own")
+    if getattr(command, "network", False):  # a key of the sandbox; without one, every command has the network
+        text = f"{command.name}: has the network: it can fetch an answer, and tell what it saw"
+        yield Words(command.name, text, "take out network; let setup fetch what is needed")
+
+
+def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
+    """The command that a number comes from; of a file that is carried over, the last one that does so."""
+    if reading.source == "json":
+        for command in reversed(manifest.verify):
+            if command.sees != "hidden" and matcher(command.outputs)(reading.path):
+                return command
+    return next((command for command in manifest.verify if command.name == reading.command), None)
+
+
+def _verb(reading: Reading) -> str:
+    return "writes" if reading.source == "json" else "prints"
+
+
+def _place(reading: Reading) -> str:
+    return {"json": "file", "wall": "run time"}.get(reading.source or "", "output")

@@ -1,0 +1,237 @@
+"""Cheats: patches that game the metric, tried by ``doctor``, hidden from the agent whatever the globs say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doctor_cases import Case, Ended, make_case
+from fixture_projects import FixtureProject
+from project import FILES, Project, answer
+
+from goalseek.globs import literal, matcher
+
+GUARDED = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; echo "score: $value"'
+
+
+def change(path: str, before: str, after: str) -> str:
+    """A patch of a file with one line."""
+    head = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
+    return f"{head}@@ -1 +1 @@\n-{before}\n+{after}\n"
+
+
+def brings(path: str, line: str = "new") -> str:
+    """A patch that adds a file with one line."""
+    head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+    return f"{head}@@ -0,0 +1 @@\n+{line}\n"
+
+
+def with_cheats(place: Path, metric: str = "", more: str = "", **cheats: str) -> Case:
+    """A project whose cheats are committed in ``cheats/``."""
+    tables = "".join(f'[[cheat]]\npatch = "cheats/{name}.patch"\n' for name in cheats)
+    case = make_case(place, GUARDED, metric=metric, more=tables + more)
+    (case.folder / "cheats").mkdir()
+    for name, text in cheats.items():
+        (case.folder / f"cheats/{name}.patch").write_text(text)
+    case.commit()
+    return case
+
+
+def cheats_of(ended: Ended) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    return [one for one in found if one["name"] == "cheat"]
+
+
+def records(case: Case) -> list[dict[str, Any]]:
+    path = case.folder / ".goalseek/demo/logs/results.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_cheat_that_loses_is_named_with_its_reason_and_leaves_no_trace(tmp_path: Path) -> None:
+    case = with_cheats(tmp_path, ", valid = [0, 100]", big=change("answer.txt", "5", "999"))
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 0, ended.stdout
+    (found,) = cheats_of(ended)
+    assert (found["patch"], found["lost"], found["ok"], found["remedy"]) == ("cheats/big.patch", True, True, "")
+    assert (found["outcome"], found["reason"], found["value"]) == ("reverted", "not_valid", 999)
+    assert found["text"].startswith("cheats/big.patch lost: reverted / not_valid: score is 999, outside")
+    assert "then 1 run with a cheat" in ended.stderr
+    assert "3 to 5 to go" in ended.stderr
+    assert case.count() == 4, "two numbers, one breakage, one cheat"
+    assert {record["tree"] for record in records(case)} == {case.git("rev-parse", "HEAD^{tree}")}
+    (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
+    assert (tree / "answer.txt").read_text() == "5\n"
+    assert case.git("status", "--porcelain") == ""
+
+
+def test_a_cheat_that_wins_must_be_mended_and_the_remedy_says_how(tmp_path: Path) -> None:
+    case = with_cheats(tmp_path, big=change("answer.txt", "5", "999"), worse=change("answer.txt", "5", "4"))
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 1
+    won, lost = cheats_of(ended)
+    assert won["text"] == "cheats/big.patch WON: kept / better: 999 beats 5 by 994"
+    assert (won["ok"], won["lost"]) == (False, False)
+    assert "split it" in won["remedy"]
+    assert "metric.valid" in won["remedy"]
+    assert (lost["ok"], lost["reason"]) == (True, "worse")
+    assert "then 2 runs with a cheat each" in ended.stderr
+
+
+def test_what_is_not_the_candidates_is_refused_without_a_measurement_and_strays_are_left_out(tmp_path: Path) -> None:
+    case = with_cheats(
+        tmp_path,
+        judge=change("answer.txt", "5", "6") + brings("judge.sh/x").replace("judge.sh/x", "cheats/judge.patch.d"),
+        stray=brings("sitecustomize.py"),
+        hidden=brings("cheats/new.patch").replace("cheats/new.patch", "goalseek.other.toml"),
+    )
+    ended = case.run("--json", "doctor")
+    both, stray, hidden = cheats_of(ended)
+    assert (stray["outcome"], stray["reason"]) == ("skipped", "no_change")
+    assert "left out, being outside the scope: sitecustomize.py" in stray["text"]
+    told = "cheats/hidden.patch lost without being measured: skipped / out_of_scope: goalseek.other.toml is new under"
+    assert hidden["text"].startswith(told)
+    assert both["text"].startswith("cheats/judge.patch WON: kept / better: 6 beats 5 by 1; left out")
+    assert case.count() == 4, "only the one with a change in scope"
+
+
+def test_editing_the_judge_is_out_of_scope(tmp_path: Path) -> None:
+    case = with_cheats(tmp_path, judge="")
+    line = (case.folder / "judge.sh").read_text().rstrip("\n")
+    (case.folder / "cheats/judge.patch").write_text(change("judge.sh", line, "echo score: 1000"))
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 0, ended.stdout
+    (found,) = cheats_of(ended)
+    assert found["text"].endswith("skipped / out_of_scope: judge.sh is not the candidate's to edit")
+    assert case.count() == 3
+
+
+def test_the_incumbent_is_what_a_cheat_is_tried_on(tmp_path: Path) -> None:
+    case = with_cheats(tmp_path, more='[provider]\nname = "scripted"\n', seven=change("answer.txt", "6", "7"))
+    (case.folder / "moves.toml").write_text('[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n')
+    case.commit()
+    (early,) = cheats_of(case.run("--json", "doctor", "--quick"))
+    assert early["text"] == "cheats/seven.patch does not apply: answer.txt, hunk 1 of 1, @@ -1 +1 @@"
+    assert not early["ok"]
+    assert case.run("iterate").exit_code == 0, "the climb does not depend on it"
+    (late,) = cheats_of(case.run("--json", "doctor"))
+    assert late["text"] == "cheats/seven.patch WON: kept / better: 7 beats 6 by 1"
+
+
+def test_quick_applies_the_patches_and_measures_none_and_one_that_does_not_apply_is_named_by_its_hunk(
+    tmp_path: Path,
+) -> None:
+    lines = [f"line {number}" for number in range(1, 41)]
+    second = "@@ -20,3 +20,3 @@\n line 20\n-line 21, which is not there\n+x\n line 22\n"
+    two = "--- a/answer.txt\n+++ b/answer.txt\n@@ -2,3 +2,3 @@\n line 2\n-line 3\n+--- a/y\n line 4\n" + second
+    well = two.replace(", which is not there", "")
+    case = with_cheats(tmp_path, two=two, well=well, none="no patch\n")
+    (case.folder / "answer.txt").write_text("\n".join(lines) + "\n")
+    case.commit()
+    ended = case.run("--json", "doctor", "--quick")
+    assert ended.exit_code == 1
+    bad, none, fit = cheats_of(ended)
+    assert bad["text"] == "cheats/two.patch does not apply: answer.txt, hunk 2 of 2, @@ -20,3 +20,3 @@"
+    assert none["text"].startswith("cheats/none.patch does not apply: ")
+    assert "git diff" in none["remedy"]
+    assert (fit["ok"], fit["text"]) == (True, "applies: cheats/well.patch")
+    assert case.count() == 0
+    assert case.traces() == []
+
+
+def test_a_file_that_is_missing_is_refused_by_every_command_that_climbs(tmp_path: Path) -> None:
+    case = with_cheats(tmp_path, big=change("answer.txt", "5", "999"))
+    (case.folder / "cheats/big.patch").unlink()
+    for command in (("iterate",), ("doctor",)):
+        ended = case.run(*command)
+        assert ended.exit_code in (1, 2)
+        assert "there is no " in ended.stdout + ended.stderr
+        assert "cheats/big.patch" in ended.stdout + ended.stderr
+    assert case.count() == 0
+
+
+def test_a_link_would_hide_the_link_only(tmp_path: Path) -> None:
+    case = with_cheats(tmp_path, big="")
+    (case.folder / "cheats/big.patch").unlink()
+    (case.folder / "seen.patch").write_text(change("answer.txt", "5", "999"))
+    (case.folder / "cheats/big.patch").symlink_to("../seen.patch")
+    case.commit()
+    (found,) = cheats_of(case.run("--json", "doctor", "--quick"))
+    assert not found["ok"]
+    assert "name the file itself" in found["text"]
+
+
+def test_below_a_folder_the_paths_are_gits_or_the_folders(make_project: Callable[..., Project]) -> None:
+    tables = [{"patch": "cheats/top.patch"}, {"patch": "cheats/below.patch"}]
+    patches = {
+        "cheats/top.patch": change("part/other.txt", "not the candidate's", "x"),
+        "cheats/below.patch": change("other.txt", "not the candidate's", "x"),
+    }
+    project = make_project(files={**FILES, **patches}, manifest={"cheat": tables}, below="part")
+    ended = project.run("--json", "doctor", "--quick")
+    (found,) = cheats_of(ended)  # type: ignore[arg-type]
+    assert found["text"] == "applies: cheats/top.patch, cheats/below.patch"
+
+
+def blobs_below(folder: Path, project: Project) -> set[str]:
+    """Every object that a git folder holds."""
+    listing = project.git("--git-dir", str(folder), "cat-file", "--batch-all-objects", "--batch-check")
+    return {line.split()[0] for line in listing.splitlines()}
+
+
+def test_the_agent_never_gets_them_whatever_the_globs_say_and_no_longer_once_they_are_listed(
+    make_project: Callable[..., Project],
+) -> None:
+    patch = change("other.txt", "not the candidate's", "x")
+    scope = {"writable": ["answer.json", "cheats/**"], "hidden": ["hidden/**"]}
+    files = {**FILES, "cheats/print.patch": patch, "cheats/seen.txt": "writable\n"}
+    project = make_project(files=files, manifest={"scope": scope})
+    project.set_moves(answer(2), answer(3), {"files": {"cheats/print.patch": "looked"}})
+    project.climb("iterate", "-n", "1")
+    workspace = project.trees() / "workspace"
+    blob = project.git("hash-object", "cheats/print.patch")
+    assert (workspace / "cheats/print.patch").exists()
+    project.set_manifest({"scope": scope, "cheat": [{"patch": "./cheats/print.patch"}]})
+    records = project.climb("iterate", "-n", "2")
+    assert sorted(path.name for path in (workspace / "cheats").iterdir()) == ["seen.txt"]
+    assert blob not in blobs_below(workspace / ".git", project)
+    assert blob in blobs_below(project.top / ".git", project)
+    assert (records[-1]["outcome"], records[-1]["reason"]) == ("skipped", "out_of_scope")
+    assert project.run("status", "--json").exit_code == 0
+
+
+def test_a_pattern_for_one_path_matches_no_other() -> None:
+    for path in ("cheats/[ab]*.patch", "a?.patch", "!x", "back\\slash", "plain.patch"):
+        matches = matcher((literal(path),))
+        assert matches(path)
+        assert not matches(f"below/{path}")
+    assert not matcher((literal("cheats/[ab]*.patch"),))("cheats/a1.patch")
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("[[cheat]]\npatch = '/tmp/x.patch'", "cheat[0].patch: is a file in the manifest's folder"),
+        ("[[cheat]]\npatch = '../x.patch'", "cheat[0].patch: is a file in the manifest's folder"),
+        ("[[cheat]]\npatch = ''", "cheat[0].patch: is a file in the manifest's folder"),
+        ("[[cheat]]\npatch = 'a'\n[[cheat]]\npatch = './a'", "cheat[1].patch: './a' is listed already"),
+        ("[[cheat]]", "cheat[0].patch: is required"),
+        ("[[cheat]]\npatch = 'a'\nwins = true", "cheat[0].wins: there is no such key; known here: patch"),
+    ],
+)
+def test_a_table_that_is_wrong_is_refused_by_its_line(tmp_path: Path, table: str, told: str) -> None:
+    case = make_case(tmp_path, more=table)
+    ended = case.run("manifest", "show")
+    assert ended.exit_code == 2
+    assert told in ended.stderr
+
+
+@pytest.mark.slow
+def test_the_cheat_that_comes_with_digits_loses(tmp_path: Path) -> None:
+    project = FixtureProject(tmp_path / "digits", "digits")
+    ended = project.run("--json", "doctor")
+    (found,) = cheats_of(ended)  # type: ignore[arg-type]
+    assert found["text"].startswith("cheats/plant-metrics.patch lost: reverted / tie: ")
+    assert found["value"] < 1

@@ -1,0 +1,118 @@
+"""How each verify command is kept apart, in words: what is believed on the candidate's word is named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from goalseek.isolation_words import READ_HIDDEN, SPLIT, Words, against_cheats, words_about
+from goalseek.manifest import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
+
+TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
+SCORE = VerifyCommand(run="python score.py", name="score", sees="hidden")
+BOTH = VerifyCommand(run="python validate.py", name="score", sees="both")
+
+
+def manifest(*verify: VerifyCommand, guards: tuple[Guard, ...] = (), **metric: Any) -> Manifest:
+    last = verify[-1].name
+    read = {"source": "json", "query": "accuracy", "name": "accuracy", "command": last, **metric}
+    return Manifest(
+        version=1,
+        project=Project(name="d"),
+        scope=ScopeTable(writable=("train.py",)),
+        metric=Metric(direction="maximize", **read),
+        verify=verify,
+        guard=guards,
+    )
+
+
+def texts(found: tuple[Words, ...]) -> list[str]:
+    return [words.text for words in found]
+
+
+def test_code_and_answers_in_two_commands_leave_nothing_to_change() -> None:
+    found = words_about(manifest(TRAIN, SCORE))
+    assert texts(found) == [
+        "train: runs the candidate, without the hidden files",
+        "score: sees only outputs (out/guesses.csv) and hidden files: none of the candidate's code",
+    ]
+    assert not any(words.remedy for words in found)
+
+
+def test_one_process_for_both_is_to_be_split() -> None:
+    (found,) = words_about(manifest(BOTH))
+    told = "score: hidden files and candidate code in one process: anything the code can reach, it can read"
+    assert (found.text, found.remedy) == (told, SPLIT)
+
+
+def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None:
+    for source, verb in (("stdout", "prints"), ("stderr", "prints"), ("json", "writes")):
+        found = words_about(manifest(TRAIN, source=source))
+        assert found[1] == Words("train", f"train {verb} its own score: self-reported", READ_HIDDEN)
+
+
+def test_a_metric_file_that_is_carried_over_is_the_candidates_word_though_another_command_is_named() -> None:
+    found = words_about(manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/metrics.json"))
+    assert "train writes its own score: self-reported" in texts(found)
+    assert "self-reported" not in " ".join(texts(words_about(manifest(TRAIN, SCORE))))
+
+
+def test_a_guard_is_a_number_too() -> None:
+    guard = Guard(name="size", source="stdout", regex="(.*)", command="train", max=3.0)
+    assert "train prints its own guard size: self-reported" in texts(
+        words_about(manifest(TRAIN, SCORE, guards=(guard,)))
+    )
+
+
+def test_a_run_time_is_measured_from_outside_but_the_code_decides_what_it_does() -> None:
+    found = words_about(manifest(TRAIN, SCORE, source="wall", command="train"))
+    assert found[1].text.startswith("train's run time is its score: the code decides")
+    assert "check in its `outputs`" in found[1].remedy
+
+
+def test_an_exit_code_is_no_proof_where_it_is_all_that_counts() -> None:
+    tests = VerifyCommand(run="pytest", name="tests", sees="candidate")
+    told = "tests: its success is an exit code, and candidate code can end the process with any"
+    assert told in texts(words_about(manifest(tests, TRAIN, SCORE)))
+    assert told in texts(words_about(manifest(replace(tests, sees="both"), TRAIN, SCORE)))
+    assert told not in texts(words_about(manifest(replace(tests, outputs=("report.xml",)), TRAIN, SCORE)))
+
+
+def test_a_hidden_command_that_nothing_is_carried_over_to_judges_nothing() -> None:
+    found = words_about(manifest(replace(TRAIN, outputs=()), SCORE))
+    assert found[-1].text.startswith("score: sees nothing of the candidate")
+    assert found[-1].remedy
+
+
+def test_what_outlives_a_command_weakens_it() -> None:
+    found = words_about(manifest(replace(TRAIN, keep=("build/",)), SCORE))
+    assert found[1].text == "train: what one candidate leaves in build/, the next is measured with"
+    assert found[1].remedy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Networked(VerifyCommand):
+    network: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cached(SandboxTable):
+    cache: tuple[str, ...] = ()
+
+
+def test_network_and_caches_of_a_sandbox_are_named_where_it_has_them() -> None:
+    online = Networked(run="x", name="train", sees="candidate", outputs=("out",), network=True)
+    told = replace(manifest(online, SCORE), sandbox=Cached(cache=("~/.ccache",)))
+    found = texts(words_about(told))
+    assert "train: has the network: it can fetch an answer, and tell what it saw" in found
+    assert "sandbox.cache: what one candidate writes into ~/.ccache, the next is measured with" in found
+    assert len(words_about(replace(told, sandbox=Cached(), verify=(replace(online, network=False), SCORE)))) == 2
+
+
+def test_what_to_change_after_a_cheat_won_fits_the_metrics_source() -> None:
+    assert SPLIT in against_cheats(manifest(BOTH))
+    assert READ_HIDDEN in against_cheats(manifest(TRAIN, source="stdout"))
+    hidden = against_cheats(manifest(TRAIN, SCORE))
+    assert "score believes what `outputs` say" in hidden
+    assert "give metric.valid" in hidden
+    assert "narrow metric.valid" in against_cheats(manifest(TRAIN, SCORE, valid=(0.0, 1.0)))
