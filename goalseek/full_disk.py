@@ -27,7 +27,7 @@ def as_full_disk(error: Exception) -> GoalseekError | None:
 
 def refuse_full(folder: Path) -> None:
     """Raises OSError (ENOSPC) where less than a MiB is left for ``folder``: a program that ran there proves little."""
-    found = os.statvfs(folder)
+    found = os.statvfs(next(place for place in (folder, *folder.parents) if place.exists()))
     if found.f_blocks and found.f_bavail * found.f_frsize < LEAST_AFTER:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 

@@ -146,6 +146,8 @@ class Programs:
     def _end(self, child: Child, token: str) -> int:
         """Ends what is left of a program; gives how many there were."""
         try:
+            if self._opened() is not child.channel:
+                raise ConnectionError("another reaper does not know this program")
             answer = self._ask({"do": "end", "grace": GRACE_SECONDS}, child=child)
             return int(answer["ended"])
         except ConnectionError:

@@ -172,7 +172,7 @@ class Repository:
         found = [self.resolve(move.ref) for move in moves]
         if found == [move.after for move in moves]:
             return  # by a git that ended before it said so
-        if found != [move.before for move in moves]:
+        if found != [move.before for move in moves] or "cannot create" in said:
             raise RefMoved(said)
         failed = GitFailed(("update-ref", moves[0].ref), 1, said.encode())
         hint = "where no other git is at work, remove the lock that it names; then the same command goes on"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -128,8 +131,10 @@ def test_without_the_extra_nothing_is_written(case: Case) -> None:
     shadow = case.home / "shadow"
     shadow.mkdir()
     (shadow / "sitecustomize.py").write_text("import sys\nsys.modules['optuna'] = None\n")
-    ended = case.run("demo", variables={"PYTHONPATH": str(shadow)})
-    assert ended.exit_code == 3, ended.stderr
+    environment = {**case.environment, "PYTHONPATH": os.pathsep.join([str(shadow), *filter(None, sys.path)])}
+    command = [sys.executable, "-m", "goalseek", "demo"]
+    ended = subprocess.run(command, cwd=case.folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 3, ended.stderr
     assert "goalseek[tune]" in ended.stderr
     assert list(case.folder.iterdir()) == []
     assert not (case.home / "cache").exists()
