@@ -12,6 +12,7 @@ from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.globs import matcher
 from goalseek.manifest_file import Loaded
 from goalseek.objects import Entry
+from goalseek.planted import needs_listing
 from goalseek.quoting import quote_path
 from goalseek.repository import Repository
 from goalseek.scope import Scope
@@ -63,7 +64,7 @@ def glob_problems(loaded: Loaded, prefix: str, entries: Mapping[str, Entry]) -> 
             if pattern.startswith("!"):
                 continue
             matches = matcher((pattern,))
-            if any(map(matches, below)):
+            if any(map(matches, below)) or (name == "writable" and needs_listing(pattern)):
                 continue
             message = f"scope.{name}: {pattern!r} matches no committed file"
             there = next((path for path in _uncommitted(loaded.folder) if matches(path)), None)
