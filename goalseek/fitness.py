@@ -8,8 +8,11 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from goalseek import hidden_from
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.globs import matcher
+from goalseek.listing import Listing
+from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
 from goalseek.objects import Entry
 from goalseek.planted import needs_listing
@@ -88,6 +91,12 @@ def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
     if changed:
         message = f"the number depends on files with uncommitted changes: {_few(changed)}"
         raise GoalseekError(message, "commit or stash them, or make them writable", USAGE)
+
+
+def refuse_hidden_clashes(manifest: Manifest, prefix: str, listing: Listing, entries: Mapping[str, Entry]) -> None:
+    """Raises GoalseekError where a file of ``hidden_from`` would land on something else."""
+    given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
+    hidden_from.refuse_clashes(listing, prefix, entries, given)
 
 
 def refuse_missing_blobs(repository: Repository) -> None:

@@ -104,18 +104,33 @@ def scope(
     read_only: Iterable[str] = (),
     hidden: Iterable[str] = (),
     apart: Iterable[str] = (),
+    hidden_files: Iterable[str] = (),
 ) -> Scope:
-    """A scope from the manifest's lists."""
+    """A scope from the manifest's lists; ``hidden_files`` are paths that are hidden too, whatever globs say."""
     writable = tuple(writable)
     return Scope(
         prefix,
-        matcher(tuple(hidden)),
+        _also(matcher(tuple(hidden)), frozenset(hidden_files)),
         matcher(tuple(read_only)),
         matcher(tuple(generated)),
         matcher(writable),
         matcher(tuple(apart)),
         tuple(pattern for pattern in writable if not pattern.startswith("!")),
     )
+
+
+def _also(matches: Callable[[str], bool], files: frozenset[str]) -> Callable[[str], bool]:
+    """What the globs match, these files, and what would stand in their way: the folders above, what lies below."""
+    if not files:
+        return matches
+    above = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
+
+    def is_hidden(path: str) -> bool:
+        parts = path.split("/")
+        lies_below = any("/".join(parts[:depth]) in files for depth in range(1, len(parts)))
+        return path in files or path in above or lies_below or matches(path)
+
+    return is_hidden
 
 
 def looks_like_git(path: str) -> bool:
