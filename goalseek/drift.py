@@ -33,10 +33,8 @@ def differing(loaded: Loaded, standing: Standing) -> list[str]:
     scope = scope_of(loaded, loaded.manifest, prefix)
     ruler = Ruler.from_json(pinned)
     told = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
-    told += [
-        f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}"
-        for path in _hidden(loaded, base_of(loaded, top), ruler)
-    ]
+    hidden = _hidden(loaded, base_of(loaded, top), ruler)
+    told += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     files = [path for path in changed if scope.in_ruler(path)]
     return told + [f"file {quote_path(path)}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
 
