@@ -19,7 +19,8 @@ def take_ruler(run: Run, setting: Setting) -> Ruler:
     """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files."""
     fitness.refuse_uncommitted(run.repository, setting.scope)
     entries = run.repository.objects.files(run.repository.tree_of(run.repository.head()))
-    return Ruler(keys_of(setting.manifest), digest_of_files(entries.items(), setting.scope))
+    fitness.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
+    return Ruler(keys_of(setting.manifest), digest_of_files(entries.items(), setting.scope), setting.hidden_from)
 
 
 def baseline_candidate(run: Run, setting: Setting, context: Context, source: str | None) -> Candidate:

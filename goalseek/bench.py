@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from goalseek.checkout import LINK, Checkout
+from goalseek.beneath import clear
+from goalseek.checkout import LINK, OURS, Changes, Checkout
+from goalseek.errors import GoalseekError
 from goalseek.manifest import Sees
 from goalseek.objects import Entry, Missing, Objects, ObjectsFailed
+from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
 from goalseek.scope import Scope
 from goalseek.trees import visible, visible_changes
 
+FOLDER = "40000"
+
 
 class Bench:
-    """The trees of one commit; ``keep`` says which paths outlive a command in them."""
+    """The trees of one commit; ``keep`` says which paths outlive a command in them.
+
+    ``copies`` are hidden files that are in no tree of git's, ``copied`` gives the content of one.
+    """
 
     def __init__(
         self,
@@ -24,6 +33,8 @@ class Bench:
         scope_key: str,
         links: Mapping[str, str],
         keep: Callable[[str], bool] | None,
+        copies: Mapping[str, Entry] | None = None,
+        copied: Callable[[str, Entry], bytes] | None = None,
     ) -> None:
         self.folder = folder
         self._objects = objects
@@ -31,7 +42,12 @@ class Bench:
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
         self._keep = keep
+        self._copies = dict(copies or {})
+        self._copied = copied
+        self._level = functools.lru_cache(maxsize=256)(objects.tree)
         self._trees: dict[Path, Checkout] = {}
+        self._open: dict[Path, set[str]] = {}
+        self._walked: dict[Path, tuple[Changes, object]] = {}
 
     def close(self) -> None:
         """Records the trees' state for the next process."""
@@ -48,7 +64,10 @@ class Bench:
         return self.folder / ("ruler" if sees == "hidden" else "tree")
 
     def stand_at(self, sees: Sees, tree: str) -> Path:
-        """The folder that shows ``tree`` as a command with this ``sees`` may see it, clean."""
+        """The folder that shows ``tree`` as a command with this ``sees`` may see it, clean.
+
+        Raises GoalseekError, ``tampered``, where a file of the ruler cannot be had as it was pinned.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         root = self.root(sees)
         is_seen = self._scope.seen_by(sees)
@@ -58,24 +77,106 @@ class Bench:
         if checkout is None:
             checkout = self._trees[root] = self._checkout(root)
             if not checkout.load():
-                checkout.build({**visible(self._objects.files(tree), is_seen), **self._links}, label)
+                self._build(checkout, sees, tree, label)
                 return root
         before, _, view_before = checkout.label.partition(" ")
         try:
-            checkout.clean()
+            self._clean(checkout)
             if view_before == view:
-                checkout.bring(visible_changes(self._objects, before, tree, is_seen), label)
+                changes = visible_changes(self._objects, before, tree, is_seen)
+                checkout.bring(changes, label)
+                self._open_of(checkout).update(path for path in changes if not self._scope.is_fixed(path))
                 return root
         except (Missing, ObjectsFailed, FileNotFoundError):  # the repository was made anew at this place, or it is gone
-            checkout.build({**visible(self._objects.files(tree), is_seen), **self._links}, label)
+            self._build(checkout, sees, tree, label)
             return root
-        wanted = {**visible(self._objects.files(tree), is_seen), **self._links}
+        wanted = self._wanted(sees, tree)
         gone = {path: None for path in checkout.entries if path not in wanted}
         checkout.bring({**gone, **wanted}, label)
+        self._open.pop(root, None)
         return root
+
+    def refuse_other_ruler(self, baseline_tree: str, tree: str) -> None:
+        """Raises GoalseekError where a tree to be measured does not have the baseline's ruler."""
+        refuse_other_ruler(self._objects, self._scope, baseline_tree, tree)
+
+    def touched(self, sees: Sees) -> list[str]:
+        """The files of the ruler that a command wrote, removed or put something else in place of, in its own tree."""
+        root = self.root(sees)
+        checkout = self._trees[root]
+        try:
+            found = checkout.changes()
+        except OSError:
+            return ["the tree itself"]
+        self._walked[root] = (found, self._pulse(checkout))
+        return sorted(path for path in (*found.changed, *found.missing) if self._is_rulers(checkout, path))
+
+    def is_untouched(self, sees: Sees, path: str) -> bool:
+        """Whether a file stands there as goalseek put it there, so that no command made it."""
+        return self._trees[self.root(sees)].is_as_recorded(path)
+
+    def is_of_ruler(self, sees: Sees, path: str) -> bool:
+        """Whether that is so, and the file is not the candidate's: every command has it anyhow."""
+        checkout = self._trees[self.root(sees)]
+        return path in checkout.entries and self._is_rulers(checkout, path) and checkout.is_as_recorded(path)
+
+    def is_taken(self, tree: str, path: str) -> bool:
+        """Whether a command's file at this path would come to stand in the place of the ruler's, or in its way."""
+        if self._scope.kind(path) == "hidden" or path in self._links:
+            return True
+        level, parts = self._level(tree), path.split("/")
+        for depth, name in enumerate(parts, start=1):
+            entry = level.get(name)
+            if entry is None:
+                return False
+            if depth == len(parts):
+                return entry.mode == FOLDER or self._scope.is_fixed(path)
+            if entry.mode != FOLDER:
+                return True
+            level = self._level(entry.blob)
+        return False
+
+    def _is_rulers(self, checkout: Checkout, path: str) -> bool:
+        return checkout.entries[path].mode in OURS or self._scope.in_ruler(path)
+
+    def _wanted(self, sees: Sees, tree: str) -> dict[str, Entry]:
+        copies = self._copies if sees != "candidate" else {}
+        return {**visible(self._objects.files(tree), self._scope.seen_by(sees)), **self._links, **copies}
+
+    def _build(self, checkout: Checkout, sees: Sees, tree: str, label: str) -> None:
+        checkout.build(self._wanted(sees, tree), label)
+        fixed = ((path, entry) for path, entry in checkout.entries.items() if self._scope.in_ruler(path))
+        try:
+            refuse_other_files(checkout.root, fixed)
+        except GoalseekError:
+            clear(checkout.root)
+            raise
+        self._open.pop(checkout.root, None)
+
+    def _clean(self, checkout: Checkout) -> None:
+        """Puts the tree in order. One walk serves the end of a command and the next one's begin where it can."""
+        found, pulse = self._walked.pop(checkout.root, (Changes(), None))
+        if pulse is not None and pulse == self._pulse(checkout):
+            checkout.put_back(found)
+        else:
+            checkout.clean()
+
+    def _pulse(self, checkout: Checkout) -> object:
+        return checkout.pulse(sorted(self._open_of(checkout) & checkout.entries.keys()))
+
+    def _open_of(self, checkout: Checkout) -> set[str]:
+        """The files that are the candidate's: nobody looks at these again after its command."""
+        if checkout.root not in self._open:
+            self._open[checkout.root] = {path for path in checkout.entries if not self._scope.is_fixed(path)}
+        return self._open[checkout.root]
 
     def _checkout(self, root: Path) -> Checkout:
         def content(path: str, entry: Entry) -> bytes:
-            return self._objects.read(entry.blob)
+            if entry.mode in OURS:
+                assert self._copied
+                return self._copied(path, entry)
+            found = self._objects.read(entry.blob)
+            refuse_other_content(path, entry, found)
+            return found
 
         return Checkout(root, root.with_suffix(".state"), content, self._objects.fill, self._keep)

@@ -19,9 +19,12 @@ from pathlib import Path
 
 from goalseek.beneath import clear, open_folder, read_regular, remove
 from goalseek.objects import Entry
-from goalseek.recorded import Recorded, parents
+from goalseek.recorded import RACY_NANOSECONDS, Recorded, parents
 
 LINK = "link"
+COPY = "copy"
+COPY_PROGRAM = "copy and run"
+OURS = (LINK, COPY, COPY_PROGRAM)
 _NOTHING: dict[str, tuple[int, int, int, int, int]] = {}
 _FORMAT = 2
 
@@ -53,8 +56,8 @@ class _Walked:
 class Checkout:
     """One folder and the files it should hold. ``read`` gives an entry's bytes (a link's target for a link).
 
-    An entry with the mode ``link`` is a symbolic link of ours to the place that its ``blob`` names. What is new
-    and ``ignored``, or in ``apart``, is left alone.
+    An entry with the mode ``link`` is a symbolic link of ours to the place that its ``blob`` names; one with the mode
+    ``copy`` is a file that is in no tree of git's. What is new and ``ignored``, or in ``apart``, is left alone.
     """
 
     def __init__(
@@ -107,11 +110,11 @@ class Checkout:
         clear(self.root)
         self.root.mkdir(parents=True, exist_ok=True)
         self._recorded = Recorded.of(dict(entries))
-        real = {path: entry for path, entry in entries.items() if entry.mode != LINK}
+        real = {path: entry for path, entry in entries.items() if entry.mode not in OURS}
         if self._fill:
             self._fill(self.root, real)
         for path, entry in entries.items():
-            if entry.mode == LINK or not self._fill:
+            if entry.mode in OURS or not self._fill:
                 self._write(path, entry)
         self._record(entries)
         self.label = label
@@ -151,6 +154,31 @@ class Checkout:
         """Puts back whatever is not as recorded."""
         if found := self.changes():
             self.put_back(found)
+
+    def pulse(self, paths: Iterable[str]) -> tuple[tuple[int, ...], ...] | None:
+        """How every recorded folder and these files look now: while that stays, nothing was added, nothing removed.
+
+        None where one of them is gone, or was changed too near to now to tell a later change.
+        """
+        found = []
+        least = time.time_ns() - RACY_NANOSECONDS
+        for path in ("", *self._recorded.below, *paths):
+            try:
+                now = os.lstat(self.root / path)
+            except OSError:
+                return None
+            if now.st_ctime_ns > least:
+                return None
+            found.append((now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino))
+        return tuple(found)
+
+    def is_as_recorded(self, path: str) -> bool:
+        """Whether a file looks as when it was put there; not where it is none of these."""
+        if path not in self.entries:
+            return False
+        found = (self.root / path).lstat()
+        now = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino)
+        return now == self._recorded.signature(path)
 
     def size(self, path: str) -> int:
         """The size in bytes of a recorded file."""
@@ -237,7 +265,7 @@ class Checkout:
         if entry.mode in (LINK, "120000"):
             os.symlink(content, os.fsencode(full))
             return
-        mode = 0o755 if entry.mode == "100755" else 0o644
+        mode = 0o755 if entry.mode in ("100755", COPY_PROGRAM) else 0o644
         descriptor = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(content)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+from goalseek import hidden_from
 from goalseek.git import GitFailed, git, git_text
-from goalseek.manifest_file import Loaded
+from goalseek.manifest_file import Loaded, base_of
 from goalseek.project_scope import scope_of
 from goalseek.quoting import quote_path
 from goalseek.ruler import Ruler, differing_keys
@@ -25,12 +27,24 @@ def differing(loaded: Loaded, standing: Standing) -> list[str]:
         arguments = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", standing.baseline.commit, "HEAD")
         changed = [os.fsdecode(path) for path in git(*arguments, folder=folder).split(b"\0") if path]
         prefix = git_text("rev-parse", "--show-prefix", folder=loaded.folder)
+        top = Path(git_text("rev-parse", "--show-toplevel", folder=folder))
     except GitFailed:
         return []
     scope = scope_of(loaded, loaded.manifest, prefix)
-    told = [f"key {key}" for key in differing_keys(loaded.manifest, Ruler.from_json(pinned))]
+    ruler = Ruler.from_json(pinned)
+    told = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
+    hidden = _hidden(loaded, base_of(loaded, top), ruler)
+    told += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     files = [path for path in changed if scope.in_ruler(path)]
     return told + [f"file {quote_path(path)}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
+
+
+def _hidden(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
+    """What differs in the folder of ``hidden_from``; where the manifest names another one now, its key does."""
+    folder = hidden_from.folder_of(base, loaded.manifest)
+    if folder is None or loaded.manifest.scope.hidden_from != ruler.keys["scope"].get("hidden_from"):
+        return []
+    return hidden_from.differing_files(folder, ruler.hidden_from)[:_NAMED_MOST]
 
 
 def _more(count: int) -> list[str]:

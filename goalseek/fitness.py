@@ -8,10 +8,14 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from goalseek import hidden_from
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.globs import matcher
+from goalseek.listing import Listing
+from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
 from goalseek.objects import Entry
+from goalseek.planted import needs_listing
 from goalseek.quoting import quote_path
 from goalseek.repository import Repository
 from goalseek.scope import Scope
@@ -66,7 +70,7 @@ def glob_problems(loaded: Loaded, prefix: str, entries: Mapping[str, Entry]) -> 
             if pattern.startswith("!"):
                 continue
             matches = matcher((pattern,))
-            if any(map(matches, below)):
+            if any(map(matches, below)) or (name == "writable" and needs_listing(pattern)):
                 continue
             message = f"scope.{name}: {pattern!r} matches no committed file"
             there = next((path for path in _uncommitted(loaded.folder) if matches(path)), None)
@@ -90,6 +94,12 @@ def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
     if changed:
         message = f"the number depends on files with uncommitted changes: {_few(changed)}"
         raise GoalseekError(message, "commit or stash them, or make them writable", USAGE)
+
+
+def refuse_hidden_clashes(manifest: Manifest, prefix: str, listing: Listing, entries: Mapping[str, Entry]) -> None:
+    """Raises GoalseekError where a file of ``hidden_from`` would land on something else."""
+    given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
+    hidden_from.refuse_clashes(listing, prefix, entries, given)
 
 
 def refuse_missing_blobs(repository: Repository) -> None:

@@ -10,6 +10,7 @@ from goalseek.calls import Calls, sum_of
 from goalseek.charge import killed_call, usual_call
 from goalseek.desk import Desk, LimitReached
 from goalseek.limits import why_not_begin
+from goalseek.listing import digest_of
 from goalseek.manifest import Limits
 from goalseek.manifest_file import ignore_home
 from goalseek.memory import Memory
@@ -89,9 +90,13 @@ def record_iteration(
             usage=_usage(desk, outcome.verdict.reason),
             seconds=dict(desk.seconds),
             isolation=Isolation(sandbox.LEVEL, weakest(setting)),
-            digests={"ruler": digest},
+            digests={
+                "ruler": digest,
+                **({"hidden_from": digest_of(setting.hidden_from)} if setting.hidden_from else {}),
+                **run.shares.digests(setting.manifest.scope.share),
+            },
             run_dir=f"runs/{folder.name}",
-            notes=(*setting.notes, *desk.calls.notes),
+            notes=(*setting.notes, *desk.calls.notes, *_of_shares(run, setting, ruler)),
         ),
     )
     _begin_run(run, setting, digest)
@@ -102,7 +107,13 @@ def record_iteration(
         run.watch.note(run.ledger.mended)
     write_for_people(folder, sealed)
     run.remember(sealed)
+    run.shares.remember(setting.manifest.scope.share, sealed.epoch)
     return sealed
+
+
+def _of_shares(run: Run, setting: Setting, ruler: Ruler | None) -> tuple[str, ...]:
+    """What differs in the shared folders since the baseline; of a baseline, nothing does."""
+    return () if ruler else run.shares.notes(setting.manifest.scope.share, run.standing.epoch)
 
 
 def _usage(desk: Desk, reason: str = "") -> Usage:

@@ -75,6 +75,12 @@ def _name(text: Any) -> Any:
     raise ValueError("a project's name is made of a-z, 0-9 and -; the branch is goalseek/<name>")
 
 
+def _folder(text: Any) -> Any:
+    if text == "":
+        raise ValueError('a folder, or "none"')
+    return _optional(text)
+
+
 def _not_empty(patterns: Any) -> Any:
     if not patterns:
         raise ValueError("name at least one")
@@ -107,6 +113,7 @@ Moment = Annotated[datetime | None, Written(_moment, {"type": "string", "format"
 Name = Annotated[str, Written(_name, {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$"})]
 Patterns = tuple[str, ...]
 SomePatterns = Annotated[Patterns, Written(_not_empty, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
+Folder = Annotated[str | None, Written(_folder, {"type": "string"})]
 _PAIR: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "number"}, "minItems": 2}
 Range = Annotated[tuple[float, float] | None, Written(_pair, _PAIR)]
 Command = str | tuple[str, ...]
@@ -131,6 +138,7 @@ class ScopeTable:
     generated: Patterns = ()
     read_only: Patterns = ()
     hidden: Patterns = ()
+    hidden_from: Folder = None
     share: Patterns = ()
     strays: Literal["drop", "reject"] = "drop"
 

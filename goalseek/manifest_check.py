@@ -16,7 +16,7 @@ from goalseek.scope import scope
 from goalseek.toml_lines import line_of
 
 NOT_YET = frozenset(
-    """scope.hidden_from setup.network verify.network verify.once metric.noise metric.max_repeats metric.alpha
+    """setup.network verify.network verify.once metric.noise metric.max_repeats metric.alpha
     metric.window metric.settle metric.repeats metric.aggregate metric.examples holdout
     provider.fallback provider.repair provider.billing provider.prompts provider.endpoint provider.credentials
     provider.record provider.recordings provider.plan price review sandbox.agent_network
@@ -31,7 +31,7 @@ def checked(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
     if not wrong:
         found = _validated(_as_json(plain))
         if isinstance(found, Manifest):
-            manifest = _resolved(found)
+            manifest = _resolved(found, path.parent)
             wrong = list(wrong_together(manifest))
             if not wrong:
                 return manifest
@@ -134,10 +134,15 @@ def _later(plain: dict[str, Any]) -> list[Wrong]:
     return wrong
 
 
-def _resolved(manifest: Manifest) -> Manifest:
+def _resolved(manifest: Manifest, folder: Path) -> Manifest:
     """With the defaults that depend on other keys."""
     hidden = scope("", (), hidden=manifest.scope.hidden).hidden
-    verify = tuple(_resolved_command(command, hidden) for command in manifest.verify)
+    more = folder / manifest.scope.hidden_from if manifest.scope.hidden_from else None
+
+    def is_hidden(word: str) -> bool:
+        return hidden(word) or (more is not None and (more / word).is_file())
+
+    verify = tuple(_resolved_command(command, is_hidden) for command in manifest.verify)
     last = verify[-1].name if verify else ""
     metric = _resolved_reading(manifest.metric, last, "metric")
     guards = tuple(_resolved_reading(guard, last, "guard") for guard in manifest.guard)

@@ -51,6 +51,12 @@ class Loaded:
         return log_folder(self.folder, self.manifest) / "runs"
 
 
+def base_of(loaded: Loaded, top: Path) -> Path:
+    """The folder that paths and globs are relative to: the manifest's, or the top for one outside the repository."""
+    inside = loaded.folder.resolve().is_relative_to(top.resolve())
+    return loaded.folder.resolve() if inside else top.resolve()
+
+
 def log_folder(folder: Path, manifest: Manifest) -> Path:
     """``.goalseek/<name>`` beside the manifest; with ``log.home = "."`` that folder itself."""
     home = manifest.log.home

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -12,12 +13,15 @@ from goalseek import outputs, sandbox
 from goalseek.bench import Bench
 from goalseek.beneath import clear, open_beneath
 from goalseek.capture import Sink
+from goalseek.fresh import RunFolder, Stale
 from goalseek.full_disk import refuse_full
 from goalseek.globs import matcher
+from goalseek.listing import few
 from goalseek.manifest import Manifest, Reading, VerifyCommand
 from goalseek.metric import NoNumber, finite, from_json, from_text
 from goalseek.places import Places
 from goalseek.programs import Finished, Programs
+from goalseek.quoting import quote_path
 from goalseek.values import CommandRun, Failure
 
 UNJUDGEABLE = 125
@@ -45,6 +49,7 @@ class Verifier:
     """The pinned way to measure: commands and readings of ``manifest``, run on ``bench``.
 
     ``baseline_seconds`` are those of the baseline's commands, for ``timeout = "auto"``; empty for the baseline itself.
+    ``refuse_changed`` raises GoalseekError where what the ruler comes from is not as it was pinned.
     """
 
     manifest: Manifest
@@ -56,17 +61,22 @@ class Verifier:
     baseline_seconds: Mapping[str, float] = field(default_factory=dict)
     on_output: Callable[[bytes], None] | None = None
     waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
+    refuse_changed: Callable[[], None] = lambda: None
 
 
 def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None) -> Sample:
     """Measures a tree once. What the commands wrote into their run folder ends in ``artifacts``.
 
-    Raises OSError where a measurement failed and the disk is full.
+    Raises GoalseekError, ``tampered``, where the ruler is not as it was pinned, before or after, and OSError where a
+    measurement failed and the disk is full.
     """
+    verifier.refuse_changed()
+    verifier.bench.refuse_other_ruler(verifier.baseline_tree, tree)
     run_folder, kept_outputs = verifier.places.scratch / "run", verifier.places.outputs
-    for folder in (run_folder, kept_outputs):
-        clear(folder)
-        folder.mkdir(parents=True)
+    fresh = RunFolder.make(run_folder)
+    clear(kept_outputs)
+    kept_outputs.mkdir(parents=True)
+    stale: dict[str, str] = {}
     ended: dict[str, Finished] = {}
     runs: list[CommandRun] = []
     failure = None
@@ -74,18 +84,23 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
         finished = _run(verifier, command, tree, seed, iteration, log, run_folder, kept_outputs)
         ended[command.name] = finished
         runs.append(CommandRun(command.name, finished.exit_code, round(finished.seconds, 6), finished.killed))
-        failure = _failure(command, finished) or _take_outputs(verifier, command, kept_outputs)
+        failure = (
+            _failure(command, finished)
+            or _touched(verifier, command)
+            or _take_outputs(verifier, command, tree, kept_outputs, fresh, stale)
+        )
         if failure:
             break
     seconds = round(sum(run.seconds for run in runs), 6)
     value, guards = None, {}
     if failure is None:
         try:
-            value = _read(verifier.manifest.metric, run_folder, kept_outputs, ended)
-            guards = {guard.name: _read(guard, run_folder, kept_outputs, ended) for guard in verifier.manifest.guard}
+            value = _read(verifier.manifest.metric, fresh, kept_outputs, stale, ended)
+            guards = {guard.name: _read(guard, fresh, kept_outputs, stale, ended) for guard in verifier.manifest.guard}
         except NoNumber as nothing:
             value, guards = None, {}
             failure = Failure(nothing.reason, nothing.why)
+    verifier.refuse_changed()
     if artifacts is not None:
         clear(artifacts)
         try:
@@ -250,17 +265,52 @@ def _last_line(finished: Finished) -> str:
     return f": {last[:200]}" if last else ""
 
 
-def _take_outputs(verifier: Verifier, command: VerifyCommand, kept_outputs: Path) -> Failure | None:
+def _touched(verifier: Verifier, command: VerifyCommand) -> Failure | None:
+    """Candidate code in one tree with the ruler may write there: then no number of that tree counts."""
+    if command.sees != "both":
+        return None
+    prefix, setup = verifier.places.prefix, verifier.manifest.setup
+    given = matcher(tuple("/" + name.strip("/") for name in setup.gives)) if setup else lambda path: False
+    touched = [path for path in verifier.bench.touched(command.sees) if not given(path.removeprefix(prefix))]
+    if not touched:
+        return None
+    named = few([quote_path(path) for path in touched])
+    why = f"{command.name} changed files that are not the candidate's, while it was measured: {named}"
+    return Failure("verify_failed", f"{why}; files that it may write go into scope.generated")
+
+
+def _take_outputs(
+    verifier: Verifier,
+    command: VerifyCommand,
+    tree: str,
+    kept_outputs: Path,
+    fresh: RunFolder,
+    stale: dict[str, str],
+) -> Failure | None:
+    """Takes what the command hands on. ``stale`` gets the files that no command of this measurement made, and why."""
     assert command.sees is not None
     below = verifier.bench.root(command.sees) / verifier.places.prefix
     if not command.outputs:
         return None
+    prefix, sees, matches = verifier.places.prefix, command.sees, matcher(command.outputs)
+
+    def is_wanted(path: str) -> bool:
+        return matches(path) and not verifier.bench.is_of_ruler(sees, prefix + path)
+
     try:
-        taken = outputs.take(below, kept_outputs, matcher(command.outputs), command.output_max)
+        taken = outputs.take(below, kept_outputs, is_wanted, command.output_max)
     except outputs.TooMuch as error:
         return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
     except FileNotFoundError:
         return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
+    for path, found in taken.items():
+        if verifier.bench.is_taken(tree, prefix + path):
+            return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
+        stale.pop(path, None)
+        if why := fresh.why_stale(found):
+            stale[path] = why
+        elif verifier.bench.is_untouched(command.sees, prefix + path):
+            stale[path] = "it is as it was committed"
     for pattern in command.outputs:
         is_there = matcher((pattern,))
         if not any(is_there(path) for path in taken):
@@ -268,17 +318,31 @@ def _take_outputs(verifier: Verifier, command: VerifyCommand, kept_outputs: Path
     return None
 
 
-def _read(reading: Reading, run_folder: Path, kept_outputs: Path, ended: Mapping[str, Finished]) -> float:
+def _read(
+    reading: Reading, fresh: RunFolder, kept_outputs: Path, stale: Mapping[str, str], ended: Mapping[str, Finished]
+) -> float:
     if reading.source == "wall":
         return finite(reading.name, ended[reading.command].seconds)
     if reading.source in ("stdout", "stderr"):
         raw = ended[reading.command].stdout if reading.source == "stdout" else ended[reading.command].stderr
         return from_text(reading, raw.decode("utf-8", "replace"))
-    for folder in (run_folder, kept_outputs):
-        try:
-            descriptor = open_beneath(folder, reading.path)
-        except OSError:
-            continue
-        with open(descriptor, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a descriptor
+    try:
+        with open(_opened(reading.path, fresh, kept_outputs, stale), encoding="utf-8", errors="replace") as file:
             return from_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
-    raise NoNumber("no_metric", f"{reading.name}: the verifier wrote no {reading.path}")
+    except Stale as told:
+        why = f"{reading.name}: {reading.path} was not made by this measurement: {told}"
+    except OSError:
+        why = f"{reading.name}: the verifier wrote no {reading.path}"
+    raise NoNumber("no_metric", why)
+
+
+def _opened(path: str, fresh: RunFolder, kept_outputs: Path, stale: Mapping[str, str]) -> int:
+    """A descriptor of the file that a number is read from. Raises OSError where there is none, Stale for another's."""
+    try:
+        return fresh.open(path)
+    except OSError:
+        descriptor = open_beneath(kept_outputs, path)
+    if why := stale.get(path):
+        os.close(descriptor)
+        raise Stale(why)
+    return descriptor

@@ -26,6 +26,7 @@ from goalseek.repository import Repository, locate
 from goalseek.run import Run, base_folder
 from goalseek.scope import Scope
 from goalseek.scratch_files import remove_scratch_files
+from goalseek.shared import LOOKED_AT_MOST
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.state import phase_in_words, read_state
 from goalseek.watch import Watch
@@ -127,6 +128,11 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
         run.watch.note(told)
     for name in differing(run.loaded, run.standing):
         run.watch.note(f"{name} differs from the pinned ruler; goalseek baseline adopts it")
+    names = run.loaded.manifest.scope.share
+    for told in run.shares.notes(names, run.standing.epoch):
+        run.watch.note(told)
+    if not run.shares.is_whole(names):
+        run.watch.note(f"of the shared folders only {LOOKED_AT_MOST} files are looked at for changes")
     if run.ledger.mended:
         run.watch.note(run.ledger.mended)
     return entries

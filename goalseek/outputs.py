@@ -29,12 +29,12 @@ def regular_files(root: Path, is_wanted: Callable[[str], bool] | None = None) ->
                     yield path
 
 
-def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, most: int) -> list[str]:
-    """Copies regular files with their times from one folder into another; gives their paths.
+def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, most: int) -> dict[str, os.stat_result]:
+    """Copies regular files with their times from one folder into another; gives their paths, and what each was.
 
     Raises TooMuch where they are more than ``most`` bytes together.
     """
-    taken: list[str] = []
+    taken: dict[str, os.stat_result] = {}
     total = 0
     for path in regular_files(source, is_wanted):
         try:
@@ -52,7 +52,7 @@ def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, mo
                 shutil.copyfileobj(file, copy)
         os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
         place.chmod(stat.S_IMODE(found.st_mode) | stat.S_IWUSR | stat.S_IRUSR)
-        taken.append(path)
+        taken[path] = found
     return taken
 
 

@@ -12,8 +12,9 @@ from goalseek.fetched import way_to_fetched
 from goalseek.git import GitFailed, git_text
 from goalseek.history import History
 from goalseek.lock import holder_of
-from goalseek.manifest_file import Loaded
-from goalseek.repository import locate
+from goalseek.manifest_file import Loaded, base_of
+from goalseek.repository import Location, locate
+from goalseek.shared import Shares
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.stop_request import pending_run
@@ -52,7 +53,7 @@ def overview(loaded: Loaded) -> Overview:
 
     Raises GoalseekError outside a repository.
     """
-    locate(loaded.folder / loaded.manifest.project.repo)
+    location = locate(loaded.folder / loaded.manifest.project.repo)
     history = History(loaded.logs / "results.jsonl")
     standing = history.standing()
     picture = read_state(loaded.logs / "state.json")
@@ -87,11 +88,16 @@ def overview(loaded: Loaded) -> Overview:
         stagnation=standing.stagnation,
         outcomes=standing.outcomes,
         spend=standing.spend,
-        differs=tuple(differing(loaded, standing)),
+        differs=(*differing(loaded, standing), *_shared(loaded, location, standing)),
         waits=waits,
         word=word,
         next=way_to_fetched(loaded) or told,
     )
+
+
+def _shared(loaded: Loaded, location: Location, standing: Standing) -> tuple[str, ...]:
+    own = location.common_dir / "goalseek" / loaded.manifest.project.name
+    return Shares(own / "share.json", base_of(loaded, location.top)).notes(loaded.manifest.scope.share, standing.epoch)
 
 
 def _next_word(waits: Question, word: Word | None, holder: str | None) -> str:

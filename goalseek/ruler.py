@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from goalseek.listing import Listing
 from goalseek.manifest import EnvironmentTable, Guard, Manifest, Metric, Setup, Variables, VerifyCommand
 from goalseek.objects import Entry
 from goalseek.plain import from_plain, to_line, to_plain
@@ -18,15 +19,20 @@ _READING = ("name", "source", "path", "query", "regex", "matches", "command", "v
 
 @dataclass(frozen=True)
 class Ruler:
-    """The pinned keys, in plain form, and the digest of the hidden and read-only files of the baseline's tree."""
+    """The pinned keys, in plain form, and the digest of the hidden and read-only files of the baseline's tree.
+
+    ``hidden_from`` lists the files of that folder as they were.
+    """
 
     keys: dict[str, Any]
     files: str
+    hidden_from: Listing = ()
 
     @property
     def digest(self) -> str:
         """Names this ruler: numbers of two rulers are never compared."""
-        return hashlib.sha256(to_line(self).encode()).hexdigest()
+        line = self.to_json() if self.hidden_from else to_line({"keys": self.keys, "files": self.files})
+        return hashlib.sha256(line.encode()).hexdigest()
 
     @classmethod
     def from_json(cls, text: str) -> Ruler:
@@ -42,7 +48,11 @@ def keys_of(manifest: Manifest) -> dict[str, Any]:
     """The keys of the manifest that belong to the ruler."""
     commands = [{**to_plain(command), "timeout": None} for command in manifest.verify]
     plain = {
-        "scope": {"hidden": manifest.scope.hidden, "read_only": manifest.scope.read_only},
+        "scope": {
+            "hidden": manifest.scope.hidden,
+            "read_only": manifest.scope.read_only,
+            **({"hidden_from": manifest.scope.hidden_from} if manifest.scope.hidden_from else {}),
+        },
         "setup": {**to_plain(manifest.setup), "timeout": None} if manifest.setup else None,
         "verify": commands,
         "env": manifest.env.verify,
@@ -74,7 +84,13 @@ def under(manifest: Manifest, ruler: Ruler) -> Manifest:
     if keys["setup"]:
         timeout = manifest.setup.timeout if manifest.setup else Setup(run="").timeout
         setup = replace(from_plain(Setup, keys["setup"]), timeout=timeout)
-    scope = replace(manifest.scope, hidden=tuple(keys["scope"]["hidden"]), read_only=tuple(keys["scope"]["read_only"]))
+    pinned = keys["scope"]
+    scope = replace(
+        manifest.scope,
+        hidden=tuple(pinned["hidden"]),
+        read_only=tuple(pinned["read_only"]),
+        hidden_from=pinned.get("hidden_from"),
+    )
     env = EnvironmentTable(verify=from_plain(Variables, keys["env"]), agent=manifest.env.agent)
     return replace(manifest, verify=verify, metric=metric, guard=guards, setup=setup, scope=scope, env=env)
 

@@ -7,12 +7,12 @@ import hashlib
 import shutil
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from goalseek import directions, manifest_file, sandbox
+from goalseek import directions, hidden_from, manifest_file, sandbox
 from goalseek.bench import Bench
 from goalseek.clock import Clock
 from goalseek.directions import Direction
@@ -21,10 +21,12 @@ from goalseek.globs import matcher
 from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.limits import Stop
+from goalseek.listing import Listing
 from goalseek.manifest import Manifest, ProviderTable
 from goalseek.manifest_file import Loaded
 from goalseek.measure import Verifier
 from goalseek.measured import Measured
+from goalseek.objects import Entry
 from goalseek.places import Places
 from goalseek.plain import to_line
 from goalseek.programs import PROGRAMS_LOCK, Programs
@@ -36,6 +38,7 @@ from goalseek.repository import Repository
 from goalseek.ruler import Ruler, under
 from goalseek.scope import Scope
 from goalseek.seal import Seal
+from goalseek.shared import Shares
 from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
 from goalseek.watch import Watch
@@ -46,7 +49,10 @@ RECENT = 200
 
 @dataclass(frozen=True)
 class Setting:
-    """What one iteration goes by: the manifest under the pinned ruler, and what follows from it."""
+    """What one iteration goes by: the manifest under the pinned ruler, and what follows from it.
+
+    ``hidden_from`` are the files of that folder as the ruler has them.
+    """
 
     manifest: Manifest
     scope: Scope
@@ -54,6 +60,7 @@ class Setting:
     program: str
     directions: tuple[Direction, ...]
     notes: tuple[str, ...] = ()
+    hidden_from: Listing = ()
 
 
 class Run:
@@ -73,6 +80,7 @@ class Run:
         self.ledger = Ledger(repository, loaded.logs / "results.jsonl", self.seal)
         self.measured = Measured(repository.own / "measured.sqlite", self.ledger.history, self.standing.seq)
         self.recent: deque[IterationRecord] = deque(self._newest(), maxlen=RECENT)
+        self.shares = Shares(repository.own / "share.json", self.folder)
         self.run_id = self.standing.run_id
         self.began = ""
         self.started_at = utc_now()
@@ -85,7 +93,7 @@ class Run:
         self._bench: Bench | None = None
         self._trees_for = ""
         self._ruler: tuple[int, Ruler] | None = None
-        self._scopes: tuple[Manifest, Scope, str] | None = None
+        self._scopes: tuple[Manifest, Listing, Scope, str] | None = None
 
     @property
     def standing(self) -> Standing:
@@ -115,7 +123,7 @@ class Run:
             told.append(f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}")
         ruler = self._pinned()
         manifest = under(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
-        return self.setting_of(manifest, tuple(told))
+        return self.setting_of(manifest, tuple(told), ruler.hidden_from if ruler else None)
 
     def _pinned(self) -> Ruler | None:
         """The ruler of the present epoch; it is read once an epoch."""
@@ -172,7 +180,13 @@ class Run:
             seconds,
             on_output=self.watch.output,
             waiting=self.waiting,
+            refuse_changed=lambda: self._refuse_changed(setting),
         )
+
+    def _refuse_changed(self, setting: Setting) -> None:
+        folder = hidden_from.folder_of(self.folder, setting.manifest)
+        if folder:
+            hidden_from.refuse_changed(folder, setting.hidden_from)
 
     def active_seconds(self) -> float:
         """A clock that stands still while the run waits for somebody else, and while the machine sleeps."""
@@ -201,23 +215,34 @@ class Run:
             self.places.prefix + name.rstrip("/"): str((self.folder / name).resolve()) for name in manifest.scope.share
         }
 
-    def setting_of(self, manifest: Manifest, told: tuple[str, ...] = ()) -> Setting:
-        """What follows from a manifest; ``told`` is what a person should know about it."""
-        if self._scopes is None or self._scopes[0] != manifest:
-            made = scope_of(self.loaded, manifest, self.places.prefix)
+    def setting_of(self, manifest: Manifest, told: tuple[str, ...] = (), pinned: Listing | None = None) -> Setting:
+        """What follows from a manifest; ``told`` is what a person should know about it.
+
+        ``pinned`` are the files of ``hidden_from``; None for those that are there now. Raises GoalseekError where these
+        cannot be had.
+        """
+        more = self.hidden_files(manifest) if pinned is None else pinned
+        if self._scopes is None or self._scopes[:2] != (manifest, more):
+            made = scope_of(self.loaded, manifest, self.places.prefix, more)
             lists = (
                 self.seal.digest("trees"),
                 manifest.scope,
                 manifest.provider.script if manifest.provider else "",
                 manifest.cheat,
                 self.links(manifest),
+                *([more] if more else []),
             )
             key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
-            self._scopes = (manifest, made, key)
-        _, made, key = self._scopes
+            self._scopes = (manifest, more, made, key)
+        _, _, made, key = self._scopes
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
-        return Setting(manifest, made, key, text, tuple(directions.directions(self.loaded.directions)), told)
+        return Setting(manifest, made, key, text, tuple(directions.directions(self.loaded.directions)), told, more)
+
+    def hidden_files(self, manifest: Manifest) -> Listing:
+        """The files of ``hidden_from`` as they are now. Raises GoalseekError where they cannot be had."""
+        folder = hidden_from.folder_of(self.folder, manifest)
+        return hidden_from.list_hidden(folder, self.repository.top) if folder else ()
 
     def _trees(self, setting: Setting) -> None:
         keep = [pattern for command in setting.manifest.verify for pattern in command.keep]
@@ -237,8 +262,19 @@ class Run:
             setting.scope_key,
             links,
             (lambda path: path.startswith(prefix) and kept(path[len(prefix) :])) if keep else None,
+            hidden_from.as_entries(setting.hidden_from, prefix),
+            self._copied(setting),
         )
         self._trees_for = wanted
+
+    def _copied(self, setting: Setting) -> Callable[[str, Entry], bytes]:
+        folder, prefix = hidden_from.folder_of(self.folder, setting.manifest), self.places.prefix
+
+        def content(path: str, expected: Entry) -> bytes:
+            assert folder
+            return hidden_from.content_of(folder, path[len(prefix) :], expected)
+
+        return content
 
     def _close_trees(self) -> None:
         if self._workspace:
@@ -263,5 +299,4 @@ def chosen_provider(loaded: Loaded, table: ProviderTable) -> Provider:
 
 def base_folder(loaded: Loaded, repository: Repository) -> Path:
     """The folder that paths and globs are relative to: the manifest's, or the top for one outside the repository."""
-    inside = loaded.folder.resolve().is_relative_to(repository.top.resolve())
-    return loaded.folder.resolve() if inside else repository.top.resolve()
+    return manifest_file.base_of(loaded, repository.top)

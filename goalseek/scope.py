@@ -32,7 +32,8 @@ _LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
 class Scope:
     """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
 
-    ``known`` remembers what was asked: the same paths are asked about in every iteration.
+    ``listed`` are the writable globs as they are written. ``known`` remembers what was asked: the same paths are asked
+    about in every iteration.
     """
 
     prefix: str
@@ -41,6 +42,7 @@ class Scope:
     generated: Callable[[str], bool]
     writable: Callable[[str], bool]
     apart: Callable[[str], bool]
+    listed: tuple[str, ...] = ()
     known: dict[str, Kind] = field(default_factory=dict, compare=False, repr=False)
 
     def kind(self, path: str) -> Kind:
@@ -61,6 +63,18 @@ class Scope:
         if self.generated(below):
             return "generated"
         return "writable" if self.writable(below) else "other"
+
+    def names(self, path: str, part: str) -> bool:
+        """Whether a writable glob has this part of the path in so many letters, not only by a wildcard."""
+        if not path.startswith(self.prefix):
+            return False
+        below = path[len(self.prefix) :]
+        is_last = below == part or below.endswith("/" + part)
+        for pattern in self.listed:
+            parts = pattern.rstrip("/").split("/")
+            if part in (parts[-1:] if is_last else parts) and matcher((pattern,))(below):
+                return True
+        return False
 
     def in_ruler(self, path: str) -> bool:
         """Whether a tracked file is one that the number depends on beside the candidate."""
@@ -90,16 +104,33 @@ def scope(
     read_only: Iterable[str] = (),
     hidden: Iterable[str] = (),
     apart: Iterable[str] = (),
+    hidden_files: Iterable[str] = (),
 ) -> Scope:
-    """A scope from the manifest's lists."""
+    """A scope from the manifest's lists; ``hidden_files`` are paths that are hidden too, whatever globs say."""
+    writable = tuple(writable)
     return Scope(
         prefix,
-        matcher(tuple(hidden)),
+        _also(matcher(tuple(hidden)), frozenset(hidden_files)),
         matcher(tuple(read_only)),
         matcher(tuple(generated)),
-        matcher(tuple(writable)),
+        matcher(writable),
         matcher(tuple(apart)),
+        tuple(pattern for pattern in writable if not pattern.startswith("!")),
     )
+
+
+def _also(matches: Callable[[str], bool], files: frozenset[str]) -> Callable[[str], bool]:
+    """What the globs match, these files, and what would stand in their way: the folders above, what lies below."""
+    if not files:
+        return matches
+    above = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
+
+    def is_hidden(path: str) -> bool:
+        parts = path.split("/")
+        lies_below = any("/".join(parts[:depth]) in files for depth in range(1, len(parts)))
+        return path in files or path in above or lies_below or matches(path)
+
+    return is_hidden
 
 
 def looks_like_git(path: str) -> bool:

@@ -127,10 +127,11 @@ def test_what_a_command_leaves_behind_is_gone_before_the_next(project: Project) 
     project.write({"hidden/judge.sh": judge})
     project.set_manifest(
         {
+            "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "generated": ["other.txt"]},
             "verify": [
                 {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
                 {"name": "clean", "run": once, "sees": "both"},
-            ]
+            ],
         }
     )
     project.commit()

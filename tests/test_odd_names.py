@@ -84,8 +84,8 @@ def test_attributes_of_the_user_change_no_byte(project: Project) -> None:
     assert kept["changed_loc"] == 2 and baseline["outcome"] == "baseline"
 
 
-def test_names_that_differ_only_in_case_are_two_files(project: Project) -> None:
+def test_names_of_head_that_differ_only_in_case_are_two_files(project: Project) -> None:
     project.write({"Answer.json": "other\n"})
     project.commit()
-    (record,) = play(project, f"{better(2)}; echo 3 > ANSWER.json", writable=["*.json"], hidden=["hidden/**"])
-    assert record["outcome"] == "kept" and record["changed_files"] == ["ANSWER.json", "answer.json"]
+    (record,) = play(project, f"{better(2)}; echo 3 > Answer.json", writable=["*.json"], hidden=["hidden/**"])
+    assert record["outcome"] == "kept" and record["changed_files"] == ["Answer.json", "answer.json"]

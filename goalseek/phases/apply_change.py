@@ -12,11 +12,12 @@ from goalseek.beneath import clear, read_regular
 from goalseek.checkout import Changes, Checkout
 from goalseek.errors import Rejected
 from goalseek.globs import matcher
+from goalseek.newcomers import LINK_MODE, Newcomers
 from goalseek.objects import Entry, Objects
 from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.quoting import quote_path
-from goalseek.scope import DROPPINGS, Scope, clashes, leaves_tree, looks_like_git
+from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.values import Change, Edit, Plan
 from goalseek.workspace import Workspace
 
@@ -62,7 +63,8 @@ def apply_change(
     changes = workspace.changes()
     try:
         ignored = workspace.remembered("ignored", lambda: ignored_by(workspace.tree, objects))
-        sorted_out = _sort(workspace.tree, changes, scope, ignored, objects, snapshot)
+        newcomers = Newcomers(objects, parent_tree, scope, changes.added, changes.missing)
+        sorted_out = _sort(workspace.tree, changes, scope, ignored, newcomers, objects, snapshot)
         tried = {**sorted_out.edits, **sorted_out.beyond}
         spliced = objects.splice(parent_tree, tried) if tried else parent_tree
         patch, added, removed = _diff(objects, parent_tree, spliced)
@@ -111,12 +113,13 @@ def _sort(
     changes: Changes,
     scope: Scope,
     ignored: Callable[[str], bool],
+    newcomers: Newcomers,
     objects: Objects,
     snapshot: Path,
 ) -> _Sorted:
     found = _Sorted()
     for path in changes.added:
-        _sort_new(path, tree, scope, ignored, objects, snapshot, found)
+        _sort_new(path, tree, scope, ignored, newcomers, objects, snapshot, found)
     for path in (*changes.changed, *changes.missing):
         if scope.kind(path) == "generated":
             continue
@@ -126,7 +129,7 @@ def _sort(
         elif path in changes.missing:
             found.edits[path] = None
         else:
-            _take(path, tree, objects, snapshot, found)
+            _take(path, tree, newcomers, objects, snapshot, found)
     return found
 
 
@@ -135,6 +138,7 @@ def _sort_new(
     tree: Checkout,
     scope: Scope,
     ignored: Callable[[str], bool],
+    newcomers: Newcomers,
     objects: Objects,
     snapshot: Path,
     found: _Sorted,
@@ -147,17 +151,15 @@ def _sort_new(
     elif kind != "writable":
         if not ignored(path):
             found.strays.append(path)
-    elif looks_like_git(path):
-        found.refused.append(f"{quote_path(path)}: no candidate may bring a name that git takes for its own")
-    elif path.endswith((".pyc", ".pyo")):
-        found.refused.append(f"{quote_path(path)}: bytecode outside __pycache__ would run instead of its source")
     elif above := clashes(path, tree.entries, lambda entry: scope.kind(entry) != "writable"):
         found.refused.append(f"{quote_path(path)} lies below {quote_path(above)}, which is not the candidate's to edit")
+    elif refusal := newcomers.refusal(path, ignored(path)):
+        found.refused.append(refusal)
     elif not ignored(path):
-        _take(path, tree, objects, snapshot, found)
+        _take(path, tree, newcomers, objects, snapshot, found)
 
 
-def _take(path: str, tree: Checkout, objects: Objects, snapshot: Path, found: _Sorted) -> None:
+def _take(path: str, tree: Checkout, newcomers: Newcomers, objects: Objects, snapshot: Path, found: _Sorted) -> None:
     """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
     try:
         entry = _entry(path, tree, objects, snapshot)
@@ -166,9 +168,18 @@ def _take(path: str, tree: Checkout, objects: Objects, snapshot: Path, found: _S
         return
     if entry is None:
         found.refused.append(f"{quote_path(path)} is neither a file nor a link")
-    elif entry.mode == "120000" and leaves_tree(path, os.readlink(tree.root / path)):
-        found.refused.append(f"{quote_path(path)} is a link that leaves the tree")
-    elif entry != tree.entries.get(path):
+        return
+    before = tree.entries.get(path)
+    if entry == before:
+        return
+    refusal = ""
+    if entry.mode == LINK_MODE:
+        refusal = newcomers.link_refusal(path, os.readlink(tree.root / path))
+        if before is None or before.mode != LINK_MODE:
+            refusal = refusal or newcomers.refusal(path, is_ignored=False, is_link=True)
+    if refusal:
+        found.refused.append(refusal)
+    else:
         found.edits[path] = entry
 
 

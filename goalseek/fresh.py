@@ -1,0 +1,56 @@
+"""The run folder of one measurement, and whether a file that a number is read from was made by this measurement."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.beneath import clear, open_beneath
+
+
+class Stale(Exception):
+    """A file that is there, but was not made by this measurement; the text says how that shows."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that was made for one measurement. ``began`` is its own time: no file in it can be older."""
+
+    path: Path
+    device: int
+    inode: int
+    began: int
+
+    @classmethod
+    def make(cls, path: Path) -> RunFolder:
+        """A new empty folder at this place."""
+        clear(path)
+        path.mkdir(parents=True)
+        found = path.stat()
+        return cls(path, found.st_dev, found.st_ino, found.st_mtime_ns)
+
+    def is_itself(self) -> bool:
+        """Whether the folder that was made still stands at its place."""
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == (self.device, self.inode)
+
+    def open(self, path: str) -> int:
+        """A descriptor of a regular file in it. Raises OSError where there is none, Stale where it is another's."""
+        descriptor = open_beneath(self.path, path)
+        told = "the run folder was replaced" if not self.is_itself() else self.why_stale(os.fstat(descriptor))
+        if told:
+            os.close(descriptor)
+            raise Stale(told)
+        return descriptor
+
+    def why_stale(self, found: os.stat_result) -> str:
+        """Why a file with these facts was not made by this measurement, or ""."""
+        if found.st_nlink > 1:
+            return "it is a hard link to another file"
+        if found.st_mtime_ns < self.began:
+            return "it is older than this measurement"
+        return ""

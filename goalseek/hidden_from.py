@@ -1,0 +1,101 @@
+"""``scope.hidden_from``: hidden files from a folder outside the repository, pinned by path, size and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from goalseek.beneath import read_regular
+from goalseek.checkout import COPY, COPY_PROGRAM
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.listing import Listing, differing, few, list_folder
+from goalseek.manifest import Manifest
+from goalseek.objects import Entry
+from goalseek.pinned import tampered
+from goalseek.quoting import quote_path
+from goalseek.recorded import parents
+from goalseek.scope import DROPPINGS
+
+
+def folder_of(base: Path, manifest: Manifest) -> Path | None:
+    """The folder that the manifest names, if it names one; ``base`` is what its paths are relative to."""
+    return base / manifest.scope.hidden_from if manifest.scope.hidden_from else None
+
+
+def list_hidden(folder: Path, top: Path) -> Listing:
+    """The files of the folder as they are now, but for git's own and caches.
+
+    Raises GoalseekError where it is none, where it and the repository at ``top`` lie one in the other, and for anything
+    that is no regular file.
+    """
+    place, repository = folder.resolve(), top.resolve()
+    if place.is_relative_to(repository) or repository.is_relative_to(place):
+        raise _wrong(f"{folder} and the repository lie one in the other", "it is a folder outside the repository")
+    try:
+        listing = list_folder(folder, left_out=_is_left_out)
+    except OSError as error:
+        raise _wrong(f"{folder} cannot be read: {error.strerror}", "name an existing folder") from None
+    strange = [quote_path(item.path) for item in listing if item.kind not in ("file", "program")]
+    if strange:
+        raise _wrong(f"{folder} has what is no regular file: {few(strange)}", "put the file itself there")
+    if not listing:
+        raise _wrong(f"{folder} has no files", "put the hidden files there, or take the key out")
+    return listing
+
+
+def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], given: Iterable[str]) -> None:
+    """Raises GoalseekError where a file would land on one of the repository's, or in a folder that is given.
+
+    ``paths`` are the repository's; ``given`` are the shared folders and those that setup gives, below ``prefix``.
+    """
+    files = {prefix + item.path for item in listing}
+    folders = {above for path in files for above in parents(path)}
+    for path in paths:
+        if path in files or path in folders or not files.isdisjoint(parents(path)):
+            raise _wrong(f"{quote_path(path)} is in the repository too", "a hidden file has one place: remove one")
+    for name in given:
+        whole = prefix + name.strip("/")
+        if whole in files or whole in folders:
+            raise _wrong(f"{quote_path(name)} is a folder of its own, shared or given by setup", "rename one")
+
+
+def as_entries(listing: Listing, prefix: str) -> dict[str, Entry]:
+    """The files as a bench holds them: path in the tree, and what tells a change."""
+    return {
+        prefix + item.path: Entry(COPY_PROGRAM if item.kind == "program" else COPY, f"{item.size} {item.time}")
+        for item in listing
+    }
+
+
+def content_of(folder: Path, path: str, expected: Entry) -> bytes:
+    """The content of one of the files. Raises GoalseekError where it is not the one that was pinned."""
+    try:
+        found = (folder / path).lstat()
+        content = read_regular(folder, path)
+    except OSError as error:
+        raise tampered(f"{folder / path} cannot be read: {error.strerror}") from None
+    if f"{found.st_size} {found.st_mtime_ns}" != expected.blob or len(content) != found.st_size:
+        raise tampered(f"{folder / path} is not as it was pinned")
+    return content
+
+
+def refuse_changed(folder: Path, pinned: Listing) -> None:
+    """Raises GoalseekError, ``tampered``, where the folder is not as it was pinned."""
+    if changed := [quote_path(path) for path in differing_files(folder, pinned)]:
+        raise tampered(f"scope.hidden_from: not as it was pinned in {folder}: {few(changed)}")
+
+
+def differing_files(folder: Path, pinned: Listing) -> list[str]:
+    """The paths that are not as they were pinned; all of them where the folder cannot be read."""
+    try:
+        return differing(pinned, list_folder(folder, left_out=_is_left_out))
+    except OSError:
+        return [item.path for item in pinned]
+
+
+def _is_left_out(path: str) -> bool:
+    return path == ".git" or path.startswith(".git/") or DROPPINGS(path)
+
+
+def _wrong(message: str, hint: str) -> GoalseekError:
+    return GoalseekError(f"scope.hidden_from: {message}", hint, USAGE)

@@ -1,0 +1,157 @@
+"""Names that no candidate may add, because the next program would run or obey them. Pure: a table, and its reading.
+
+A rule holds for new files wherever they are, also inside writable globs, unless the manifest lists the name itself as
+writable. Every name is read as the most forgiving file system would: case, Unicode form, invisible characters, dots
+and spaces at the end make no difference.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from goalseek.scope import looks_like_git
+
+Hazard = tuple[str, str]
+_MODULE = r"(?:\.py|\.pyw|\.py[co]|(?:\.[^/]*)?\.(?:so|pyd))"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One kind of name. ``part`` is whether a folder of that name is one too; ``even_ignored`` also what git ignores.
+
+    An ignored file never gets into a candidate: it needs a rule only where it says that somebody tries something.
+    """
+
+    names: str
+    why: str
+    on: Literal["name", "part"] = "name"
+    even_ignored: bool = False
+
+
+RULES = (
+    Rule(
+        r"\.git.*|gi(?:t[a-z]{0,3}|[0-9a-f]{4})~[0-9]+",
+        "git obeys it: what is ignored, filtered and fetched is the user's to say",
+        on="part",
+        even_ignored=True,
+    ),
+    Rule(r".*\.py[co]", "bytecode outside __pycache__ would run instead of its source", even_ignored=True),
+    Rule(r"conftest\.py", "pytest runs it before any test"),
+    # setup.cfg, pyproject.toml and pytest's own newer files are read where tox.ini is, for the same keys.
+    Rule(r"\.?pytest\.(?:ini|toml)|tox\.ini|setup\.cfg|pyproject\.toml", "pytest takes options and plugins from it"),
+    Rule(r"\.coveragerc", "coverage loads the plugins that it names"),
+    Rule(rf"(?:site|user)customize{_MODULE}?", "Python runs it whenever it starts", on="part"),
+    Rule(r".*\.pth", "Python runs its lines when it starts (a checkpoint may have another ending)"),
+    # A folder on sys.path is searched for these, and python -m pytest puts the current one there.
+    Rule(r".*\.(?:dist|egg)-info", "pytest loads the plugins that it names", on="part"),
+)
+_COMPILED = tuple((re.compile(rule.names, re.IGNORECASE | re.DOTALL), rule) for rule in RULES)
+_NEVER = "no candidate may bring a name that git takes for its own"
+
+# The running interpreter need not be the verifier's: what Python 3.11 to 3.14 have, whichever of them runs this.
+_IN_SOME = """aifc annotationlib asynchat asyncore audioop cgi cgitb chunk compression crypt distutils imghdr imp
+    mailcap msilib nis nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib _colorize _interpreters
+    _ios_support _opcode_metadata _py_warnings _pyrepl _zstd""".split()
+# Nothing that judges imports these.
+_HARMLESS = "antigravity idlelib lib2to3 test this turtledemo __hello__ __phello__".split()
+STANDARD_LIBRARY = (frozenset(sys.stdlib_module_names) | frozenset(_IN_SOME)) - frozenset(_HARMLESS)
+_MODULE_FILE = re.compile(rf"([^./]+){_MODULE}")
+_EXTENSION = re.compile(r"([^./]+)(?:\.[^/]*)?\.(?:so|pyd)")
+
+
+def planted(path: str, is_ignored: bool = False) -> Iterator[Hazard]:
+    """Every (part of the path, reason) for which a new file at ``path`` is refused by its name alone."""
+    parts = re.split(r"[/\\]", path)
+    for place, part in enumerate(parts):
+        plain = _plain(part)
+        for expression, rule in _COMPILED:
+            if is_ignored and not rule.even_ignored:
+                continue
+            if (rule.on == "part" or place == len(parts) - 1) and expression.fullmatch(plain):
+                yield part, rule.why
+
+
+def needs_listing(pattern: str) -> bool:
+    """Whether a writable glob names something that no candidate may add unless a glob does so."""
+    named = pattern.strip("/")
+
+    def no(path: str) -> bool:
+        return False
+
+    return any(planted(named)) or any(stands_in(named, True, no, no, no))
+
+
+def never(path: str) -> str:
+    """Why a name is refused although the manifest may list it, or ""."""
+    return _NEVER if looks_like_git(path) else ""
+
+
+def stands_in(
+    path: str,
+    is_link: bool,
+    has: Callable[[str], bool],
+    is_added: Callable[[str], bool],
+    is_fixed: Callable[[str], bool],
+) -> Iterator[Hazard]:
+    """Every (part, reason) for which a new module at ``path`` would be imported in place of another one.
+
+    ``has`` says what the tree had before, ``is_added`` what is new with this one, ``is_fixed`` what is not the
+    candidate's. A link may be a whole package.
+    """
+    folder, _, name = path.rpartition("/")
+    if name.startswith("__init__."):
+        above, _, module = folder.rpartition("/")
+        if module:
+            yield from _module(above, module, module, True, has, is_added, is_fixed)
+    elif found := _MODULE_FILE.fullmatch(name):
+        wins = _EXTENSION.fullmatch(name) is not None
+        yield from _module(folder, found[1], name, wins, has, is_added, is_fixed)
+    elif is_link:
+        yield from _module(folder, name, name, True, has, is_added, is_fixed)
+
+
+def _module(
+    folder: str,
+    module: str,
+    part: str,
+    wins: bool,
+    has: Callable[[str], bool],
+    is_added: Callable[[str], bool],
+    is_fixed: Callable[[str], bool],
+) -> Iterator[Hazard]:
+    inside = f"{folder}/" if folder else ""
+    if module in STANDARD_LIBRARY and not _is_package(folder, has, is_added):
+        yield part, f"it would be imported in place of the standard library's {module}"
+    source = f"{inside}{module}.py"
+    if wins and is_fixed(source) and has(source):
+        yield part, f"it would be imported in place of {source}"
+
+
+def _is_package(folder: str, has: Callable[[str], bool], is_added: Callable[[str], bool]) -> bool:
+    """Whether modules in a folder are a package's own. A folder that was there is not made one by a candidate."""
+    marker = f"{folder}/__init__.py" if folder else "__init__.py"
+    return has(marker) or (bool(folder) and is_added(marker) and not has(folder))
+
+
+def alike(name: str) -> str:
+    """What all names have in common that some file system takes for one: case, Unicode form, invisible characters."""
+    if name.isascii():
+        return name.lower()
+    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", visible).casefold())
+
+
+def doubles_back(target: str) -> bool:
+    """Whether a link's target goes up again after a name: where that ends depends on what the name is a link to."""
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    return ".." in parts[next((place for place, part in enumerate(parts) if part != ".."), len(parts)) :]
+
+
+def _plain(part: str) -> str:
+    visible = "".join(char for char in part if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFC", visible).rstrip(". ")
