@@ -1,0 +1,94 @@
+"""A view laid out as mounts: which place is mounted where, which links are made, what is covered, in which order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.confinement.links import way_to
+from goalseek.confinement.system import readable
+from goalseek.confinement.view import Shown, View
+from goalseek.errors import UNFIT, GoalseekError
+
+Links = tuple[tuple[Path, str], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What to mount in an empty root, what to cover in it, and which links to make. All paths are real ones."""
+
+    mounts: tuple[Shown, ...]
+    links: Links
+    covered: tuple[Shown, ...]
+
+
+def lay_out(view: View) -> Layout:
+    """The mounts of a view. Raises GoalseekError where something shown is not there, or must not be seen."""
+    found, links = _system(view.network)
+    mounts, made = dict(found), dict(links)
+    for shown in view.everything():
+        if not shown.source.exists():
+            raise GoalseekError(f"sandbox: there is no {shown.source}", "make it, or take it out", UNFIT, "sandbox")
+        way = way_to(shown.at)
+        made.update(way.links)
+        mounts[way.real] = Shown(way_to(shown.source).real, way.real, shown.writable)
+    needed = _needed(mounts)
+    empty = (way_to(view.home.at).real, way_to(view.temporary.at).real)
+    return Layout(tuple(needed.values()), _missing(made, needed, empty), tuple(_covered(view, needed)))
+
+
+def holder(mounts: Mapping[Path, Shown], path: Path) -> Shown | None:
+    """The mount, by the path it is seen at, that a path is seen in."""
+    return next((mounts[place] for place in (path, *path.parents) if place in mounts), None)
+
+
+@functools.cache
+def _system(network: bool) -> tuple[Mapping[Path, Shown], Links]:
+    """The mounts and links that every view has."""
+    ways = [way_to(path) for path in readable(network)]
+    mounts = _needed({way.real: Shown.in_place(way.real) for way in ways})
+    return mounts, _missing({place: target for way in ways for place, target in way.links}, mounts, ())
+
+
+def _needed(mounts: Mapping[Path, Shown]) -> dict[Path, Shown]:
+    """Without what is seen anyway, outer ones first."""
+    kept: dict[Path, Shown] = {}
+    for mount in sorted(mounts.values(), key=lambda mount: len(mount.at.parts)):
+        outer = holder(kept, mount.at)
+        is_there = (
+            outer is not None
+            and outer.writable == mount.writable
+            and outer.source / mount.at.relative_to(outer.at) == mount.source
+        )
+        if not is_there:
+            kept[mount.at] = mount
+    return kept
+
+
+def _missing(links: Mapping[Path, str], mounts: Mapping[Path, Shown], empty: Iterable[Path]) -> Links:
+    """The links that no mount brings with it; the folders in ``empty`` bring none."""
+    made = []
+    for place, target in sorted(links.items()):
+        outer = holder(mounts, place)
+        if outer is None or (outer.at in empty and outer.at != place):
+            made.append((place, target))
+    return tuple(made)
+
+
+def _covered(view: View, mounts: Mapping[Path, Shown]) -> Iterator[Shown]:
+    """Where something masked would be seen inside of something shown."""
+    tree, found = way_to(view.tree.at).real, dict[Path, Shown]()
+    for path in view.masked:
+        real = way_to(path).real
+        for mount in mounts.values():
+            if mount.source == real and mount.at != tree:
+                message = f"sandbox: {path} must not be seen, and is shown as {mount.at}"
+                raise GoalseekError(message, "take it out of sandbox.read and scope.share", UNFIT, "sandbox")
+            if not real.is_relative_to(mount.source) or not real.exists():
+                continue
+            at = mount.at / real.relative_to(mount.source)
+            if holder(mounts, at) == mount:
+                found[at] = Shown(real, at)
+    yield from sorted(found.values(), key=lambda cover: len(cover.at.parts))
