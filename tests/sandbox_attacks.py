@@ -6,13 +6,13 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 places = json.loads(sys.argv[1])
 
 
 def read(path):
-    with open(path) as file:
-        return file.read()
+    return Path(path).read_text()
 
 
 def by_path():
@@ -68,14 +68,12 @@ def seeing_that_a_file_is_there():
 
 
 def writing_outside():
-    with open(places["outside"], "w") as file:
-        file.write("forged")
+    Path(places["outside"]).write_text("forged")
     return "written"
 
 
 def writing_into_what_is_shared():
-    with open(places["shared"] + "/planted", "w") as file:
-        file.write("planted")
+    Path(places["shared"], "planted").write_text("planted")
     return "written"
 
 
@@ -151,7 +149,7 @@ def block_devices():
 
 if __name__ == "__main__":
     got = {}
-    wanted = sys.argv[2:] or [name for name, made in list(globals().items()) if callable(made) and name != "read"]
+    wanted = sys.argv[2:]
     for name in wanted:
         child_reads, child_writes = os.pipe()
         child = os.fork()

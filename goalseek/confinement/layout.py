@@ -31,9 +31,14 @@ def lay_out(view: View) -> Layout:
     for shown in view.everything():
         if not shown.source.exists():
             raise GoalseekError(f"sandbox: there is no {shown.source}", "make it, or take it out", UNFIT, "sandbox")
-        way = way_to(shown.at)
-        made.update(way.links)
-        mounts[way.real] = Shown(way_to(shown.source).real, way.real, shown.writable)
+        if shown.at.is_relative_to(view.tree.at):  # links of the user's checkout are not in the tree
+            at = way_to(view.tree.at).real / shown.at.relative_to(view.tree.at)
+        else:
+            way = way_to(shown.at)
+            made.update(way.links)
+            at = way.real
+        mounts[at] = Shown(way_to(shown.source).real, at, shown.writable)
+    made.update(way_to(view.tree.at).links)
     needed = _needed(mounts)
     empty = (way_to(view.home.at).real, way_to(view.temporary.at).real)
     return Layout(tuple(needed.values()), _missing(made, needed, empty), tuple(_covered(view, needed)))

@@ -71,7 +71,8 @@ def parsed(words: list[str]) -> tuple[Options, list[str]]:
         elif word == "--write":
             options.writable.append(next(left))
         elif word == "--set":
-            options.variables[next(left)] = next(left)
+            name, value = next(left), next(left)
+            options.variables[name] = value
         elif word == "--folder":
             options.folder = next(left)
         elif word in ("--no-tcp", "--scope-only", "--keep-owner-rights"):
