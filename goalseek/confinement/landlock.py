@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import os
+import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -57,7 +59,7 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
     """A program restricted to its view; ``folder`` is a real place. HOME and TMPDIR are the throw-away folders."""
     inside = {**environment, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
     own, loaders = split(inside)
-    words = _starter()
+    words = list(_starter())
     for path in _readable(view):
         words += ["--read", str(path)]
     for place in _writable(view):
@@ -76,9 +78,22 @@ def scoped(words: Sequence[str]) -> list[str]:
     return [*_starter(), "--scope-only", "--", *words]
 
 
-def _starter() -> list[str]:
+@functools.cache
+def _starter() -> tuple[str, ...]:
     interpreter = getattr(sys, "_base_executable", sys.executable)
-    return [interpreter, "-I", "-S", "-B", restrict.__file__]
+    source = Path(restrict.__file__)
+    return (interpreter, "-I", "-S", "-B", str(_compiled(source) or source))
+
+
+def _compiled(source: Path) -> Path | None:
+    """The bytecode of a program, if it is that of its source: compiling takes longer than all that it does."""
+    try:
+        place = Path(importlib.util.cache_from_source(str(source)))
+        status, head = source.stat(), place.read_bytes()[:16]
+    except (OSError, NotImplementedError):
+        return None
+    dated = struct.pack("<LLL", 0, int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
+    return place if head == importlib.util.MAGIC_NUMBER + dated else None
 
 
 def _readable(view: View) -> Iterator[Path]:

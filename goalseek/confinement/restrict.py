@@ -173,15 +173,13 @@ def descendants() -> list[int]:
     return found
 
 
-def signal_all(number: int) -> bool:
-    """Sends a signal to every descendant; gives whether there was one."""
-    found = descendants()
-    for pid in found:
+def signal_all(number: int) -> None:
+    """Sends a signal to every descendant."""
+    for pid in descendants():
         try:  # noqa: SIM105 - contextlib takes long to import
             os.kill(pid, number)
         except OSError:
             pass
-    return bool(found)
 
 
 def reap(child: int) -> None:
@@ -198,8 +196,8 @@ def reap(child: int) -> None:
         if deadline is not None and time.monotonic() > deadline:
             signal_all(signal.SIGKILL)
         status = collected(child)
-    while signal_all(signal.SIGKILL):
-        collected(child)
+    while has_children():  # whoever loses its parent becomes a child of this process
+        signal_all(signal.SIGKILL)
         time.sleep(0.001)
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
@@ -208,6 +206,15 @@ def reap(child: int) -> None:
         signal.signal(-code, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.kill(os.getpid(), -code)
+
+
+def has_children() -> bool:
+    """Whether anything is left, also if it has ended and is not waited for."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def collected(child: int) -> int | None:

@@ -11,14 +11,13 @@ ROOTS = tuple(
 )
 _SETTINGS = """
     passwd group alternatives
-    ssl/certs ssl/cert.pem ssl/openssl.cnf ca-certificates pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf
-    pki/ca-trust crypto-policies static/ssl/certs
-    ld.so.cache ld.so.conf ld.so.conf.d nsswitch.conf hosts host.conf gai.conf protocols services
-    localtime timezone locale.alias locale.conf os-release lsb-release debian_version
-    mime.types magic shells inputrc terminfo fonts
-    python[23]* perl java* R julia texmf ImageMagick-* OpenCL vulkan glvnd cufft
+    ssl/certs ssl/cert.pem ssl/openssl.cnf pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust
+    crypto-policies static/ssl/certs
+    ld.so.cache ld.so.conf ld.so.conf.d nsswitch.conf hosts protocols services
+    localtime timezone locale.alias locale.conf os-release mime.types terminfo fonts
+    python[23]* perl java* R julia texmf ImageMagick-* OpenCL vulkan glvnd
 """.split()
-_NETWORK = ("resolv.conf",)
+_NETWORK = ("resolv.conf", "gai.conf", "host.conf")
 _HARDWARE = ("/sys/devices/system",)
 _GRAPHICS = ("nvidia*", "dri", "kfd", "dxg", "accel")
 
