@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.capture import HeadAndTail
+from goalseek.confinement.furnish import furnish
 from goalseek.confinement.launch import Launch
 from goalseek.confinement.level import Level
 from goalseek.confinement.programs import needs
-from goalseek.confinement.view import Shown, View
+from goalseek.confinement.view import View
 from goalseek.process import Finished, supervise
 
 SECRET = "the-hidden-labels"
@@ -47,20 +48,11 @@ class Room:
 
     def view(self, **changes: Any) -> View:
         """The view of a program in the tree, with fresh throw-away folders; it may use this interpreter."""
-        for name in ("home", "tmp", "run"):
-            shutil.rmtree(self.scratch / name, ignore_errors=True)
-            (self.scratch / name).mkdir(parents=True)
-        programs = needs([[sys.executable]], os.environ, self.top, self.top)
-        usual = View(
-            tree=Shown(self.tree, self.top, writable=True),
-            home=Shown(self.scratch / "home", self.users_home, writable=True),
-            temporary=Shown(self.scratch / "tmp", Path("/tmp"), writable=True),
-            shown=(
-                Shown.in_place(self.scratch / "run", writable=True),
-                *(Shown.in_place(need.path) for need in programs),
-            ),
-            masked=(self.top, self.scratch.parent),
-        )
+        run = self.scratch / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        run.mkdir(parents=True)
+        programs = [need.path for need in needs([[sys.executable]], os.environ, self.top, self.top)]
+        usual = furnish(self.tree, self.top, self.scratch, programs, [run], [self.scratch.parent])
         added = changes.pop("added", ())
         return replace(usual, **{"shown": (*usual.shown, *added), **changes})
 

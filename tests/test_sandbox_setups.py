@@ -142,9 +142,10 @@ def test_a_repository_under_a_folder_of_the_systems_is_hidden_by_its_tree(tmp_pa
         shutil.rmtree(top.with_name(top.name + "-verifier"), ignore_errors=True)
 
 
-def test_what_must_not_be_seen_cannot_be_shown_by_name(room: Room, tmp_path: Path) -> None:
+@BOTH
+def test_what_must_not_be_seen_cannot_be_shown_by_name(room: Room, tmp_path: Path, level: str) -> None:
     with pytest.raises(GoalseekError) as refused:
-        room.ready("bubblewrap", "true", added=(Shown.in_place(tmp_path / "cache"),), masked=(tmp_path / "cache",))
+        room.ready(level, "true", added=(Shown.in_place(tmp_path / "cache"),), masked=(tmp_path / "cache",))
     assert (refused.value.exit_code, refused.value.stop_reason) == (3, "sandbox")
 
 
@@ -252,6 +253,31 @@ def test_names_are_looked_up_where_there_is_a_network(room: Room) -> None:
     assert room.run("bubblewrap", "cat", "/etc/resolv.conf", network=True).exit_code == 0
     assert room.run("bubblewrap", "cat", "/etc/resolv.conf").exit_code != 0
     assert socket.gethostbyname("localhost") in room.prints("bubblewrap", "getent", "hosts", "127.0.0.1")
+
+
+@BOTH
+def test_credentials_and_caches_of_the_user_are_found_in_the_throw_away_home(room: Room, level: str) -> None:
+    login, cache = room.users_home / ".agent/login.json", room.users_home / ".cache/models"
+    for place in (login, cache / "one", room.users_home / ".agent/other"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("old")
+    added = (Shown.in_place(login, writable=True), Shown.in_place(cache))
+    script = "cat $HOME/.agent/login.json $HOME/.cache/models/one; echo new > $HOME/.agent/login.json; ls $HOME/.agent"
+    assert room.prints(level, "sh", "-c", script, added=added) == "oldoldlogin.json"
+    assert login.read_text() == "new\n"
+    assert room.run(level, "sh", "-c", "echo new > $HOME/.cache/models/one", added=added).exit_code != 0
+
+
+def test_something_writable_may_hold_what_must_not_be_seen(room: Room, tmp_path: Path) -> None:
+    cache = tmp_path / "user-cache"
+    (cache / "goalseek").mkdir(parents=True)
+    (cache / "goalseek" / "labels").write_text(SECRET)
+    (cache / "ccache").mkdir()
+    for level in ("landlock", "bubblewrap"):
+        how = {"added": (Shown.in_place(cache, writable=True),), "masked": (cache / "goalseek",)}
+        assert room.run(level, "cat", str(cache / "goalseek" / "labels"), **how).exit_code != 0
+        room.prints(level, "touch", str(cache / "ccache" / level), **how)
+        assert (cache / "ccache" / level).exists()
 
 
 def test_the_home_is_elsewhere_where_it_is_the_repository_or_the_systems() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goalseek.confinement import landlock
 from goalseek.confinement.launch import Launch, split
-from goalseek.confinement.layout import Layout, lay_out
+from goalseek.confinement.layout import Layout, check, lay_out
 from goalseek.confinement.mount_points import make_mount_points
 from goalseek.confinement.ownership import overrules_owners
 from goalseek.confinement.view import Shown, View
@@ -28,6 +28,7 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
     keeper = program()
     if keeper is None:
         raise FileNotFoundError("bwrap")
+    check(view)
     layout = lay_out(view)
     make_mount_points(layout)
     inside = {**environment, "HOME": str(view.home.at), "TMPDIR": str(view.temporary.at)}

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from goalseek.confinement import restrict
 from goalseek.confinement.launch import Launch, split
+from goalseek.confinement.layout import check
 from goalseek.confinement.links import way_to
 from goalseek.confinement.ownership import overrules_owners
 from goalseek.confinement.system import readable
@@ -56,7 +57,13 @@ def gaps(version: int) -> tuple[str, ...]:
 
 
 def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-    """A program restricted to its view; ``folder`` is a real place. HOME and TMPDIR are the throw-away folders."""
+    """A program restricted to its view; ``folder`` is a real place. HOME and TMPDIR are the throw-away folders.
+
+    What is shown of the user's home is linked to from the throw-away one. Raises GoalseekError for a view that cannot
+    be.
+    """
+    check(view)
+    _link_from_home(view)
     inside = {**environment, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
     own, loaders = split(inside)
     words = list(_starter())
@@ -96,6 +103,16 @@ def _compiled(source: Path) -> Path | None:
     return place if head == importlib.util.MAGIC_NUMBER + dated else None
 
 
+def _link_from_home(view: View) -> None:
+    home = view.home
+    for shown in view.shown:
+        if shown.at.is_relative_to(home.at) and shown.at != home.at:
+            place = home.source / shown.at.relative_to(home.at)
+            if not os.path.lexists(place) and not place.parent.is_relative_to(shown.source):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(shown.source)
+
+
 def _readable(view: View) -> Iterator[Path]:
     masked = [way_to(path).real for path in view.masked]
     shown = [path.source for path in view.everything() if not path.writable]
@@ -117,9 +134,10 @@ def _without(path: Path, masked: Sequence[Path]) -> Iterator[Path]:
 
 
 def _writable(view: View) -> Iterator[Path]:
+    masked = [way_to(path).real for path in view.masked]
     for shown in view.everything():
         if shown.writable:
-            yield shown.source
+            yield from _without(way_to(shown.source).real, masked)
     for name in _WRITABLE_DEVICES:
         yield Path("/dev", name)
     yield from view.devices

@@ -24,13 +24,23 @@ class Layout:
     covered: tuple[Shown, ...]
 
 
-def lay_out(view: View) -> Layout:
-    """The mounts of a view. Raises GoalseekError where something shown is not there, or must not be seen."""
-    found, links = _system(view.network)
-    mounts, made = dict(found), dict(links)
+def check(view: View) -> None:
+    """Raises GoalseekError where something shown is not there, or is what must not be seen."""
+    masked = {way_to(path).real: path for path in view.masked}
     for shown in view.everything():
         if not shown.source.exists():
             raise GoalseekError(f"sandbox: there is no {shown.source}", "make it, or take it out", UNFIT, "sandbox")
+        hidden = masked.get(way_to(shown.source).real)
+        if hidden is not None:
+            message = f"sandbox: {hidden} must not be seen, and is shown as {shown.at}"
+            raise GoalseekError(message, "take it out of sandbox.read and scope.share", UNFIT, "sandbox")
+
+
+def lay_out(view: View) -> Layout:
+    """The mounts of a view that was checked."""
+    found, links = _system(view.network)
+    mounts, made = dict(found), dict(links)
+    for shown in view.everything():
         if shown.at.is_relative_to(view.tree.at):  # links of the user's checkout are not in the tree
             at = way_to(view.tree.at).real / shown.at.relative_to(view.tree.at)
         else:
@@ -84,13 +94,10 @@ def _missing(links: Mapping[Path, str], mounts: Mapping[Path, Shown], empty: Ite
 
 def _covered(view: View, mounts: Mapping[Path, Shown]) -> Iterator[Shown]:
     """Where something masked would be seen inside of something shown."""
-    tree, found = way_to(view.tree.at).real, dict[Path, Shown]()
+    found: dict[Path, Shown] = {}
     for path in view.masked:
         real = way_to(path).real
         for mount in mounts.values():
-            if mount.source == real and mount.at != tree:
-                message = f"sandbox: {path} must not be seen, and is shown as {mount.at}"
-                raise GoalseekError(message, "take it out of sandbox.read and scope.share", UNFIT, "sandbox")
             if not real.is_relative_to(mount.source) or not real.exists():
                 continue
             at = mount.at / real.relative_to(mount.source)

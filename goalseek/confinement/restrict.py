@@ -23,6 +23,7 @@ TCP = 3
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
 PARENT_DEATH_SIGNAL, DROP_BOUNDING, NO_NEW_PRIVILEGES, SUBREAPER, AMBIENT, AMBIENT_CLEAR = 1, 24, 38, 36, 47, 4
 OVERRULE_OWNERS = (1, 3)  # CAP_DAC_OVERRIDE, CAP_FOWNER
+OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)  # for the program, not its reaper
 GRACE_SECONDS = 3.0
 CANNOT_START = 126
 
@@ -234,13 +235,14 @@ def collected(child: int) -> int | None:
 def main() -> None:
     """Starts the program behind ``--``."""
     options, words = parsed(sys.argv[1:])
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and so would the program
+        signal.signal(number, signal.SIG_DFL)
     if "--scope-only" in options.flags:
         become(options, words)
     starter = os.getppid()
     control(PARENT_DEATH_SIGNAL, signal.SIGTERM)
     control(SUBREAPER, 1)
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM))
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM, *OF_A_TERMINAL))
     if os.getppid() != starter:
         os._exit(CANNOT_START)
     child = os.fork()
