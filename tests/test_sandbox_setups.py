@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from rooms import SECRET, Room
 
+from goalseek.confinement import layout
+from goalseek.confinement.links import way_to
 from goalseek.confinement.programs import needs, to_paste
 from goalseek.confinement.system import is_systems
 from goalseek.confinement.view import SPARE_HOME, Shown, throw_away_home
@@ -123,6 +125,23 @@ def test_the_tree_is_at_the_repositorys_own_path(room: Room) -> None:
     assert (room.tree / "built").read_text() == "built\n" and not (room.users_home / "kept").exists()
 
 
+@pytest.mark.parametrize("above", ["/var/tmp", "/dev/shm", "/srv"])
+def test_a_repository_may_lie_anywhere(above: str) -> None:
+    folder = Path(above, f"goalseek-test-{os.getpid()}")
+    try:
+        room = Room.make(folder)
+        for level in ("landlock", "bubblewrap"):
+            script = "echo new > new; echo more > $TMPDIR/more; cat experiment.py"
+            assert room.prints(level, "sh", "-c", script) == "print('experiment')"
+            if above != "/dev/shm":
+                assert room.run(level, "cat", str(room.hidden)).exit_code != 0
+        assert room.prints("bubblewrap", "sh", "-c", "pwd; echo > /var/tmp/own") == str(room.top)
+        assert room.run("bubblewrap", "cat", str(room.hidden)).exit_code != 0
+        assert not Path("/var/tmp/own").exists()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def test_a_repository_under_a_folder_of_the_systems_is_hidden_by_its_tree(tmp_path: Path) -> None:
     top = Path(f"/opt/goalseek-test-{os.getpid()}")
     try:
@@ -147,6 +166,57 @@ def test_what_must_not_be_seen_cannot_be_shown_by_name(room: Room, tmp_path: Pat
     with pytest.raises(GoalseekError) as refused:
         room.ready(level, "true", added=(Shown.in_place(tmp_path / "cache"),), masked=(tmp_path / "cache",))
     assert (refused.value.exit_code, refused.value.stop_reason) == (3, "sandbox")
+
+
+def test_a_device_is_there_where_it_is_shown(room: Room) -> None:
+    device = Path("/dev/full")  # any that is on every machine; it stands for a graphics card
+    other = next(
+        path for path in sorted(Path("/dev").iterdir()) if path.is_char_device() and path.name.startswith("tty1")
+    )
+    assert room.run("bubblewrap", "test", "-e", str(other)).exit_code == 1
+    room.prints("bubblewrap", "test", "-c", str(other), devices=(other, device))
+    assert room.run("bubblewrap", "test", "-e", "/sys/class").exit_code == 1
+    room.prints("bubblewrap", "test", "-e", "/sys/class", devices=(device,))
+
+
+def test_a_program_keeps_from_typing_into_the_terminal(room: Room) -> None:
+    setting = Path("/proc/sys/dev/tty/legacy_tiocsti")
+    refuses = setting.exists() and setting.read_text().strip() == "0"
+    assert "--new-session" in room.ready("bubblewrap", "true").arguments
+    assert ("--new-session" in room.ready("bubblewrap", "true", terminal=True).arguments) == (not refuses)
+
+
+def test_links_on_the_way_are_followed_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "a" / "real").mkdir(parents=True)
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "a" / "c").symlink_to("../b/real")
+    (tmp_path / "loop").symlink_to("loop")
+    way = way_to(tmp_path / "b" / "c" / "file")
+    assert way.real == tmp_path / "a" / "real" / "file"
+    assert dict(way.links) == {tmp_path / "b": "a", tmp_path / "a" / "c": "../b/real"}
+    assert way.names[0] == tmp_path / "b" / "c" / "file" and way.names[-1] == way.real
+    assert tmp_path / "b" / "real" / "file" in way.names
+    with pytest.raises(OSError):
+        way_to(tmp_path / "loop" / "x")
+
+
+def test_a_system_whose_programs_are_not_all_under_usr(
+    room: Room, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """/bin as a real folder is mounted, as a link it is made."""
+    (tmp_path / "usr" / "bin").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "sbin").symlink_to("usr/bin")
+    places = tuple(tmp_path / name for name in ("usr", "bin", "sbin"))
+    monkeypatch.setattr(layout, "readable", lambda network: places)
+    layout._system.cache_clear()
+    try:
+        found = layout.lay_out(room.view())
+    finally:
+        layout._system.cache_clear()
+    seen_at = [mount.at for mount in found.mounts]
+    assert tmp_path / "usr" in seen_at and tmp_path / "bin" in seen_at and tmp_path / "sbin" not in seen_at
+    assert (tmp_path / "sbin", "usr/bin") in found.links
 
 
 def test_a_link_in_the_way_of_a_mount_is_not_followed(room: Room, tmp_path: Path) -> None:

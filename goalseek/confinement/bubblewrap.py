@@ -94,8 +94,6 @@ def _mounts(view: View, layout: Layout) -> Iterator[str]:
         yield from (*words, str(at))
     for place, target in layout.links:
         yield from ("--symlink", target, str(place))
-    if not any(Path("/var/tmp").is_relative_to(mount.at) for mount in layout.mounts):
-        yield from ("--symlink", str(view.temporary.at), "/var/tmp")
     for cover in layout.covered:
         if cover.source.is_dir():
             yield from ("--remount-ro", str(cover.at))

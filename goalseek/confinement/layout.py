@@ -12,6 +12,7 @@ from goalseek.confinement.system import readable
 from goalseek.confinement.view import Shown, View
 from goalseek.errors import UNFIT, GoalseekError
 
+LASTING = Path("/var/tmp")  # for what outlives a restart; nothing does here
 Links = tuple[tuple[Path, str], ...]
 
 
@@ -40,7 +41,8 @@ def lay_out(view: View) -> Layout:
     """The mounts of a view that was checked."""
     found, links = _system(view.network)
     mounts, made = dict(found), dict(links)
-    for shown in view.everything():
+    lasting = Shown(view.temporary.source, LASTING, writable=True)
+    for shown in (lasting, *view.everything()):
         if shown.at.is_relative_to(view.tree.at):  # links of the user's checkout are not in the tree
             at = way_to(view.tree.at).real / shown.at.relative_to(view.tree.at)
         else:
@@ -50,7 +52,7 @@ def lay_out(view: View) -> Layout:
         mounts[at] = Shown(way_to(shown.source).real, at, shown.writable)
     made.update(way_to(view.tree.at).links)
     needed = _needed(mounts)
-    empty = (way_to(view.home.at).real, way_to(view.temporary.at).real)
+    empty = tuple(way_to(path).real for path in (view.home.at, view.temporary.at, LASTING))
     return Layout(tuple(needed.values()), _missing(made, needed, empty), tuple(_covered(view, needed)))
 
 
