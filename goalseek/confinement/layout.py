@@ -49,29 +49,32 @@ def lay_out(view: View) -> Layout:
             way = way_to(shown.at)
             made.update(way.links)
             at = way.real
-        mounts[at] = Shown(way_to(shown.source).real, at, shown.writable)
+        mounts[str(at)] = Shown(way_to(shown.source).real, at, shown.writable)
     made.update(way_to(view.tree.at).links)
     needed = _needed(mounts)
     empty = tuple(way_to(path).real for path in (view.home.at, view.temporary.at, LASTING))
     return Layout(tuple(needed.values()), _missing(made, needed, empty), tuple(_covered(view, needed)))
 
 
-def holder(mounts: Mapping[Path, Shown], path: Path) -> Shown | None:
+def holder(mounts: Mapping[str, Shown], path: Path) -> Shown | None:
     """The mount, by the path it is seen at, that a path is seen in."""
-    return next((mounts[place] for place in (path, *path.parents) if place in mounts), None)
+    place = str(path)
+    while place and place not in mounts:
+        place = place.rpartition("/")[0]
+    return mounts.get(place or "/")
 
 
 @functools.cache
-def _system(network: bool) -> tuple[Mapping[Path, Shown], Links]:
+def _system(network: bool) -> tuple[Mapping[str, Shown], Links]:
     """The mounts and links that every view has."""
     ways = [way_to(path) for path in readable(network)]
-    mounts = _needed({way.real: Shown.in_place(way.real) for way in ways})
+    mounts = _needed({str(way.real): Shown.in_place(way.real) for way in ways})
     return mounts, _missing({place: target for way in ways for place, target in way.links}, mounts, ())
 
 
-def _needed(mounts: Mapping[Path, Shown]) -> dict[Path, Shown]:
+def _needed(mounts: Mapping[str, Shown]) -> dict[str, Shown]:
     """Without what is seen anyway, outer ones first."""
-    kept: dict[Path, Shown] = {}
+    kept: dict[str, Shown] = {}
     for mount in sorted(mounts.values(), key=lambda mount: len(mount.at.parts)):
         outer = holder(kept, mount.at)
         is_there = (
@@ -80,11 +83,11 @@ def _needed(mounts: Mapping[Path, Shown]) -> dict[Path, Shown]:
             and outer.source / mount.at.relative_to(outer.at) == mount.source
         )
         if not is_there:
-            kept[mount.at] = mount
+            kept[str(mount.at)] = mount
     return kept
 
 
-def _missing(links: Mapping[Path, str], mounts: Mapping[Path, Shown], empty: Iterable[Path]) -> Links:
+def _missing(links: Mapping[Path, str], mounts: Mapping[str, Shown], empty: Iterable[Path]) -> Links:
     """The links that no mount brings with it; the folders in ``empty`` bring none."""
     made = []
     for place, target in sorted(links.items()):
@@ -94,15 +97,19 @@ def _missing(links: Mapping[Path, str], mounts: Mapping[Path, Shown], empty: Ite
     return tuple(made)
 
 
-def _covered(view: View, mounts: Mapping[Path, Shown]) -> Iterator[Shown]:
+def _covered(view: View, mounts: Mapping[str, Shown]) -> Iterator[Shown]:
     """Where something masked would be seen inside of something shown."""
     found: dict[Path, Shown] = {}
     for path in view.masked:
         real = way_to(path).real
         for mount in mounts.values():
-            if not real.is_relative_to(mount.source) or not real.exists():
+            if not _is_below(str(real), str(mount.source)) or not real.exists():
                 continue
             at = mount.at / real.relative_to(mount.source)
             if holder(mounts, at) == mount:
                 found[at] = Shown(real, at)
     yield from sorted(found.values(), key=lambda cover: len(cover.at.parts))
+
+
+def _is_below(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(folder.rstrip("/") + "/")

@@ -25,13 +25,13 @@ def way_to(path: Path) -> Way:
     """Follows an absolute path link by link; ``real`` need not exist. Raises OSError for a loop."""
     links: list[tuple[Path, str]] = []
     names = [path]
-    at, left = Path("/"), list(path.parts[1:])
+    at, left = "", [part for part in str(path).split("/") if part not in ("", ".")]
     while left:
         part = left.pop(0)
         if part == "..":
-            at = at.parent
+            at = at.rpartition("/")[0]
             continue
-        place = at / part
+        place = f"{at}/{part}"
         try:
             target = os.readlink(place)
         except OSError:
@@ -39,9 +39,10 @@ def way_to(path: Path) -> Way:
             continue
         if len(links) == _MOST:
             raise OSError(f"too many links on the way to {path}")
-        links.append((place, target))
+        links.append((Path(place), target))
         if target.startswith("/"):
-            at = Path("/")
+            at = ""
         left = [name for name in target.split("/") if name not in ("", ".")] + left
-        names.append(Path(os.path.normpath(at.joinpath(*left))))
-    return Way(tuple(dict.fromkeys(links)), tuple(dict.fromkeys((*names, at))), at)
+        names.append(Path(os.path.normpath("/".join((at, *left)) or "/")))
+    real = Path(at or "/")
+    return Way(tuple(dict.fromkeys(links)), tuple(dict.fromkeys((*names, real))), real)

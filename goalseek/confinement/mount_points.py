@@ -16,7 +16,7 @@ def make_mount_points(layout: Layout) -> None:
     A link in the place of a mount point gives way to it. Raises OSError where a link is on the way to one, or a file
     that is not empty is in its place: who works in that tree may have put it there.
     """
-    mounts = {mount.at: mount for mount in layout.mounts}
+    mounts = {str(mount.at): mount for mount in layout.mounts}
     for mount in layout.mounts:
         outer = holder(mounts, mount.at.parent)
         if outer is not None and outer.writable:
