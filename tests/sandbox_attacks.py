@@ -147,6 +147,33 @@ def block_devices():
     return os.open("/dev/" + name, os.O_RDONLY) and "opened"
 
 
+def kernel_settings():
+    return os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY) and "opened"
+
+
+def kernel_settings_in_a_namespace_of_its_own():
+    script = (
+        "mount -o remount,rw /proc; mount -t proc proc /proc; echo core > /proc/sys/kernel/core_pattern && echo wrote"
+    )
+    words = ["unshare", "-rmpf", "sh", "-c", script]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def any_writable_file_of_the_kernel():
+    found = []
+    for folder, _, names in os.walk("/proc"):
+        if not folder.split("/")[2:3] or not folder.split("/")[2].isdigit():
+            for name in names:
+                try:
+                    os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_NONBLOCK))
+                    found.append(name)
+                except OSError:
+                    continue
+    if not found:
+        raise OSError("none")
+    return "opened"
+
+
 if __name__ == "__main__":
     got = {}
     wanted = sys.argv[2:]

@@ -59,7 +59,8 @@ WITH_NETWORK = {
     "bubblewrap": {"a_server_on_loopback", "a_datagram_to_loopback"},
     "landlock": GAPS["landlock"] | {"a_server_on_loopback"},
 }
-ONLY_AS_ROOT = ("chroot", "block_devices")
+ONLY_AS_ROOT = {"chroot": SECRET, "kernel_settings": "opened", "any_writable_file_of_the_kernel": "opened"}
+FROM_WITHIN = ("block_devices", "kernel_settings_in_a_namespace_of_its_own")
 
 
 @pytest.fixture(scope="module")
@@ -196,8 +197,8 @@ def test_with_its_capabilities_root_would_unmount_the_mask(battlefield: tuple[Ro
 def test_root_keeps_no_rights_of_root(battlefield: tuple[Room, dict[str, Any]], level: str) -> None:
     room, places = battlefield
     if os.geteuid() == 0:
-        assert attack(room, places, "none", "chroot")["chroot"] == SECRET
-    for name, got in attack(room, places, level, *ONLY_AS_ROOT).items():
+        assert attack(room, places, "none", *ONLY_AS_ROOT) == ONLY_AS_ROOT
+    for name, got in attack(room, places, level, *ONLY_AS_ROOT, *FROM_WITHIN).items():
         assert got.startswith("! "), (name, got)
     status = room.prints(level, "sh", "-c", "grep -E '^(CapEff|CapBnd|CapPrm)' /proc/self/status")
     assert all(line.split()[1].strip("0") == "" for line in status.splitlines()), status
