@@ -14,7 +14,10 @@ from goalseek.trees import visible, visible_changes
 
 
 class Bench:
-    """The trees of one commit; ``keep`` says which paths outlive a command in them."""
+    """The trees of one commit; ``keep`` says which paths outlive a command in them.
+
+    ``links`` are made in them; what is ``mounted`` on a path of them is left alone.
+    """
 
     def __init__(
         self,
@@ -24,6 +27,7 @@ class Bench:
         scope_key: str,
         links: Mapping[str, str],
         keep: Callable[[str], bool] | None,
+        mounted: frozenset[str] = frozenset(),
     ) -> None:
         self.folder = folder
         self._objects = objects
@@ -31,6 +35,7 @@ class Bench:
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
         self._keep = keep
+        self._mounted = mounted
         self._trees: dict[Path, Checkout] = {}
 
     def close(self) -> None:
@@ -78,4 +83,4 @@ class Bench:
         def content(path: str, entry: Entry) -> bytes:
             return self._objects.read(entry.blob)
 
-        return Checkout(root, root.with_suffix(".state"), content, self._objects.fill, self._keep)
+        return Checkout(root, root.with_suffix(".state"), content, self._objects.fill, self._keep, self._mounted)

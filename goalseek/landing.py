@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalseek import __version__, sandbox
+from goalseek import __version__
 from goalseek.calls import Calls, sum_of
 from goalseek.charge import killed_call, usual_call
 from goalseek.desk import Desk, LimitReached
@@ -87,7 +87,7 @@ def record_iteration(
             model=provider.model if provider else "",
             usage=_usage(desk, outcome.verdict.reason),
             seconds=dict(desk.seconds),
-            isolation=Isolation(sandbox.LEVEL, weakest(setting)),
+            isolation=Isolation(run.confines.level.name, weakest(setting)),
             digests={"ruler": digest},
             run_dir=f"runs/{folder.name}",
             notes=(*setting.notes, *desk.calls.notes),
@@ -174,7 +174,7 @@ def _begin_run(run: Run, setting: Setting, ruler: str) -> None:
         timestamp=run.ledger.now(),
         began=run.began,
         versions={"goalseek": __version__},
-        sandbox=sandbox.LEVEL,
+        sandbox=run.confines.level.name,
         limits=to_plain(setting.manifest.limits),
         ruler=ruler,
     )

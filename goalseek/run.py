@@ -15,6 +15,7 @@ from pathlib import Path
 from goalseek import directions, manifest_file, sandbox
 from goalseek.bench import Bench
 from goalseek.clock import Clock
+from goalseek.confines import Confines, confines
 from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
 from goalseek.globs import matcher
@@ -86,6 +87,7 @@ class Run:
         self._trees_for = ""
         self._ruler: tuple[int, Ruler] | None = None
         self._scopes: tuple[Manifest, Scope, str] | None = None
+        self._confines: tuple[Loaded, Confines] | None = None
 
     @property
     def standing(self) -> Standing:
@@ -96,6 +98,14 @@ class Run:
     def folder(self) -> Path:
         """The manifest's folder in the user's checkout; of a manifest outside the repository, the repository's top."""
         return base_folder(self.loaded, self.repository)
+
+    @property
+    def confines(self) -> Confines:
+        """What keeps the programs in their place. Raises GoalseekError where a demanded level cannot be had."""
+        if self._confines is None or self._confines[0] is not self.loaded:
+            made = confines(self.loaded.manifest, self.loaded, self.repository.location, self.folder, self.places)
+            self._confines = (self.loaded, made)
+        return self._confines[1]
 
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
@@ -138,6 +148,10 @@ class Run:
             self._provider.check()
         return self._provider
 
+    def has_provider(self) -> bool:
+        """Whether one is named."""
+        return (self._asked or self.loaded.manifest.provider) is not None
+
     def provider_table(self) -> ProviderTable:
         """The provider's keys. Raises GoalseekError where none is named."""
         table = self._asked or self.loaded.manifest.provider
@@ -167,6 +181,7 @@ class Run:
             bench,
             self.places,
             self.programs,
+            self.confines,
             ruler,
             baseline_tree,
             seconds,
@@ -210,6 +225,7 @@ class Run:
                 manifest.scope,
                 manifest.provider.script if manifest.provider else "",
                 self.links(manifest),
+                self.confines.mounts,
             )
             key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
             self._scopes = (manifest, made, key)
@@ -227,8 +243,10 @@ class Run:
         self.places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         prefix, kept = self.places.prefix, matcher(tuple(keep))
         links, objects = self.links(setting.manifest), self.repository.objects
+        mounted = frozenset(links if self.confines.mounts else ())
+        links = {} if self.confines.mounts else links
         is_seen = setting.scope.seen_by("agent")
-        self._workspace = Workspace(self.places.workspace, objects, is_seen, setting.scope_key, links)
+        self._workspace = Workspace(self.places.workspace, objects, is_seen, setting.scope_key, links, mounted)
         self._bench = Bench(
             self.places.bench,
             objects,
@@ -236,6 +254,7 @@ class Run:
             setting.scope_key,
             links,
             (lambda path: path.startswith(prefix) and kept(path[len(prefix) :])) if keep else None,
+            mounted,
         )
         self._trees_for = wanted
 

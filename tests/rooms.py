@@ -15,7 +15,7 @@ from goalseek.confinement.launch import Launch
 from goalseek.confinement.level import Level
 from goalseek.confinement.programs import needs
 from goalseek.confinement.view import View
-from goalseek.process import Finished, supervise
+from goalseek.programs import Finished, Programs
 
 SECRET = "the-hidden-labels"
 LEVELS = {name: Level(name) for name in ("none", "landlock", "bubblewrap")}  # type: ignore[arg-type]
@@ -63,7 +63,10 @@ class Room:
     def run(self, level: str, *words: str, timeout: float = 60.0, **how: Any) -> Finished:
         """Starts it as the loop does; gives how it ended."""
         ready = self.ready(level, *words, **how)
-        return supervise(ready.arguments, ready.folder, ready.environment, HeadAndTail(), timeout)
+        with Programs("room") as programs:
+            return programs.supervise(
+                ready.arguments, ready.folder, ready.environment, HeadAndTail(), timeout, is_cage=ready.is_cage
+            )
 
     def prints(self, level: str, *words: str, **how: Any) -> str:
         """What it prints; it must end well."""

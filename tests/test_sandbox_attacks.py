@@ -18,7 +18,7 @@ from rooms import SECRET, Room
 from goalseek.capture import HeadAndTail
 from goalseek.confinement import landlock
 from goalseek.confinement.view import Shown
-from goalseek.process import supervise
+from goalseek.programs import Programs
 
 ATTACKS = (Path(__file__).parent / "sandbox_attacks.py").read_text()
 EVIDENCE = {
@@ -189,7 +189,8 @@ def test_with_its_capabilities_root_would_unmount_the_mask(battlefield: tuple[Ro
     ready = room.ready("bubblewrap", *words, added=added, masked=(Path(places["mask"]),))
     at = ready.arguments.index("--cap-drop")
     arguments = ready.arguments[:at] + ready.arguments[at + 2 :]
-    finished = supervise(arguments, ready.folder, ready.environment, HeadAndTail(), 60.0)
+    with Programs("room") as programs:
+        finished = programs.supervise(arguments, ready.folder, ready.environment, HeadAndTail(), 60.0, is_cage=True)
     assert json.loads(finished.stdout)["unmounting"] == SECRET
 
 

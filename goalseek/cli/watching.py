@@ -16,4 +16,5 @@ def watch_for(options: argparse.Namespace) -> Watch:
     if wants_json(options):
         queried(options, {})
         return EventWatch(sys.stdout, lambda event: queried(options, event))
-    return LineWatch(painter(sys.stdout, options.color), options.quiet, options.verbose)
+    chatter = painter(sys.stderr, options.color)
+    return LineWatch(painter(sys.stdout, options.color), options.quiet, options.verbose, chatter)

@@ -31,7 +31,7 @@ def needs(
     """What commands need to be shown beside the system's own folders and what is in ``inside`` anyway.
 
     A string is one for ``sh -c``: every word of it that names a program counts. ``USUAL`` are looked for with them, as
-    scripts in the tree call those. ``folder`` is where the commands would run in the user's own checkout, never in a
+    scripts in the tree call those; files that are named by their whole path count too. ``folder`` is where the commands would run in the user's own checkout, never in a
     candidate's tree: the first line of a script says what is shown. Nothing is started. What a program opens by
     itself is not known: that is for ``sandbox.read``.
     """
@@ -42,6 +42,8 @@ def needs(
         place = _which(word, path, folder)
         if place is not None:
             _follow(place, word, path, folder, found)
+        elif word.startswith("/") and "\0" not in word and Path(word).is_file():
+            found.setdefault(Path(word), Need(Path(word), "the command names it"))
     for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
         for entry in filter(None, environment.get(name, "").split(os.pathsep)):
             if os.path.isabs(entry) and Path(entry).is_dir():
