@@ -174,6 +174,7 @@ def confines(manifest: Manifest, loaded: Loaded, location: Location, folder: Pat
     Raises GoalseekError where the manifest demands a level that cannot be had.
     """
     script = [loaded.folder / manifest.provider.script] if manifest.provider else []
+    own = (location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path, *script)
     return Confines(
         level=levels.find(manifest.sandbox.mode),
         table=manifest.sandbox,
@@ -182,9 +183,5 @@ def confines(manifest: Manifest, loaded: Loaded, location: Location, folder: Pat
         scratch=places.scratch,
         kept=places.home / "cache",
         shared=tuple(folder / name.rstrip("/") for name in manifest.scope.share),
-        masked=tuple(
-            dict.fromkeys(
-                (location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path, *script)
-            )
-        ),
+        masked=tuple(dict.fromkeys(own)),
     )

@@ -128,7 +128,8 @@ def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
     scope = scope_of(run.loaded, manifest, run.places.prefix)
     fitness.refuse_sharing_hidden(run.loaded, run.repository, scope, entries)
     is_agent = run.has_provider() and run.provider_table().name not in WITHOUT_PROGRAM
-    networked = any(command.network for command in (*manifest.verify, *filter(None, [manifest.setup])))
+    networked = any(command.network for command in manifest.verify)
+    networked = networked or (manifest.setup is not None and manifest.setup.network)
     run.watch.confined(confines.level, confines.not_enforced(is_agent, networked))
     for told in confines.weaker():
         run.watch.note(told)

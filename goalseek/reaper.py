@@ -166,9 +166,7 @@ class Reaper:
         try:
             names = os.listdir("/proc")
         except FileNotFoundError:
-            return {
-                -self.program: os.getpid()
-            }  # no /proc to look in: the program's process group, which is all one can name
+            return {-self.program: os.getpid()}  # nowhere to look: its process group, which is all one can name
         for name in names:
             if not name.isdigit():
                 continue

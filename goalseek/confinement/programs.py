@@ -30,10 +30,10 @@ def needs(
 ) -> tuple[Need, ...]:
     """What commands need to be shown beside the system's own folders and what is in ``inside`` anyway.
 
-    A string is one for ``sh -c``: every word of it that names a program counts. ``USUAL`` are looked for with them, as
-    scripts in the tree call those; files that are named by their whole path count too. ``folder`` is where the commands would run in the user's own checkout, never in a
-    candidate's tree: the first line of a script says what is shown. Nothing is started. What a program opens by
-    itself is not known: that is for ``sandbox.read``.
+    A string is one for ``sh -c``: every word of it that names a program counts, and every file that a command names by
+    its whole path. ``USUAL`` are looked for with them, as scripts in the tree call those. ``folder`` is where the
+    commands would run in the user's own checkout, never in a candidate's tree: the first line of a script says what is
+    shown. Nothing is started. What a program opens by itself is not known: that is for ``sandbox.read``.
     """
     found: dict[Path, Need] = {}
     path = environment.get("PATH", os.defpath)

@@ -90,8 +90,8 @@ class EventWatch(Watch):
 
     def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
         """The level of the sandbox."""
-        told = {"event": "sandbox", "level": level.name, "not_enforced": not_enforced, "because": level.reason}
-        self._emit(told)
+        told = {"level": level.name, "not_enforced": not_enforced, "because": level.reason}
+        self._emit({"event": "sandbox", **told})
 
     def phase(self, iteration: int, name: str) -> None:
         """A phase begins."""
