@@ -8,13 +8,15 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from goalseek import directions, manifest_file, sandbox
 from goalseek.bench import Bench
 from goalseek.clock import Clock
+from goalseek.confinement.level import Level
 from goalseek.confines import Confines, confines
 from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
@@ -106,6 +108,24 @@ class Run:
             made = confines(self.loaded.manifest, self.loaded, self.repository.location, self.folder, self.places)
             self._confines = (self.loaded, made)
         return self._confines[1]
+
+    def outside(self) -> AbstractContextManager[None]:
+        """While this block lasts, programs run without a sandbox, in trees made for that."""
+        return self._under(replace(self.confines, level=Level("none", ("outside, as was asked for",))))
+
+    def reading(self, more: tuple[str, ...]) -> AbstractContextManager[None]:
+        """While this block lasts, programs see more."""
+        table = self.confines.table
+        return self._under(replace(self.confines, table=replace(table, read=(*table.read, *more))))
+
+    @contextlib.contextmanager
+    def _under(self, other: Confines) -> Iterator[None]:
+        before = (self.loaded, self.confines)
+        self._confines, self._scopes = (self.loaded, other), None
+        try:
+            yield
+        finally:
+            self._confines, self._scopes = before, None
 
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""

@@ -221,8 +221,7 @@ def test_a_shared_environment_with_the_repository_installed_editable_is_refused(
 def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(
     tmp_path: Path, provider: str, told: str
 ) -> None:
-    consent = '\n[sandbox]\nmode = "none"' if "no-such-agent" in provider else ""
-    case = make_case(tmp_path, more=f"[provider]\n{provider}{consent}")
+    case = make_case(tmp_path, more=f"[provider]\n{provider}")
     ended = case.run("--json", "doctor")
     assert bad(ended) == ["provider"]
     assert told in findings(ended)["provider"][0]["text"]

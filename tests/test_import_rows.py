@@ -22,7 +22,7 @@ ROWS = {
     "opening": 3,
     **dict.fromkeys(("call", "landing", "left_behind", "baseline", "desk", "ending"), 4),
     "loop": 5,
-    **dict.fromkeys("pool trial sabotage survey first_manifest checks doctor demo".split(), 6),
+    **dict.fromkeys("pool trial sabotage survey first_manifest checks doctor demo outside".split(), 6),
     "views": 6,
     "cli": 7,
     "__init__": 7,

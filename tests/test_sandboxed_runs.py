@@ -269,7 +269,9 @@ def test_shared_folders_and_an_environment_on_path_are_seen_and_cannot_be_writte
 def test_the_agents_program_may_lie_in_the_checkout(project: Project, mode: str) -> None:
     """Untracked and hidden ones too; nothing of them is left in the workspace."""
     for number, name in enumerate(("agents/tracked.sh", "agents/untracked.sh", "hidden/agent.sh")):
-        script = f'#!/bin/sh\nprintf \'{{"score": {number + 2}}}\\n\' > answer.json; ls agents hidden; echo "by {name}"\n'
+        script = (
+            f'#!/bin/sh\nprintf \'{{"score": {number + 2}}}\\n\' > answer.json; ls agents hidden; echo "by {name}"\n'
+        )
         project.write({name: script})
         (project.folder / name).chmod(0o755)
         if number == 0:
@@ -352,9 +354,6 @@ def test_at_a_limit_a_program_may_finish_and_what_hides_is_ended(project: Projec
     script = (
         "trap 'echo finished > \"$GOALSEEK_RUN_DIR/finished\"; exit 0' TERM\n"
         "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & while :; do sleep 0.05; done"
-    )
-    project.set_manifest(
-        {"verify": [{"name": "judge", "run": f"if grep -q hang answer.json; then {script}; fi; sh hidden/judge.sh"}]}
     )
     tables = {"name": "judge", "run": f"if grep -q hang answer.json; then {script}\nfi; sh hidden/judge.sh"}
     project.set_manifest({"verify": [{**tables, "sees": "both", "timeout": "1s"}], "sandbox": {"mode": mode}})
