@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from goalseek import loop
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.opening import asked_provider, opened
-from goalseek.watch import Watch
+from goalseek.views.confined import ConfinedWatch
+from goalseek.views.style import painter
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Does one phase, and names the next."""
     manifest = loaded(options)
-    with opened(manifest, Watch(), asked_provider(manifest, options.provider, options.model)) as opened_run:
+    watch = ConfinedWatch(painter(sys.stderr, options.color), options.quiet or wants_json(options))
+    with opened(manifest, watch, asked_provider(manifest, options.provider, options.model)) as opened_run:
         done, following = loop.step(opened_run)
     if wants_json(options):
         answer(options, {"done": done, "next": following})

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from goalseek.confinement.level import Level, how_to_get
 from goalseek.views.style import Paint
+from goalseek.watch import Watch
+
+
+class ConfinedWatch(Watch):
+    """Says the level on stderr, and nothing else; where all is enforced, not to who wants less chatter."""
+
+    def __init__(self, paint: Paint, is_quiet: bool) -> None:
+        self._paint_level = paint
+        self._wants_less = is_quiet
+
+    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+        """The level."""
+        if self._wants_less and level.name == "bubblewrap":
+            return
+        for line in confined_lines(level, not_enforced, self._paint_level):
+            print(line, file=sys.stderr)
 
 
 def confined_lines(level: Level, not_enforced: tuple[str, ...], paint: Paint) -> Iterator[str]:

@@ -13,7 +13,7 @@ from goalseek.limits import Stop
 from goalseek.plain import to_plain
 from goalseek.records import IterationRecord
 from goalseek.units import in_words, number
-from goalseek.views.confined import confined_lines
+from goalseek.views.confined import ConfinedWatch
 from goalseek.views.style import OUTCOME_COLORS, Paint
 from goalseek.watch import Watch
 
@@ -34,26 +34,19 @@ def width_of(stream: TextIO) -> int | None:
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
-class LineWatch(Watch):
+class LineWatch(ConfinedWatch):
     """Prints a line for each iteration on stdout, and chatter on stderr."""
 
     def __init__(self, paint: Paint, is_quiet: bool, is_verbose: bool, paint_chatter: Paint | None = None) -> None:
         """``paint`` is for stdout, ``paint_chatter`` for stderr."""
+        super().__init__(paint_chatter or (lambda text, name: text), is_quiet)
         self._paint = paint
-        self._paint_chatter = paint_chatter or (lambda text, name: text)
         self._is_quiet = is_quiet
         self._is_verbose = is_verbose
 
     def note(self, text: str) -> None:
         """A line of chatter."""
         print(f"note: {text}", file=sys.stderr)
-
-    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
-        """The level; where it is less than full, said even to who wants less chatter."""
-        if self._is_quiet and level.name == "bubblewrap":
-            return
-        for line in confined_lines(level, not_enforced, self._paint_chatter):
-            print(line, file=sys.stderr)
 
     def phase(self, iteration: int, name: str) -> None:
         """A line of chatter where it is wanted."""

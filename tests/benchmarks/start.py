@@ -4,6 +4,7 @@
 
 The levels take turns with a plain start, so that a machine that is busy for a while is busy for all. In milliseconds:
 the median and the best of making ready and running ``true``, and the median of what was added to the plain start.
+"as VERIFY does" is the whole way of a verify command: finding what its words need, fresh folders, the place, the start.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 from goalseek.confinement.furnish import furnish
 from goalseek.confinement.level import find
 from goalseek.confinement.view import View
+from goalseek.confines import Confines, Job
+from goalseek.manifest import SandboxTable
 
 WANTED = 15.0
 CASES = {
@@ -27,6 +30,7 @@ CASES = {
     "bubblewrap, network": ("bubblewrap", True),
     "landlock": ("landlock", False),
 }
+WHOLE_WAYS = {f"{level}, as VERIFY does": level for level in ("none", "landlock", "bubblewrap")}
 
 
 def main() -> None:
@@ -42,6 +46,8 @@ def main() -> None:
         for _ in range(starts):
             for name, (level, network) in CASES.items():
                 took[name].append(start(level, views[network]))
+            for name, level in WHOLE_WAYS.items():
+                took.setdefault(name, []).append(whole_way(level, folder))
     for name, times in took.items():
         added = statistics.median(own - plain for own, plain in zip(times, took["plain"], strict=True))
         told = f"{name:20} median {statistics.median(times):6.2f}  best {min(times):6.2f}  added {added:6.2f}"
@@ -54,6 +60,20 @@ def view(folder: Path, network: bool) -> View:
     return furnish(
         cache / "tree", folder / "repository", scratch, writable=[scratch / "run"], masked=[cache], network=network
     )
+
+
+def whole_way(level: str, folder: Path) -> float:
+    """A verify command's way; milliseconds."""
+    top, scratch = folder / "repository", folder / "cache" / "scratch"
+    keeper = find(level)  # type: ignore[arg-type]
+    confines = Confines(keeper, SandboxTable(), top, top, scratch, folder / "cache" / "kept", (), (folder / "cache",))
+    job = Job(folder / "cache" / "tree", ["true"], writable=(scratch / "run",), caches="tree", devices=True)
+    began = time.perf_counter()
+    ready = confines.launch(job, ["sh", "-c", "true"], os.environ, job.tree)
+    done = subprocess.run(ready.arguments, env=ready.environment, cwd=ready.folder, stdin=subprocess.DEVNULL)
+    took = (time.perf_counter() - began) * 1000
+    assert done.returncode == 0
+    return took
 
 
 def start(level: str, seen: View) -> float:
