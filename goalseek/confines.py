@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -60,6 +60,7 @@ class Confines:
     kept: Path
     shared: tuple[Path, ...]
     masked: tuple[Path, ...]
+    _found: dict[object, tuple[Need, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def mounts(self) -> bool:
@@ -99,11 +100,19 @@ class Confines:
         return replace(seen, shown=(*seen.shown, *self._caches(job.caches))) if job.caches else seen
 
     def needed(
-        self, commands: Iterable[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
+        self, commands: Sequence[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
     ) -> tuple[Need, ...]:
-        """What the programs of commands need to be shown, and why; environments in the user's checkout among it."""
-        found = needs(commands, environment, self.folder / cwd, _NOWHERE)
-        return tuple(need for need in found if not need.path.is_relative_to(self.top) or self._is_environment(need))
+        """What the programs of commands need to be shown, and why; environments in the user's checkout among it.
+
+        It is looked for again where a part of it is gone.
+        """
+        variables = tuple(environment.get(name) for name in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"))
+        key = (tuple(map(str, commands)), variables, cwd)
+        if key not in self._found or not all(need.path.exists() for need in self._found[key]):
+            found = needs(commands, environment, self.folder / cwd, _NOWHERE)
+            mine = (need for need in found if not need.path.is_relative_to(self.top) or self._is_environment(need))
+            self._found[key] = tuple(mine)
+        return self._found[key]
 
     def readable(self) -> tuple[Path, ...]:
         """``sandbox.read`` as paths. Raises GoalseekError for one that is not there, or may not be shown."""

@@ -10,6 +10,7 @@ the median and the best of making ready and running ``true``, and the median of 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import statistics
 import subprocess
@@ -62,11 +63,17 @@ def view(folder: Path, network: bool) -> View:
     )
 
 
+@functools.cache
+def confines_at(level: str, folder: Path) -> Confines:
+    top, cache = folder / "repository", folder / "cache"
+    keeper = find(level)  # type: ignore[arg-type]
+    return Confines(keeper, SandboxTable(), top, top, cache / "scratch", cache / "kept", (), (cache,))
+
+
 def whole_way(level: str, folder: Path) -> float:
     """A verify command's way; milliseconds."""
-    top, scratch = folder / "repository", folder / "cache" / "scratch"
-    keeper = find(level)  # type: ignore[arg-type]
-    confines = Confines(keeper, SandboxTable(), top, top, scratch, folder / "cache" / "kept", (), (folder / "cache",))
+    scratch = folder / "cache" / "scratch"
+    confines = confines_at(level, folder)
     job = Job(folder / "cache" / "tree", ["true"], writable=(scratch / "run",), caches="tree", devices=True)
     began = time.perf_counter()
     ready = confines.launch(job, ["sh", "-c", "true"], os.environ, job.tree)
