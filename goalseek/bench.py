@@ -22,7 +22,8 @@ FOLDER = "40000"
 class Bench:
     """The trees of one commit; ``keep`` says which paths outlive a command in them.
 
-    ``copies`` are hidden files that are in no tree of git's, ``copied`` gives the content of one.
+    ``links`` are made in them; what is ``mounted`` on a path of them is left alone. ``copies`` are hidden files that
+    are in no tree of git's, ``copied`` gives the content of one.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Bench:
         scope_key: str,
         links: Mapping[str, str],
         keep: Callable[[str], bool] | None,
+        mounted: frozenset[str] = frozenset(),
         copies: Mapping[str, Entry] | None = None,
         copied: Callable[[str, Entry], bytes] | None = None,
     ) -> None:
@@ -42,6 +44,7 @@ class Bench:
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
         self._keep = keep
+        self._mounted = mounted
         self._copies = dict(copies or {})
         self._copied = copied
         self._level = functools.lru_cache(maxsize=256)(objects.tree)
@@ -179,4 +182,4 @@ class Bench:
             refuse_other_content(path, entry, found)
             return found
 
-        return Checkout(root, root.with_suffix(".state"), content, self._objects.fill, self._keep)
+        return Checkout(root, root.with_suffix(".state"), content, self._objects.fill, self._keep, self._mounted)

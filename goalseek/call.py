@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from goalseek import sandbox
@@ -12,6 +13,7 @@ from goalseek.beneath import clear
 from goalseek.brief import make_brief, prompt, what_is_left
 from goalseek.calls import Calls
 from goalseek.capture import HeadAndTail
+from goalseek.confines import Job
 from goalseek.full_disk import refuse_full
 from goalseek.programs import Finished
 from goalseek.providers.provider import Call
@@ -46,15 +48,16 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
     text = prompt(phase, context, manifest, brief, nonce, plan)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix
-    files = run.places.call
+    files, confines = run.places.call, run.confines
 
     def start(arguments: Sequence[str], more: Mapping[str, str]) -> Finished:
         clear(files)
-        (files / "tmp").mkdir(parents=True)
+        files.mkdir(parents=True)
+        (files / "usage.json").touch()
         (files / "prompt.md").write_text(text, encoding="utf-8", errors="replace")
         (files / "brief.json").write_text(json.dumps(brief, indent=1) + "\n")
         given = {
-            "GOALSEEK_PROJECT_ROOT": str(folder).rstrip("/"),
+            "GOALSEEK_PROJECT_ROOT": str(confines.seen_at(workspace.root, folder)).rstrip("/"),
             "GOALSEEK_ITERATION": str(context.iteration),
             "GOALSEEK_PHASE": phase,
             "GOALSEEK_PROMPT": str(files / "prompt.md"),
@@ -65,14 +68,34 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
             "GOALSEEK_DIRECTION": manifest.metric.direction,
             "GOALSEEK_INCUMBENT": repr(context.incumbent_value),
         }
-        environment = sandbox.environment(manifest.env.agent, {**given, **more}, files / "tmp")
+        environment = sandbox.environment(manifest.env.agent, {**given, **more}, run.places.scratch / "tmp")
+        own = _in_checkout(Path(arguments[0]), confines.top)
+        job = Job(
+            tree=workspace.root,
+            commands=[list(arguments)],
+            readable=(files / "prompt.md", files / "brief.json", *own),
+            writable=(files / "usage.json",),
+            network=manifest.sandbox.agent_network,
+        )
         timeout = run.provider_table().timeout
         stdin = text.encode("utf-8", "replace")
+        stands_in = [place for path in own if not (place := workspace.root / path.relative_to(confines.top)).exists()]
+        ready = confines.launch(job, arguments, environment, folder)
         calls.begin(run.last_phase)
-        finished = run.programs.supervise(
-            arguments, folder, environment, HeadAndTail(), timeout, stdin, run.watch.output
-        )
-        clear(files / "tmp")
+        try:
+            finished = run.programs.supervise(
+                ready.arguments,
+                ready.folder,
+                ready.environment,
+                HeadAndTail(),
+                timeout,
+                stdin,
+                run.watch.output,
+                ready.is_cage,
+            )
+        finally:
+            for place in stands_in if confines.mounts else ():  # the empty file on which the program was mounted
+                clear(place)
         refuse_full(files)  # half an edit is no proposal
         return finished
 
@@ -90,6 +113,11 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
         start=start,
         usage_file=files / "usage.json",
     )
+
+
+def _in_checkout(program: Path, top: Path) -> tuple[Path, ...]:
+    """The agent's own program where it is a file of the user's checkout: that one is run, not the workspace's."""
+    return (program,) if program.is_relative_to(top) and program.is_file() else ()
 
 
 def _writable(run: Run, setting: Setting, workspace: Workspace) -> tuple[str, ...]:

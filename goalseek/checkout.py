@@ -222,7 +222,7 @@ class Checkout:
         with open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
             for item in listing:
                 path = f"{folder}/{item.name}"
-                if self._ignored and self._ignored(path):
+                if path in self._apart or (self._ignored and self._ignored(path)):
                     stays = True
                 elif item.is_dir(follow_symlinks=False):
                     stays = self._walk_new(path, walked) or stays

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from goalseek import fitness, sandbox
 from goalseek.cheats import Cheat
+from goalseek.confinement import level
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.findings import Finding
@@ -111,14 +112,16 @@ def ruler(patient: Patient) -> Iterator[Finding]:
 
 
 def environment(patient: Patient) -> Iterator[Finding]:
-    """No shared environment imports the user's checkout."""
+    """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
+    run = patient.run
     try:
-        fitness.refuse_editable(patient.run.loaded, patient.run.repository)
+        fitness.refuse_editable(run.loaded, run.repository, run.confines.mounts)
+        fitness.refuse_sharing_hidden(run.loaded, run.repository, patient.setting.scope, patient.entries)
     except GoalseekError as error:
         yield Finding("environment", False, error.message, error.hint)
         return
     if patient.setting.manifest.scope.share:
-        yield Finding("environment", True, "no shared folder has this repository installed editable")
+        yield Finding("environment", True, "what is shared means the candidate, and shows nothing hidden")
 
 
 def provider(patient: Patient) -> Iterator[Finding]:
@@ -142,7 +145,48 @@ def isolation(patient: Patient) -> Iterator[Finding]:
     """How well each command is kept apart from what it judges."""
     for words in words_about(patient.setting.manifest):
         yield Finding("isolation", True, words.text, words.remedy)
-    yield Finding("isolation", True, sandbox.NOT_ENFORCED, "run it where you would run the agent itself: a container")
+
+
+def confinement(patient: Patient) -> Iterator[Finding]:
+    """The level of the sandbox, and what it does not enforce."""
+    confines, manifest = patient.run.confines, patient.setting.manifest
+    try:
+        confines.refuse_unfit()
+    except GoalseekError as error:
+        yield Finding("sandbox", False, error.message, error.hint)
+        return
+    name, reasons = confines.level.name, confines.level.reason
+    told = {"none": "no sandbox: programs run as you"}.get(name, name)
+    for who, network in (
+        ("the agent", confines.table.agent_network),
+        ("a candidate's code", any(command.network for command in manifest.verify)),
+    ):
+        gaps = confines.level.not_enforced(network)
+        text = f"{told}; {who}: " + ("all is enforced" if not gaps else "not enforced:")
+        remedy = "" if name == "bubblewrap" else "; ".join((*reasons, level.how_to_get("bubblewrap")))
+        yield Finding("sandbox", True, "\n".join((text, *(f"  {gap}" for gap in gaps))), remedy)
+    for sentence in confines.weaker():
+        yield Finding("sandbox", True, sentence, "leave sandbox.cache out where a build is quick without")
+
+
+def allowed(patient: Patient) -> Iterator[Finding]:
+    """Programs and paths that are shown beside the trees and the system's own folders, and why."""
+    confines, manifest = patient.run.confines, patient.setting.manifest
+    if confines.level.name == "none":
+        return
+    found = {}
+    for command in manifest.verify:
+        given = sandbox.environment(manifest.env.verify, {}, confines.scratch)
+        found.update({need.path: need.why for need in confines.needed([command.run], given, command.cwd)})
+    if manifest.provider and manifest.provider.command:
+        given = sandbox.environment(manifest.env.agent, {}, confines.scratch)
+        found.update({need.path: need.why for need in confines.needed([manifest.provider.command], given)})
+    found.update(dict.fromkeys(confines.shared, "scope.share"))
+    found.update(dict.fromkeys(confines.readable(), "sandbox.read"))
+    found.update(dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only"))
+    lines = [f"{path} ({why})" for path, why in sorted(found.items())]
+    text = "beside the trees and the system's own folders, programs see " + ("nothing" if not lines else "read-only:")
+    yield Finding("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
 
 
 def cheats(patient: Patient) -> Iterator[Finding]:
@@ -154,7 +198,7 @@ def cheats(patient: Patient) -> Iterator[Finding]:
 
 
 NEEDED: tuple[Check, ...] = (repository, globs, committed)
-FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, cheats, trees)
+FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, confinement, allowed, cheats, trees)
 
 
 def _counted(patient: Patient) -> str:

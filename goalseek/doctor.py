@@ -26,8 +26,11 @@ class NothingToKeep(GoalseekError):
     """Leaves an opened project as it leaves one that it refuses: without a trace in the repository."""
 
 
-def examine(loaded: Loaded, is_quick: bool, tell: Callable[[str], None]) -> Iterator[Finding]:
-    """Every finding, in the order of the checks. ``tell`` is told first what it will cost.
+def examine(
+    loaded: Loaded, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[], bool]
+) -> Iterator[Finding]:
+    """Every finding, in the order of the checks. ``tell`` is told first what it will cost;
+    ``may_leave`` is asked before a command that failed is run outside the sandbox.
 
     Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
     not fit, nothing is left in the repository.
@@ -39,7 +42,7 @@ def examine(loaded: Loaded, is_quick: bool, tell: Callable[[str], None]) -> Iter
     yield Finding("manifest", True, f"{loaded.path}: {_goal(loaded)}")
     try:
         with opened(loaded) as run:
-            yield from _examine(run, is_quick, tell)
+            yield from _examine(run, is_quick, tell, may_leave)
             if run.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")
     except NothingToKeep:
@@ -47,7 +50,8 @@ def examine(loaded: Loaded, is_quick: bool, tell: Callable[[str], None]) -> Iter
     except GoalseekError as error:
         if error.exit_code == LOCKED:
             raise
-        yield Finding("repository", False, error.message, error.hint)
+        name = "sandbox" if error.stop_reason == "sandbox" else "repository"
+        yield Finding(name, False, error.message, error.hint)
 
 
 def git_version() -> Finding:
@@ -79,7 +83,7 @@ def cost(patient: Patient, subject: Subject) -> str:
     return f"doctor: {runs}; one takes about {in_words(took)}: {least} to {longest} together"
 
 
-def _examine(run: Run, is_quick: bool, tell: Callable[[str], None]) -> Iterator[Finding]:
+def _examine(run: Run, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[], bool]) -> Iterator[Finding]:
     standing = run.standing
     ignore_home(run.loaded)
     commit = standing.incumbent.commit if standing.incumbent else run.repository.head()
@@ -104,7 +108,7 @@ def _examine(run: Run, is_quick: bool, tell: Callable[[str], None]) -> Iterator[
     if subject is None or not is_sound:
         yield Finding("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
         return
-    yield from trial(run, subject, patient.cheats, tell)
+    yield from trial(run, subject, patient.cheats, tell, may_leave)
 
 
 def _untried(patient: Patient) -> Iterator[Finding]:

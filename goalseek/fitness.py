@@ -50,6 +50,18 @@ def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: M
     refuse_missing_blobs(repository)
 
 
+def refuse_sharing_hidden(loaded: Loaded, repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> None:
+    """Raises GoalseekError where a shared folder is one that holds hidden files: the agent would get them."""
+    shared = [(name, (loaded.folder / name).resolve()) for name in loaded.manifest.scope.share]
+    for path in entries if shared else ():
+        if scope.kind(path) != "hidden":
+            continue
+        name = next((name for name, real in shared if (repository.top / path).resolve().is_relative_to(real)), None)
+        if name:
+            message = f"scope.share: {name} holds the hidden file {quote_path(path)}"
+            raise GoalseekError(message, "keep hidden files and what is shared in separate folders", USAGE)
+
+
 def refuse_foreign_logs(loaded: Loaded) -> None:
     """Raises GoalseekError where ``logs`` or ``runs`` beside the manifest hold something that is not goalseek's."""
     if loaded.manifest.log.home != ".":
@@ -146,18 +158,21 @@ def lfs_files(repository: Repository, entries: Mapping[str, Entry]) -> list[str]
     return found
 
 
-def refuse_editable(loaded: Loaded, repository: Repository) -> None:
+def refuse_editable(loaded: Loaded, repository: Repository, mounts: bool) -> None:
     """Raises GoalseekError where a shared environment has the repository itself installed editable.
 
-    Without a sandbox, every candidate would import the user's checkout from it, and measure that.
+    Where nothing is mounted, every candidate would import the user's checkout from it, and measure that. A sandbox
+    that ``mounts`` shows the candidate at the repository's own path, and so it means the candidate.
     """
+    if mounts:
+        return
     for name in loaded.manifest.scope.share:
         for path in _editable_links(loaded.folder / name, repository.top):
             message = (
                 f"scope.share: {name} has this repository installed editable ({path.name}): every candidate would "
             )
             message += "measure your checkout"
-            hint = f"install it without -e, or run with PYTHONPATH in [env.verify]: pip uninstall; then rm {path}"
+            hint = f"run it with bubblewrap, where it means the candidate; or pip uninstall, then rm {path}"
             raise GoalseekError(message, hint, UNFIT, "sandbox")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalseek import __version__, sandbox
+from goalseek import __version__
 from goalseek.artifacts import keep_few, keep_few_at_start
 from goalseek.calls import Calls, sum_of
 from goalseek.charge import killed_call, usual_call
@@ -89,7 +89,7 @@ def record_iteration(
             model=provider.model if provider else "",
             usage=_usage(desk, outcome.verdict.reason),
             seconds=dict(desk.seconds),
-            isolation=Isolation(sandbox.LEVEL, weakest(setting)),
+            isolation=Isolation(run.confines.level.name, weakest(setting)),
             digests={
                 "ruler": digest,
                 **({"hidden_from": digest_of(setting.hidden_from)} if setting.hidden_from else {}),
@@ -187,7 +187,7 @@ def _begin_run(run: Run, setting: Setting, ruler: str) -> None:
         timestamp=run.ledger.now(),
         began=run.began,
         versions={"goalseek": __version__},
-        sandbox=sandbox.LEVEL,
+        sandbox=run.confines.level.name,
         limits=to_plain(setting.manifest.limits),
         ruler=ruler,
     )

@@ -101,6 +101,14 @@ def _pair(text: Any) -> Any:
     raise ValueError("two numbers, the lowest and the highest, such as [0.0, 1.0]")
 
 
+def _devices(text: Any) -> Any:
+    if isinstance(text, list) and all(isinstance(path, str) and path.startswith("/dev/") for path in text):
+        return tuple(text)
+    if text in ("auto", "none"):
+        return text
+    raise ValueError('"auto", "none", or a list of paths below /dev')
+
+
 _TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 Seconds = Annotated[float | None, Written(_duration, _TEXT_OR_NUMBER)]
 Timeout = Annotated[float | str | None, Written(_timeout, _TEXT_OR_NUMBER)]
@@ -117,6 +125,8 @@ Folder = Annotated[str | None, Written(_folder, {"type": "string"})]
 _PAIR: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "number"}, "minItems": 2}
 Range = Annotated[tuple[float, float] | None, Written(_pair, _PAIR)]
 Command = str | tuple[str, ...]
+_DEVICES: dict[str, Any] = {"type": ["string", "array"], "items": {"type": "string"}}
+Devices = Annotated[str | tuple[str, ...], Written(_devices, _DEVICES)]
 Source = Literal["json", "stdout", "stderr", "wall"]
 Sees = Literal["candidate", "hidden", "both"]
 
@@ -149,6 +159,7 @@ class Setup:
 
     run: Command
     gives: Patterns = ()
+    network: bool = False
     timeout: Seconds = 1800.0
 
 
@@ -164,6 +175,7 @@ class VerifyCommand:
     output_max: Size = 2 * 2**30
     keep: Patterns = ()
     timeout: Timeout = "auto"
+    network: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,9 +272,13 @@ class Limits(Budget):
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxTable:
-    """How agent and candidate are kept apart from the rest of the machine."""
+    """How agent and candidate are kept apart from the rest of the machine; paths as people write them."""
 
-    mode: Literal["none"] | None = None
+    mode: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
+    agent_network: bool = True
+    read: Patterns = ()
+    cache: Patterns = ()
+    devices: Devices = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,11 +16,10 @@ from goalseek.scope import scope
 from goalseek.toml_lines import line_of
 
 NOT_YET = frozenset(
-    """setup.network verify.network verify.once metric.noise metric.max_repeats metric.alpha
+    """verify.once metric.noise metric.max_repeats metric.alpha
     metric.window metric.settle metric.repeats metric.aggregate metric.examples holdout
     provider.fallback provider.repair provider.billing provider.prompts provider.endpoint provider.credentials
-    provider.record provider.recordings provider.plan price review sandbox.agent_network
-    sandbox.read sandbox.cache sandbox.devices""".split()
+    provider.record provider.recordings provider.plan price review""".split()
 )
 _RENAMED = {"pass_": "pass"}
 
@@ -128,9 +127,6 @@ def _later(plain: dict[str, Any]) -> list[Wrong]:
             prefix: tuple[str | int, ...] = (table, place) if isinstance(value, list) else (table,)
             keys = inner if isinstance(inner, dict) else {}
             wrong += [((*prefix, key), "not yet") for key in keys if f"{table}.{key}" in NOT_YET]
-    mode = plain.get("sandbox", {}).get("mode") if isinstance(plain.get("sandbox"), dict) else None
-    if mode in ("auto", "bubblewrap", "landlock"):
-        wrong.append((("sandbox", "mode"), f'{mode!r}: not yet; only "none"'))
     return wrong
 
 

@@ -13,6 +13,7 @@ from goalseek import outputs, sandbox
 from goalseek.bench import Bench
 from goalseek.beneath import clear, open_beneath
 from goalseek.capture import Sink
+from goalseek.confines import Confines, Job
 from goalseek.fresh import RunFolder, Stale
 from goalseek.full_disk import refuse_full
 from goalseek.globs import matcher
@@ -56,6 +57,7 @@ class Verifier:
     bench: Bench
     places: Places
     programs: Programs
+    confines: Confines
     ruler: str
     baseline_tree: str
     baseline_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -131,11 +133,10 @@ def run_command(
     log: Sink,
 ) -> Finished:
     """Runs one command of the verifier in a tree that stands ready."""
+    confines = verifier.confines
+    below = confines.seen_at(root, root / verifier.places.prefix)
+    project = {"GOALSEEK_PROJECT_ROOT": str(below).rstrip("/"), **given}
     temporary = verifier.places.scratch / "tmp"
-    clear(temporary)
-    temporary.mkdir(parents=True)
-    folder = root / verifier.places.prefix / command.cwd
-    project = {"GOALSEEK_PROJECT_ROOT": str(root / verifier.places.prefix).rstrip("/"), **given}
     environment = sandbox.environment(
         verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project}, temporary
     )
@@ -144,8 +145,17 @@ def run_command(
         f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
     )
     try:
+        ready = confines.launch(
+            job_of(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
+        )
         finished = verifier.programs.supervise(
-            arguments, folder, environment, log, timeout, on_output=verifier.on_output
+            ready.arguments,
+            ready.folder,
+            ready.environment,
+            log,
+            timeout,
+            on_output=verifier.on_output,
+            is_cage=ready.is_cage,
         )
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
@@ -153,6 +163,20 @@ def run_command(
     how = "timed out" if finished.timed_out else f"ended with {finished.exit_code}"
     log.write(f"[{command.name} {how} after {finished.seconds:.3f}s]\n".encode())
     return finished
+
+
+def job_of(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> Job:
+    """The place of a command of the verifier: its tree and the run folder, the devices, and its own caches."""
+    return Job(
+        tree=root,
+        commands=[command.run],
+        cwd=command.cwd,
+        writable=(verifier.places.scratch / "run",),
+        caches="ruler" if command.sees == "hidden" else "tree",
+        devices=True,
+        network=command.network,
+        terminal=terminal,
+    )
 
 
 def prepare(verifier: Verifier, log: Sink) -> None:
@@ -167,7 +191,8 @@ def prepare(verifier: Verifier, log: Sink) -> None:
     if (given / "done").exists():
         (given / "done").touch()
         return
-    command = VerifyCommand(run=setup.run, name="setup", sees="candidate")
+    command = VerifyCommand(run=setup.run, name="setup", sees="candidate", network=setup.network)
+    (verifier.places.scratch / "run").mkdir(parents=True, exist_ok=True)
     root = verifier.bench.stand_at("candidate", verifier.baseline_tree)
     finished = run_command(verifier, command, root, {}, setup.timeout, log)
     if finished.timed_out or finished.exit_code:

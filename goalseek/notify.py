@@ -10,6 +10,7 @@ from typing import Any
 from goalseek import sandbox
 from goalseek.approval import Question, Word, commands_for
 from goalseek.capture import HeadAndTail
+from goalseek.confinement.level import Level
 from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.limits import Stop
@@ -37,6 +38,10 @@ class NotifyWatch(Watch):
     def note(self, text: str) -> None:
         """Handed on."""
         self._shown.note(text)
+
+    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+        """Handed on."""
+        self._shown.confined(level, not_enforced)
 
     def budget(self, text: str) -> None:
         """Handed on, and told on "budget"."""

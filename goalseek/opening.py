@@ -21,6 +21,8 @@ from goalseek.manifest_file import Loaded
 from goalseek.objects import Entry
 from goalseek.places import places
 from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
+from goalseek.project_scope import scope_of
+from goalseek.providers import WITHOUT_PROGRAM
 from goalseek.providers.provider import WritableFile
 from goalseek.repository import Repository, locate
 from goalseek.run import Run, base_folder
@@ -123,7 +125,7 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
         run.watch.note(told)
     if run.standing.seq < 0:
         fitness.refuse_foreign_logs(run.loaded)
-    fitness.refuse_editable(run.loaded, run.repository)
+    check_confines(run, entries)
     for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
         run.watch.note(told)
     for name in differing(run.loaded, run.standing):
@@ -136,6 +138,21 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
     if run.ledger.mended:
         run.watch.note(run.ledger.mended)
     return entries
+
+
+def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
+    """Programs can be kept in their place, which is said. Raises GoalseekError where something would get out."""
+    confines, manifest = run.confines, run.loaded.manifest
+    confines.refuse_unfit()
+    fitness.refuse_editable(run.loaded, run.repository, confines.mounts)
+    scope = scope_of(run.loaded, manifest, run.places.prefix)
+    fitness.refuse_sharing_hidden(run.loaded, run.repository, scope, entries)
+    is_agent = run.has_provider() and run.provider_table().name not in WITHOUT_PROGRAM
+    networked = any(command.network for command in manifest.verify)
+    networked = networked or (manifest.setup is not None and manifest.setup.network)
+    run.watch.confined(confines.level, confines.not_enforced(is_agent, networked))
+    for told in confines.weaker():
+        run.watch.note(told)
 
 
 def _leave_nothing(loaded: Loaded, repository: Repository) -> None:

@@ -78,12 +78,17 @@ class Programs:
         timeout: float | None = None,
         stdin: bytes = b"",
         on_output: Callable[[bytes], None] | None = None,
+        is_cage: bool = False,
     ) -> Finished:
         """Runs a program to its end, or to its limit; then nothing that descends from it is left running.
 
         ``timeout`` is in seconds of a clock that stands still while the machine sleeps. At the limit every descendant
         gets SIGTERM and, five seconds later, SIGKILL. ``exit_code`` is None where the limit ended it, and negative for
         a signal, as in subprocess. Raises OSError where the program cannot be started.
+
+        ``is_cage`` says that the program only holds another one, as bubblewrap does. Then the limit lets those inside
+        end first. What they leave at their own end goes with the cage and is not counted, and a signal that ended the
+        program inside is told as the cage tells it: 128 and its number.
         """
         token = f"{self.owner}.{uuid.uuid4().hex}"
         kept = {"stdout": HeadAndTail(), "stderr": HeadAndTail()}
@@ -92,7 +97,7 @@ class Programs:
         try:
             with held_back():
                 try:
-                    child = self._start(arguments, folder, {**environment, TOKEN: token})
+                    child = self._start(arguments, folder, {**environment, TOKEN: token}, is_cage)
                 except ConnectionError:  # the first thing the program did was to kill the reaper
                     self._forget()
                     killed = end_marked(token, GRACE_SECONDS)
@@ -118,12 +123,13 @@ class Programs:
         exit_code = None if timed_out else child.exit_code
         return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
 
-    def _start(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Child:
+    def _start(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], is_cage: bool) -> Child:
         pipes = [os.pipe() for _ in range(3)]
         theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
         ours = (pipes[0][1], pipes[1][0], pipes[2][0])
         message = {
             "do": "start",
+            "cage": is_cage,
             "arguments": [_latin(word) for word in arguments],
             "folder": _latin(folder),
             "environment": {_latin(name): _latin(value) for name, value in environment.items()},

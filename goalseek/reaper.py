@@ -71,6 +71,7 @@ class Reaper:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self.program = 0
+        self.is_cage = False
 
     def serve(self) -> None:
         """Starts and ends what it is asked to; at the end nothing is left."""
@@ -101,6 +102,7 @@ class Reaper:
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         failed, failing = os.pipe()
+        self.is_cage = message.get("cage", False)
         self.program = os.fork()
         if self.program == 0:
             _become(message, descriptors, failing)
@@ -114,18 +116,25 @@ class Reaper:
         return {"ended": self.end_all(message["grace"])}
 
     def end_all(self, grace: float) -> int:
-        """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL. Gives how many there were."""
+        """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL. Gives how many there were.
+
+        A cage and the first process in it are not counted, and get no SIGTERM where there is somebody inside: the
+        cage's end would be the end of all in it, at once.
+        """
         self.reap()
-        left = self.living()
-        for pid in left:
+        parents = self.living()
+        left = list(parents)
+        if self.is_cage:
+            left = [pid for pid in left if pid != self.program and parents[pid] != self.program]
+        for pid in left or list(parents):
             _signal(pid, signal.SIGTERM)
             _signal(pid, signal.SIGCONT)
         deadline, pause = time.monotonic() + grace, 0.001
-        while left and time.monotonic() < deadline and self.living():
+        while parents and time.monotonic() < deadline and self.living():
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
             self.reap()
-        while left and (stubborn := self.living()):
+        while parents and (stubborn := self.living()):
             for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: one that forks on cannot outrun the list
                 for pid in stubborn:
                     _signal(pid, number)
@@ -146,18 +155,18 @@ class Reaper:
             if pid == self.program:
                 self._tell({"exited": os.waitstatus_to_exitcode(status)})
 
-    def living(self) -> list[int]:
-        """Every descendant that still runs."""
+    def living(self) -> dict[int, int]:
+        """Every descendant that still runs, with its parent."""
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            return []
+            return {}
         children: dict[int, list[int]] = {}
         ended = set()
         try:
             names = os.listdir("/proc")
         except FileNotFoundError:
-            return [-self.program]  # no /proc to look in: the program's process group, which is all one can name
+            return {-self.program: os.getpid()}  # nowhere to look: its process group, which is all one can name
         for name in names:
             if not name.isdigit():
                 continue
@@ -166,12 +175,12 @@ class Reaper:
                 children.setdefault(int(fields[1]), []).append(int(name))
                 if fields[0] in (b"Z", b"X"):
                     ended.add(int(name))
-        found, left = [], children.get(os.getpid(), [])
+        found, left = {}, [(pid, os.getpid()) for pid in children.get(os.getpid(), [])]
         while left:
-            pid = left.pop()
-            left += children.get(pid, [])
+            pid, parent = left.pop()
+            left += [(child, pid) for child in children.get(pid, [])]
             if pid not in ended:
-                found.append(pid)
+                found[pid] = parent
         return found
 
     def _tell(self, message: dict[str, Any]) -> None:

@@ -8,13 +8,16 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from goalseek import directions, hidden_from, manifest_file, sandbox
 from goalseek.bench import Bench
 from goalseek.clock import Clock
+from goalseek.confinement.level import Level
+from goalseek.confines import Confines, confines
 from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
 from goalseek.globs import matcher
@@ -94,6 +97,7 @@ class Run:
         self._trees_for = ""
         self._ruler: tuple[int, Ruler] | None = None
         self._scopes: tuple[Manifest, Listing, Scope, str] | None = None
+        self._confines: tuple[Loaded, Confines] | None = None
 
     @property
     def standing(self) -> Standing:
@@ -104,6 +108,32 @@ class Run:
     def folder(self) -> Path:
         """The manifest's folder in the user's checkout; of a manifest outside the repository, the repository's top."""
         return base_folder(self.loaded, self.repository)
+
+    @property
+    def confines(self) -> Confines:
+        """What keeps the programs in their place. Raises GoalseekError where a demanded level cannot be had."""
+        if self._confines is None or self._confines[0] is not self.loaded:
+            made = confines(self.loaded.manifest, self.loaded, self.repository.location, self.folder, self.places)
+            self._confines = (self.loaded, made)
+        return self._confines[1]
+
+    def outside(self) -> AbstractContextManager[None]:
+        """While this block lasts, programs run without a sandbox, in trees made for that."""
+        return self._under(replace(self.confines, level=Level("none", ("outside, as was asked for",))))
+
+    def reading(self, more: tuple[str, ...]) -> AbstractContextManager[None]:
+        """While this block lasts, programs see more."""
+        table = self.confines.table
+        return self._under(replace(self.confines, table=replace(table, read=(*table.read, *more))))
+
+    @contextlib.contextmanager
+    def _under(self, other: Confines) -> Iterator[None]:
+        before = (self.loaded, self.confines)
+        self._confines, self._scopes = (self.loaded, other), None
+        try:
+            yield
+        finally:
+            self._confines, self._scopes = before, None
 
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
@@ -146,6 +176,10 @@ class Run:
             self._provider.check()
         return self._provider
 
+    def has_provider(self) -> bool:
+        """Whether one is named."""
+        return (self._asked or self.loaded.manifest.provider) is not None
+
     def provider_table(self) -> ProviderTable:
         """The provider's keys. Raises GoalseekError where none is named."""
         table = self._asked or self.loaded.manifest.provider
@@ -175,6 +209,7 @@ class Run:
             bench,
             self.places,
             self.programs,
+            self.confines,
             ruler,
             baseline_tree,
             seconds,
@@ -230,6 +265,7 @@ class Run:
                 manifest.provider.script if manifest.provider else "",
                 manifest.cheat,
                 self.links(manifest),
+                self.confines.mounts,
                 *([more] if more else []),
             )
             key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
@@ -253,8 +289,10 @@ class Run:
         self.places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         prefix, kept = self.places.prefix, matcher(tuple(keep))
         links, objects = self.links(setting.manifest), self.repository.objects
+        mounted = frozenset(links if self.confines.mounts else ())
+        links = {} if self.confines.mounts else links
         is_seen = setting.scope.seen_by("agent")
-        self._workspace = Workspace(self.places.workspace, objects, is_seen, setting.scope_key, links)
+        self._workspace = Workspace(self.places.workspace, objects, is_seen, setting.scope_key, links, mounted)
         self._bench = Bench(
             self.places.bench,
             objects,
@@ -262,6 +300,7 @@ class Run:
             setting.scope_key,
             links,
             (lambda path: path.startswith(prefix) and kept(path[len(prefix) :])) if keep else None,
+            mounted,
             hidden_from.as_entries(setting.hidden_from, prefix),
             self._copied(setting),
         )

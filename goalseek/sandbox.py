@@ -1,4 +1,4 @@
-"""What a started program gets: its environment, and the level at which it is kept apart from the rest."""
+"""What a started program gets of the user's environment, and whether an agent may be started at all."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from goalseek.confinement import level
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest import Manifest, Variables
 
-LEVEL = "none"
 PUBLISHED = (
     "PATH",
     "HOME",
@@ -27,10 +27,6 @@ PUBLISHED = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 )
-NOT_ENFORCED = (
-    "No sandbox: programs run as you. A program can read the repository, hidden files included, by its path; "
-    "it can write wherever you can; it has the network."
-)
 
 
 def environment(variables: Variables, given: Mapping[str, str], temporary: Path) -> dict[str, str]:
@@ -44,23 +40,34 @@ def environment(variables: Variables, given: Mapping[str, str], temporary: Path)
     made["PATH"] = os.pathsep.join([*filter(None, [made.get("PATH", os.defpath)]), interpreter])
     made["TMPDIR"] = str(temporary)
     for name, value in variables.set.items():
-        made[name] = _expanded(name, value)
+        made[name] = _with_variables(f"env: {name}", value)
     return {**made, **given}
 
 
 def refuse_without_consent(manifest: Manifest, provider: str) -> None:
-    """Raises GoalseekError where a program would be started that nothing keeps in its place, and nobody said so."""
-    if manifest.sandbox.mode == "none":
+    """Raises GoalseekError where an agent would be started that nothing keeps in its place, and nobody said so."""
+    found = level.find(manifest.sandbox.mode)
+    if manifest.sandbox.mode == "none" or found.name != "none":
         return
-    message = f"the provider {provider!r} runs a program, and there is no sandbox to keep it in its place"
-    hint = 'if you trust it with your account, say so in the manifest: sandbox.mode = "none"'
+    why = "; ".join(found.reason)
+    message = f"the provider {provider!r} runs a program, and there is no sandbox to keep it in its place ({why})"
+    hint = level.how_to_get("bubblewrap")
+    hint += '; if you trust it with your account, say so in the manifest: sandbox.mode = "none"'
     raise GoalseekError(message, hint, UNFIT, "sandbox")
 
 
-def _expanded(name: str, value: str) -> str:
+def expanded(key: str, text: str, folder: Path) -> Path:
+    """A path as people write it, with ``~`` and ``${HOME}``, relative to ``folder``.
+
+    Raises GoalseekError for a variable that is not set.
+    """
+    return Path(os.path.normpath(folder / Path(_with_variables(key, text)).expanduser()))
+
+
+def _with_variables(key: str, value: str) -> str:
     def known(match: re.Match[str]) -> str:
         if match[1] in os.environ:
             return os.environ[match[1]]
-        raise GoalseekError(f"env: {name} = {value!r} names {match[1]}, which is not set", "set it, or write it out")
+        raise GoalseekError(f"{key} = {value!r} names {match[1]}, which is not set", "set it, or write it out")
 
     return re.sub(r"\$\{(\w+)\}", known, value)

@@ -10,6 +10,7 @@ from goalseek.cheats import Cheat, runs_owed, tried
 from goalseek.decide import ToBeat, decide
 from goalseek.findings import Finding
 from goalseek.manifest import Manifest
+from goalseek.outside import why_inside
 from goalseek.phases.decide import baseline_verdict
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
 from goalseek.run import Run
@@ -20,10 +21,13 @@ from goalseek.values import Evidence, Verdict, VerifierRun
 NUMBERS = 2
 
 
-def trial(run: Run, subject: Subject, cheats: Sequence[Cheat], tell: Callable[[str], None]) -> Iterator[Finding]:
+def trial(
+    run: Run, subject: Subject, cheats: Sequence[Cheat], tell: Callable[[str], None], may_leave: Callable[[], bool]
+) -> Iterator[Finding]:
     """Runs the verifier as often as is still owed, and says what came of it.
 
-    The numbers go into the ledger, also where this is interrupted, but not where the verifier turns out not to fit.
+    ``may_leave`` is asked before anything is run outside the sandbox. The numbers go into the ledger, also where this
+    is interrupted, but not where the verifier turns out not to fit.
     """
     folder = run.places.scratch / "trial"
     manifest = subject.setting.manifest
@@ -38,6 +42,7 @@ def trial(run: Run, subject: Subject, cheats: Sequence[Cheat], tell: Callable[[s
                 is_fit = False
                 error = failed_baseline(verdict, folder)
                 yield Finding("verifier", False, error.message, error.hint)
+                yield from why_inside(run, subject, folder, may_leave)
                 return
             if not subject.known:
                 owed = runs_owed(cheats, subject.tree)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from goalseek.approval import Question, Word
+from goalseek.confinement.level import Level
 from goalseek.limits import Stop
 from goalseek.records import IterationRecord
 
@@ -14,6 +15,9 @@ class Watch:
 
     def note(self, text: str) -> None:
         """Something that a person should know."""
+
+    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+        """At which level programs are kept in their place, and what they can do in spite of it."""
 
     def budget(self, text: str) -> None:
         """Most of a budget is spent."""

@@ -46,16 +46,23 @@ class _Standing:
 
 
 class Workspace:
-    """The agent's tree and its git folder."""
+    """The agent's tree and its git folder. ``links`` are made in it; what is ``mounted`` on a path is left alone."""
 
     def __init__(
-        self, folder: Path, objects: Objects, is_seen: Callable[[str], bool], scope_key: str, links: Mapping[str, str]
+        self,
+        folder: Path,
+        objects: Objects,
+        is_seen: Callable[[str], bool],
+        scope_key: str,
+        links: Mapping[str, str],
+        mounted: frozenset[str] = frozenset(),
     ) -> None:
         self.root = folder
         self._objects = objects
         self._is_seen = is_seen
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
+        self._mounted = mounted
         self._made: dict[str, tuple[str, Any]] = {}
         self._pristine = folder.with_name(folder.name + ".git")
         object_format = "sha1" if len(objects.zero) == 40 else "sha256"
@@ -65,7 +72,7 @@ class Workspace:
             folder.with_name(folder.name + ".state"),
             self._content,
             objects.fill,
-            apart=frozenset({".git"}),
+            apart=frozenset({".git"}) | mounted,
         )
         self.git_folder = Checkout(
             folder / ".git", folder.with_name(folder.name + ".git.state"), self._pristine_content
@@ -150,7 +157,9 @@ class Workspace:
             ("user.email", AUTHOR[1]),
         ):
             git("config", "--file", str(self._pristine / "config"), key, value)
-        (self._pristine / "info" / "exclude").write_text("".join(f"/{path}\n" for path in self._links))
+        (self._pristine / "info" / "exclude").write_text(
+            "".join(f"/{path}\n" for path in (*self._links, *sorted(self._mounted)))
+        )
         (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
         clear(self.root)
         self.tree.label = self.git_folder.label = ""

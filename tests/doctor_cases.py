@@ -20,6 +20,7 @@ version = 1
 project.name = "demo"
 scope.writable = ["answer.txt"]
 scope.hidden = ["judge.sh"]
+sandbox.mode = "none"
 metric = {{ name = "score", direction = "maximize", regex = 'score: (\\S+)'{metric} }}
 
 [[verify]]

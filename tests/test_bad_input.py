@@ -109,7 +109,6 @@ def test_a_manifest_that_cannot_be_right(project: Project, change: dict[str, obj
         ({"provider": {"name": "claude"}}, USAGE, "not yet"),
         ({"provider": {"name": "command"}}, USAGE, "is required by the provider"),
         ({"provider": {"name": "command", "command": ["no-such-agent"]}}, UNFIT, "there is no program 'no-such-agent'"),
-        ({"provider": {"name": "command", "command": ["true"]}, "sandbox": {}}, UNFIT, 'sandbox.mode = "none"'),
         ({"provider": {"name": "scripted", "script": "gone.toml"}}, UNFIT, "gone.toml"),
     ],
 )
@@ -184,7 +183,7 @@ def test_a_shared_environment_with_the_repository_installed_editable_is_refused(
     project.commit()
     pth = site / "__editable__.demo.pth"
     pth.write_text(f"{project.top}\n")
-    refused(project, UNFIT, "installed editable", "install it without -e")
+    refused(project, UNFIT, "installed editable", "run it with bubblewrap")
     pth.unlink()
     info = site / "demo-1.dist-info"
     info.mkdir()

@@ -46,21 +46,28 @@ def written(case: Case) -> dict[str, Any]:
     return tomllib.loads((case.folder / "goalseek.toml").read_text())
 
 
+def kinds(case: Case) -> list[str]:
+    """Of the records, in order."""
+    (path,) = case.folder.glob(".goalseek/*/logs/results.jsonl")
+    return [json.loads(line)["kind"] for line in path.read_text().splitlines()]
+
+
 def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     ended = case.run("init", *FLAGS)
     assert ended.exit_code == 0, ended.stderr
     assert "score = 5, in" in ended.stdout
     assert "the number to maximize" in ended.stdout
-    assert case.count() == 1
+    assert kinds(case) == ["measurement"]
     plain = written(case)
     assert plain["metric"] == {"name": "score", "direction": "maximize", "regex": r"score: (\S+)"}
     assert plain["verify"] == [{"run": "sh judge.sh", "sees": "both"}]
     assert "[[verify]]" in (case.folder / "goalseek.toml").read_text()
     examined = case.run("doctor")
     assert examined.exit_code == 0, examined.stdout
-    assert case.count() == 3, "init's number is one of the two; one run is the sabotage"
+    assert kinds(case) == ["measurement"] * 2, "init's number is one of the two"
     assert case.run("baseline").exit_code == 0
-    assert case.count() == 3
+    assert kinds(case) == [*["measurement"] * 2, "run", "iteration"]
+    assert case.count() == 0, "nothing is written outside of the sandbox"
 
 
 def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 
 from goalseek.cli.answer import answer_lines, say, wants_json
 from goalseek.cli.options import loaded
+from goalseek.cli.questions import ask
 from goalseek.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.findings import Finding
@@ -18,6 +20,7 @@ _COLORS = {"✓": "green", "!": "yellow", "✗": "red"}
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``doctor`` takes."""
     parser.add_argument("--quick", action="store_true", help="leave out what runs the verifier")
+    parser.add_argument("--outside", action="store_true", help="a command that fails in the sandbox is tried outside")
     parser.add_argument("--live", action="store_true", help="ask the provider something small: not yet")
 
 
@@ -27,7 +30,8 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("doctor --live: not yet", "goalseek doctor checks that the provider can start")
     paint = painter(sys.stdout, options.color)
     is_well = True
-    for finding in examine(loaded(options), options.quick, lambda text: say(options, text)):
+    may_leave = functools.partial(_may_leave, options)
+    for finding in examine(loaded(options), options.quick, lambda text: say(options, text), may_leave):
         is_well = is_well and finding.ok
         if wants_json(options):
             answer_lines(options, [finding])
@@ -35,6 +39,14 @@ def run(options: argparse.Namespace) -> int:
         else:
             print(_shown(finding, paint), flush=True)
     return 0 if is_well else BAD_FINDING
+
+
+def _may_leave(options: argparse.Namespace) -> bool:
+    """Whether a command may run outside the sandbox: asked for by the flag, or allowed by who sits at the terminal."""
+    if options.outside or not (sys.stdin.isatty() and sys.stderr.isatty()) or wants_json(options):
+        return bool(options.outside)
+    question = "the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n"
+    return ask(question, "n", str.lower) in ("y", "yes")
 
 
 def _shown(finding: Finding, paint: Paint) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from goalseek import process, sandbox
 from goalseek.beneath import clear
 from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
+from goalseek.confines import Job
 from goalseek.errors import USAGE, GoalseekError
+from goalseek.measure import job_of
 from goalseek.opening import opened
 from goalseek.run import Run, Setting
 from goalseek.trees import visible
@@ -38,10 +41,12 @@ def run(options: argparse.Namespace) -> int:
             if record.tree_hash is None:
                 raise GoalseekError(f"iteration {record.iteration} has no candidate", "name one that has", USAGE)
             tree = record.tree_hash
-        place = _verify(run_now, setting, tree) if options.who == "verify" else _agent(run_now, setting, tree)
         command = words or [os.environ.get("SHELL", "/bin/sh")]
+        find_place = _verify if options.who == "verify" else _agent
+        job, environment, folder = find_place(run_now, setting, tree, command)
         try:
-            return process.attach(command, *place)
+            ready = run_now.confines.launch(job, command, environment, folder)
+            return process.attach(ready.arguments, ready.environment, ready.folder)
         except FileNotFoundError:
             raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
         finally:
@@ -49,28 +54,30 @@ def run(options: argparse.Namespace) -> int:
                 run_now.workspace(setting).clean()
 
 
-def _verify(run_now: Run, setting: Setting, tree: str) -> tuple[dict[str, str], Path]:
-    """The environment and the folder of the last verify command."""
+def _verify(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tuple[Job, dict[str, str], Path]:
+    """The place of the last verify command, the environment, and the folder."""
     command = setting.manifest.verify[-1]
     assert command.sees
-    root = run_now.bench(setting).stand_at(command.sees, tree) / run_now.places.prefix
+    root = run_now.bench(setting).stand_at(command.sees, tree)
+    below = root / run_now.places.prefix
     scratch = run_now.places.scratch
-    for name in ("run", "tmp"):
-        clear(scratch / name)
-        (scratch / name).mkdir(parents=True)
+    clear(scratch / "run")
+    (scratch / "run").mkdir(parents=True)
     given = {
-        "GOALSEEK_PROJECT_ROOT": str(root),
+        "GOALSEEK_PROJECT_ROOT": str(run_now.confines.seen_at(root, below)),
         "GOALSEEK_RUN_DIR": str(scratch / "run"),
         "GOALSEEK_ITERATION": str(run_now.standing.last_iteration + 1),
         "GOALSEEK_SEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     _tell(f"{command.name}: sees {command.sees}; run folder {scratch / 'run'}")
-    return sandbox.environment(setting.manifest.env.verify, given, scratch / "tmp"), root / command.cwd
+    job = job_of(run_now.verifier(setting, "", "", {}), command, root, terminal=True)
+    job = replace(job, commands=[*job.commands, words])
+    return job, sandbox.environment(setting.manifest.env.verify, given, scratch / "tmp"), below / command.cwd
 
 
-def _agent(run_now: Run, setting: Setting, tree: str) -> tuple[dict[str, str], Path]:
-    """The environment and the folder of the agent: the workspace, or for another tree a copy of what it would see."""
+def _agent(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tuple[Job, dict[str, str], Path]:
+    """The agent's place, environment and folder: the workspace, or for another tree a copy of what it would see."""
     workspace = run_now.workspace(setting)
     root = workspace.root
     scratch = run_now.places.scratch
@@ -80,12 +87,14 @@ def _agent(run_now: Run, setting: Setting, tree: str) -> tuple[dict[str, str], P
         clear(root)
         objects = run_now.repository.objects
         objects.fill(root, visible(objects.files(tree), setting.scope.seen_by("agent")))
-    clear(scratch / "tmp")
-    (scratch / "tmp").mkdir(parents=True)
     folder = root / run_now.places.prefix
-    given = {"GOALSEEK_PROJECT_ROOT": str(folder), "GOALSEEK_PHASE": "apply"}
+    given = {"GOALSEEK_PROJECT_ROOT": str(run_now.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
+    table = run_now.loaded.manifest.provider
+    commands = [words, *([list(table.command)] if table and table.command else [])]
+    network = setting.manifest.sandbox.agent_network
+    job = Job(root, commands, network=network, terminal=True)
     _tell("the agent's tree; what you change is undone")
-    return sandbox.environment(setting.manifest.env.agent, given, scratch / "tmp"), folder
+    return job, sandbox.environment(setting.manifest.env.agent, given, scratch / "tmp"), folder
 
 
 def _tell(text: str) -> None:

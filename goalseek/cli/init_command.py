@@ -11,7 +11,7 @@ from goalseek import first_manifest
 from goalseek.cli.answer import say
 from goalseek.cli.init_answers import answers_from
 from goalseek.cli.options import start_folder
-from goalseek.cli.watching import watch_for
+from goalseek.cli.watching import watch_in_words
 from goalseek.first_manifest import Answers
 from goalseek.git import git
 from goalseek.repository import Repository, locate
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     plain = first_manifest.plain_manifest(answers)
     loaded = first_manifest.checked(path, plain)
     say(options, f"measuring once: {answers.run}")
-    made = first_manifest.try_and_write(loaded, plain, watch_for(options))
+    made = first_manifest.try_and_write(loaded, plain, watch_in_words(options))
     metric = loaded.manifest.metric
     if options.json:
         told = {"manifest": str(path), "metric": metric.name, "value": made.value, "seconds": made.seconds}

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from goalseek import loop
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.opening import asked_provider, opened
 from goalseek.views.asking import AskingWatch
-from goalseek.watch import Watch
+from goalseek.views.confined import ConfinedWatch
+from goalseek.views.style import painter
+
+
+class _StepWatch(AskingWatch, ConfinedWatch):
+    """Asks at a terminal, and says the level of the sandbox."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Does one phase, and names the next."""
     manifest = loaded(options)
-    watch = Watch() if wants_json(options) else AskingWatch()
+    is_silent = options.quiet or wants_json(options)
+    kind = ConfinedWatch if wants_json(options) else _StepWatch
+    watch = kind(painter(sys.stderr, options.color), is_silent)
     with opened(manifest, watch, asked_provider(manifest, options.provider, options.model)) as opened_run:
         done, following = loop.step(opened_run)
     if wants_json(options):

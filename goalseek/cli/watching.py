@@ -16,4 +16,10 @@ def watch_for(options: argparse.Namespace) -> Watch:
     if wants_json(options):
         queried(options, {})
         return EventWatch(sys.stdout, lambda event: queried(options, event))
-    return LineWatch(painter(sys.stdout, options.color), options.quiet, options.verbose)
+    return watch_in_words(options)
+
+
+def watch_in_words(options: argparse.Namespace) -> LineWatch:
+    """Lines, also beside a JSON answer: of what is told before a climb, all is chatter on stderr."""
+    chatter = painter(sys.stderr, options.color)
+    return LineWatch(painter(sys.stdout, options.color), options.quiet, options.verbose, chatter)

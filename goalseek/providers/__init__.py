@@ -14,6 +14,7 @@ PROVIDERS = {
     "scripted": "goalseek.providers.scripted",
     "tune": "goalseek.providers.tune",
 }
+WITHOUT_PROGRAM = ("scripted", "tune")  # they start none, so there is nothing to keep in its place
 NOT_YET = ("claude", "codex", "gemini", "opencode", "aider", "mini-swe-agent", "replay")
 
 

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from goalseek.confinement.level import Level
 from goalseek.limits import Stop
 from goalseek.plain import to_plain
 from goalseek.records import IterationRecord
 from goalseek.units import in_words, number
 from goalseek.views.asking import AskingWatch
+from goalseek.views.confined import ConfinedWatch
 from goalseek.views.style import OUTCOME_COLORS, Paint
 from goalseek.watch import Watch
 
@@ -33,10 +35,12 @@ def width_of(stream: TextIO) -> int | None:
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
-class LineWatch(AskingWatch):
+class LineWatch(AskingWatch, ConfinedWatch):
     """Prints a line for each iteration on stdout, and chatter on stderr; asks at a terminal."""
 
-    def __init__(self, paint: Paint, is_quiet: bool, is_verbose: bool) -> None:
+    def __init__(self, paint: Paint, is_quiet: bool, is_verbose: bool, paint_chatter: Paint | None = None) -> None:
+        """``paint`` is for stdout, ``paint_chatter`` for stderr."""
+        super().__init__(paint_chatter or (lambda text, name: text), is_quiet)
         self._paint = paint
         self._is_quiet = is_quiet
         self._is_verbose = is_verbose
@@ -77,6 +81,11 @@ class EventWatch(Watch):
     def note(self, text: str) -> None:
         """A note."""
         self._emit({"event": "note", "text": text})
+
+    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+        """The level of the sandbox."""
+        told = {"level": level.name, "not_enforced": not_enforced, "because": level.reason}
+        self._emit({"event": "sandbox", **told})
 
     def phase(self, iteration: int, name: str) -> None:
         """A phase begins."""

@@ -1,0 +1,143 @@
+"""A program restricted by the kernel's Landlock, where nothing can be mounted: trees are at their real places.
+
+It stops: reading and writing files outside the view, listing folders there, TCP where the kernel knows it (version 4),
+reaching abstract unix sockets and signalling other processes (version 6), tracing them, and outliving the command.
+``GAPS`` says what it does not stop.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from goalseek.confinement import restrict
+from goalseek.confinement.launch import Launch, split
+from goalseek.confinement.layout import check
+from goalseek.confinement.links import way_to
+from goalseek.confinement.ownership import overrules_owners
+from goalseek.confinement.system import readable
+from goalseek.confinement.view import View
+
+TRUNCATES, TCP, SCOPES = 3, 4, 6
+GAPS = (
+    "trees lie at their own paths: an editable install or a build folder may mean your checkout",
+    "it can see that files exist everywhere, and change modes, owners and times of those that are yours",
+    "it can connect to unix sockets that have a path: an ssh agent's, a container engine's",
+    "it has UDP, name look-ups included: what it read can be sent out",
+    "it sees the names and command lines of other programs, and shares /dev/shm with them",
+)
+_WRITABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
+
+
+@functools.cache
+def abi() -> int:
+    """The version of Landlock that this kernel speaks, 0 for none."""
+    found = ctypes.CDLL(None, use_errno=True).syscall(
+        ctypes.c_long(restrict.CREATE), None, ctypes.c_long(0), ctypes.c_long(1)
+    )
+    return max(int(found), 0)
+
+
+def gaps(version: int) -> tuple[str, ...]:
+    """What a program can do in spite of Landlock of this version."""
+    told = list(GAPS)
+    if version < TRUNCATES:
+        told.append("it can empty files that are yours, though not read them")
+    if version < TCP:
+        told.append("it has the network")
+    if version < SCOPES:
+        told.append("it can connect to abstract unix sockets, and send signals to your other programs")
+    return tuple(told)
+
+
+def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
+    """A program restricted to its view; ``folder`` is a real place. HOME and TMPDIR are the throw-away folders.
+
+    What is shown of the user's home is linked to from the throw-away one. Raises GoalseekError for a view that cannot
+    be.
+    """
+    check(view)
+    _link_from_home(view)
+    inside = {**environment, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
+    own, loaders = split(inside)
+    words = list(_starter())
+    for path in _readable(view):
+        words += ["--read", str(path)]
+    for place in _writable(view):
+        words += ["--write", str(place)]
+    if not view.network:
+        words.append("--no-tcp")
+    if overrules_owners(view):
+        words.append("--keep-owner-rights")
+    for name, value in loaders.items():
+        words += ["--set", name, value]
+    return Launch((*words, "--folder", str(folder), "--", *arguments), own, Path("/"))
+
+
+def scoped(words: Sequence[str]) -> list[str]:
+    """The same program, without a way to abstract unix sockets of others."""
+    return [*_starter(), "--scope-only", "--", *words]
+
+
+@functools.cache
+def _starter() -> tuple[str, ...]:
+    interpreter = getattr(sys, "_base_executable", sys.executable)
+    source = Path(restrict.__file__)
+    return (interpreter, "-I", "-S", "-B", str(_compiled(source) or source))
+
+
+def _compiled(source: Path) -> Path | None:
+    """The bytecode of a program, if it is that of its source: compiling takes longer than all that it does."""
+    try:
+        place = Path(importlib.util.cache_from_source(str(source)))
+        status, head = source.stat(), place.read_bytes()[:16]
+    except (OSError, NotImplementedError):
+        return None
+    dated = struct.pack("<LLL", 0, int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
+    return place if head == importlib.util.MAGIC_NUMBER + dated else None
+
+
+def _link_from_home(view: View) -> None:
+    home = view.home
+    for shown in view.shown:
+        if shown.at.is_relative_to(home.at) and shown.at != home.at:
+            place = home.source / shown.at.relative_to(home.at)
+            if not os.path.lexists(place) and not place.parent.is_relative_to(shown.source):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(shown.source)
+
+
+def _readable(view: View) -> Iterator[Path]:
+    masked = [way_to(path).real for path in view.masked]
+    shown = [path.source for path in view.everything() if not path.writable]
+    for path in dict.fromkeys(way_to(path).real for path in (*readable(view.network), *shown)):
+        yield from _without(path, masked)
+    yield Path("/proc")
+    if view.devices:
+        yield Path("/sys")
+
+
+def _without(path: Path, masked: Sequence[Path]) -> Iterator[Path]:
+    """A path, or what is in it beside what is masked: a rule for a folder cannot be narrowed below it."""
+    if not any(place != path and place.is_relative_to(path) for place in masked):
+        yield path
+        return
+    for inner in sorted(Path(path, name) for name in os.listdir(path)):
+        if inner not in masked and not inner.is_symlink():
+            yield from _without(inner, masked)
+
+
+def _writable(view: View) -> Iterator[Path]:
+    masked = [way_to(path).real for path in view.masked]
+    for shown in view.everything():
+        if shown.writable:
+            yield from _without(way_to(shown.source).real, masked)
+    for name in _WRITABLE_DEVICES:
+        yield Path("/dev", name)
+    yield from view.devices

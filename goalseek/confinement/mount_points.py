@@ -1,0 +1,60 @@
+"""Empty folders and files in goalseek's own trees, for other places to be mounted on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from goalseek.confinement.layout import Layout, holder
+
+
+def make_mount_points(layout: Layout) -> None:
+    """Makes what mounts need inside of other writable mounts, through real folders only.
+
+    A link in the place of a mount point gives way to it. Raises OSError where a link is on the way to one, or a file
+    that is not empty is in its place: who works in that tree may have put it there.
+    """
+    mounts = {str(mount.at): mount for mount in layout.mounts}
+    for mount in layout.mounts:
+        outer = holder(mounts, mount.at.parent)
+        if outer is not None and outer.writable:
+            _make(outer.source, mount.at.relative_to(outer.at), mount.source.is_dir())
+
+
+def _make(root: Path, inside: Path, is_folder: bool) -> None:
+    *above, name = inside.parts
+    descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    try:
+        for part in above:
+            descriptor = _step(descriptor, part)
+        _make_last(descriptor, name, is_folder)
+    finally:
+        os.close(descriptor)
+
+
+def _step(folder: int, part: str) -> int:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(part, 0o755, dir_fd=folder)
+    inner = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    os.close(folder)
+    return inner
+
+
+def _make_last(folder: int, name: str, is_folder: bool) -> None:
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        mode = 0
+    if stat.S_ISLNK(mode):
+        os.unlink(name, dir_fd=folder)
+        mode = 0
+    if mode:
+        if stat.S_ISDIR(mode) != is_folder:
+            raise OSError(f"{name} is in the way of what is to be shown there")
+        return
+    if is_folder:
+        os.mkdir(name, 0o755, dir_fd=folder)
+    else:
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644, dir_fd=folder))

@@ -1,0 +1,133 @@
+"""What the programs of a command line need beside the system: each hop of a link, interpreters, their installations."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.confinement.installations import installation
+from goalseek.confinement.links import way_to
+from goalseek.confinement.system import is_systems
+
+USUAL = ("sh", "bash", "env", "python3", "python", "node", "git")
+_SHEBANG_MOST = 512
+_DEPTH_MOST = 8
+
+
+@dataclass(frozen=True)
+class Need:
+    """A path to show read-only, and why."""
+
+    path: Path
+    why: str
+
+
+def needs(
+    commands: Iterable[str | Sequence[str]], environment: Mapping[str, str], folder: Path, inside: Path
+) -> tuple[Need, ...]:
+    """What commands need to be shown beside the system's own folders and what is in ``inside`` anyway.
+
+    A string is one for ``sh -c``: every word of it that names a program counts, and every file that a command names by
+    its whole path. ``USUAL`` are looked for with them, as scripts in the tree call those. ``folder`` is where the
+    commands would run in the user's own checkout, never in a candidate's tree: the first line of a script says what is
+    shown. Nothing is started. What a program opens by itself is not known: that is for ``sandbox.read``.
+    """
+    found: dict[Path, Need] = {}
+    path = environment.get("PATH", os.defpath)
+    words = [word for command in commands for word in _words(command)]
+    for word in dict.fromkeys((*words, *USUAL)):
+        place = _which(word, path, folder)
+        if place is not None:
+            _follow(place, word, path, folder, found)
+        elif word.startswith("/") and "\0" not in word and Path(word).is_file():
+            found.setdefault(Path(word), Need(Path(word), "the command names it"))
+    for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
+        for entry in filter(None, environment.get(name, "").split(os.pathsep)):
+            if os.path.isabs(entry) and Path(entry).is_dir():
+                found.setdefault(Path(entry), Need(Path(entry), f"it is in {name}"))
+    top = way_to(inside).real
+    wanted = {place: need for place, need in found.items() if not _is_seen(place, top)}
+    outermost = [place for place in wanted if not any(outer in wanted for outer in place.parents)]
+    return tuple(wanted[place] for place in sorted(outermost))
+
+
+def to_paste(paths: Iterable[Path]) -> str:
+    """Additions to the manifest as one line."""
+    quoted = ", ".join('"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"' for path in paths)
+    return f"sandbox.read = [{quoted}]"
+
+
+def _words(command: str | Sequence[str]) -> Iterator[str]:
+    """The words that may be programs."""
+    if not isinstance(command, str):
+        for word in command:
+            yield word
+            if any(space in word for space in " \n"):
+                yield from _words(word)
+        return
+    lexer = shlex.shlex(command.replace("`", " "), posix=True, punctuation_chars=True)
+    lexer.commenters = ""
+    try:
+        words = list(lexer)
+    except ValueError:  # quotes that do not end, as in an apostrophe of a here-document
+        words = command.replace('"', " ").replace("'", " ").split()
+    for word in words:
+        yield word.lstrip("$(")
+        if any(space in word for space in " \n"):
+            yield from _words(word)
+
+
+def _which(word: str, path: str, folder: Path) -> Path | None:
+    if not word or "\0" in word:
+        return None
+    places = [folder / word] if "/" in word else [Path(entry, word) for entry in path.split(os.pathsep) if entry]
+    for place in places:
+        if os.path.isabs(place) and place.is_file() and os.access(place, os.X_OK):
+            return Path(os.path.abspath(place))
+    return None
+
+
+def _follow(place: Path, name: str, path: str, folder: Path, found: dict[Path, Need], depth: int = 0) -> None:
+    """Adds a program under every name it goes by, their installations, and what its first line names."""
+    if depth > _DEPTH_MOST:
+        return
+    way = way_to(place)
+    for named in way.names:
+        whole = installation(named)
+        if whole is None:
+            found.setdefault(named, Need(named, f"{name}: the program"))
+            continue
+        found.setdefault(whole.folder, Need(whole.folder, f"{name}: {whole.kind}"))
+        for more in whole.also:
+            if more in found or not more.exists():
+                continue
+            found[more] = Need(more, f"{name}: {whole.kind} names it")
+            for interpreter in (more / "python3", more / "python"):
+                if interpreter.exists():
+                    _follow(interpreter, name, path, folder, found, depth + 1)
+    for word in _shebang(way.real):
+        interpreter_place = _which(word, path, folder)
+        if interpreter_place is not None and interpreter_place not in found:
+            _follow(interpreter_place, f"{name}: {interpreter_place.name}", path, folder, found, depth + 1)
+
+
+def _shebang(program: Path) -> list[str]:
+    """The words of a script's first line."""
+    try:
+        with program.open("rb") as file:
+            first = file.read(_SHEBANG_MOST)
+    except OSError:
+        return []
+    if not first.startswith(b"#!"):
+        return []
+    words = os.fsdecode(first[2:].split(b"\n")[0]).split()
+    return [word for word in words if not word.startswith("-") and "=" not in word]
+
+
+def _is_seen(place: Path, top: Path) -> bool:
+    way = way_to(place)
+    is_inside = is_systems(way.real) or way.real.is_relative_to(top)
+    return is_inside and all(is_systems(link) or link.is_relative_to(top) for link, _ in way.links)

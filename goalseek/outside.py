@@ -1,0 +1,126 @@
+"""Why a measurement fails in the sandbox: it is tried outside, and then inside with more, one thing after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from goalseek.beneath import clear
+from goalseek.confinement.programs import to_paste
+from goalseek.confinement.system import is_systems
+from goalseek.findings import Finding
+from goalseek.manifest import Manifest
+from goalseek.pool import Subject, measure_subject
+from goalseek.run import Run
+
+_FIRST_PLACE = 2000
+_PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
+_LOG_MOST = 64 * 1024
+_NAMED_MOST = 8
+
+
+def why_inside(run: Run, subject: Subject, folder: Path, may_leave: Callable[[], bool]) -> Iterator[Finding]:
+    """What the sandbox has to do with a verifier that failed; ``folder`` has its log. ``may_leave`` asks for consent.
+
+    Without consent nothing is run outside, and the finding says how to give it.
+    """
+    if run.confines.level.name == "none":
+        return
+    log = _log(folder)
+    paths = _unseen(run, subject, log)
+    guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
+    if not may_leave():
+        text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
+        yield Finding("outside", True, text, "goalseek doctor --outside runs it once outside, and names the cause")
+        return
+    place = iter(range(_FIRST_PLACE, _FIRST_PLACE + 10))
+
+    def works(manifest: Manifest) -> bool:
+        clear(run.places.setup)  # what it gave at another level would hide that it fails at this one
+        tried = replace(subject, setting=run.setting_of(manifest))
+        return measure_subject(run, tried, next(place), folder).failure is None
+
+    manifest = subject.setting.manifest
+    with run.outside():
+        is_sandbox = works(manifest)
+        found = None if is_sandbox else _outside_too(manifest, works, log)
+        clear(run.places.setup)
+    if found:
+        yield found
+        return
+    yield _cause(run, manifest, works, paths, log)
+    clear(run.places.setup)
+
+
+def _outside_too(manifest: Manifest, works: Callable[[Manifest], bool], log: str) -> Finding:
+    """It fails outside as well: by a variable that the user's shell has, or whatever the sandbox does."""
+    verify = replace(manifest.env.verify, pass_=tuple(os.environ))
+    if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
+        return Finding("outside", True, "it fails outside the sandbox too: the sandbox is not the cause")
+    named = [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", log)]
+    named = named or [name for name in os.environ if any(name in _words(command.run) for command in manifest.verify)]
+    shown = ", ".join(f'"{name}"' for name in named[:_NAMED_MOST]) or '"..."'
+    text = "it works with all of your environment: the likely cause is a variable" + (
+        f", {named[0]}" if named else "; its output names none"
+    )
+    return Finding("outside", False, text, f"env.verify.pass = [{shown}]")
+
+
+def _cause(
+    run: Run, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
+) -> Finding:
+    """It works outside: what has to be allowed inside."""
+    networked = replace(
+        manifest,
+        verify=tuple(replace(command, network=True) for command in manifest.verify),
+        setup=replace(manifest.setup, network=True) if manifest.setup else None,
+    )
+    if works(networked):
+        text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
+        return Finding("outside", False, text, "network = true for the command that needs it; setup may download first")
+    if paths and _works_with(run, manifest, works, paths):
+        text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
+        return Finding("outside", False, text, to_paste([*map(Path, manifest.sandbox.read), *paths]))
+    read_only = [line for line in log.splitlines() if "Read-only file system" in line or "Permission denied" in line]
+    if read_only:
+        text = f"it works outside the sandbox; it likely writes where it may only read: {read_only[-1].strip()[:200]}"
+        remedy = "write in the tree, GOALSEEK_RUN_DIR or TMPDIR; or name a cache of a tool's in sandbox.cache"
+        return Finding("outside", False, text, remedy)
+    text = "it works outside the sandbox, and its output names no path that is not shown"
+    remedy = f"look from its place: goalseek exec -- sh; name what it misses: {to_paste([Path('/...')])}"
+    return Finding("outside", False, text, remedy)
+
+
+def _works_with(run: Run, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
+    with run.reading(tuple(map(str, paths))):
+        return works(manifest)
+
+
+def _unseen(run: Run, subject: Subject, log: str) -> tuple[Path, ...]:
+    """Paths that the output names, that are there, and that no command is shown. The outermost of them."""
+    confines = run.confines
+    seen = [*confines.shared, *confines.readable(), confines.top, run.places.home, Path("/proc"), Path("/dev")]
+    found = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
+    unseen = [
+        path
+        for path in found
+        if path.exists() and len(path.parts) > 2 and not is_systems(path.resolve())
+        if not any(path.is_relative_to(place) or place.is_relative_to(path) for place in (*seen, *confines.masked))
+    ]
+    outermost = [path for path in unseen if not any(other in path.parents for other in unseen)]
+    return tuple(sorted(outermost)[:_NAMED_MOST])
+
+
+def _log(folder: Path) -> str:
+    try:
+        return (folder / "verifier.log").read_bytes()[-_LOG_MOST:].decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _words(command: str | tuple[str, ...]) -> list[str]:
+    text = command if isinstance(command, str) else " ".join(command)
+    return re.findall(r"\w+", text)

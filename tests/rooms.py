@@ -1,0 +1,78 @@
+"""A repository, a tree of it without the hidden file, and a program started in it at a level of the sandbox."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from goalseek.capture import HeadAndTail
+from goalseek.confinement.furnish import furnish
+from goalseek.confinement.launch import Launch
+from goalseek.confinement.level import Level
+from goalseek.confinement.programs import needs
+from goalseek.confinement.view import View
+from goalseek.programs import Finished, Programs
+
+SECRET = "the-hidden-labels"
+LEVELS = {name: Level(name) for name in ("none", "landlock", "bubblewrap")}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Room:
+    """``top`` is the repository, ``tree`` what a program gets of it; ``users_home`` is the user's own."""
+
+    top: Path
+    tree: Path
+    users_home: Path
+    scratch: Path
+
+    @classmethod
+    def make(cls, folder: Path, top: Path | None = None) -> Room:
+        room = cls(
+            top or folder / "repository", folder / "cache" / "tree", folder / "home", folder / "cache" / "scratch"
+        )
+        for place in (room.top / "hidden", room.tree, room.users_home):
+            place.mkdir(parents=True, exist_ok=True)
+        (room.top / "hidden" / "labels.csv").write_text(SECRET)
+        for place in (room.top, room.tree):
+            (place / "experiment.py").write_text("print('experiment')\n")
+        return room
+
+    @property
+    def hidden(self) -> Path:
+        return self.top / "hidden" / "labels.csv"
+
+    def view(self, **changes: Any) -> View:
+        """The view of a program in the tree, with fresh throw-away folders; it may use this interpreter."""
+        run = self.scratch / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        run.mkdir(parents=True)
+        programs = [need.path for need in needs([[sys.executable]], os.environ, self.top, self.top)]
+        usual = furnish(self.tree, self.top, self.scratch, programs, [run], [self.scratch.parent])
+        added = changes.pop("added", ())
+        return replace(usual, **{"shown": (*usual.shown, *added), **changes})
+
+    def ready(self, level: str, *words: str, environment: dict[str, str] | None = None, **changes: Any) -> Launch:
+        given = {**os.environ, **(environment or {})}
+        return LEVELS[level].launch(self.view(**changes), words, given, self.tree)
+
+    def run(self, level: str, *words: str, timeout: float = 60.0, **how: Any) -> Finished:
+        """Starts it as the loop does; gives how it ended."""
+        ready = self.ready(level, *words, **how)
+        with Programs("room") as programs:
+            return programs.supervise(
+                ready.arguments, ready.folder, ready.environment, HeadAndTail(), timeout, is_cage=ready.is_cage
+            )
+
+    def prints(self, level: str, *words: str, **how: Any) -> str:
+        """What it prints; it must end well."""
+        finished = self.run(level, *words, **how)
+        assert finished.exit_code == 0, finished
+        return finished.stdout.decode().strip()
+
+    def python(self, level: str, code: str, *arguments: str, **how: Any) -> Finished:
+        return self.run(level, sys.executable, "-c", code, *arguments, **how)

@@ -1,0 +1,194 @@
+"""Runs every attack once and prints, as JSON, what each got. Run inside of a room: ``python -c CODE PLACES``."""
+
+import ctypes
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+places = json.loads(sys.argv[1])
+
+
+def read(path):
+    return Path(path).read_text()
+
+
+def by_path():
+    return read(places["hidden"])
+
+
+def by_git_show():
+    command = ["git", "-c", "safe.directory=*", "-C", places["top"], "show", "HEAD:hidden/labels.csv"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def by_the_root_of_the_tool():
+    return read(f"/proc/{places['tool']}/root{places['hidden']}")
+
+
+def by_the_folder_of_the_tool():
+    return read(f"/proc/{places['tool']}/cwd/hidden/labels.csv")
+
+
+def environment_of_the_tool():
+    return read(f"/proc/{places['tool']}/environ").count("\0") > 3 and "read"
+
+
+def by_symlink():
+    os.symlink(places["hidden"], "link")
+    return read("link")
+
+
+def by_hard_link():
+    os.link(places["hidden"], "hard")
+    return read("hard")
+
+
+def by_a_link_in_the_run_folder():
+    os.symlink(places["top"], places["run"] + "/top")
+    return read(places["run"] + "/top/hidden/labels.csv")
+
+
+def masked_inside_of_what_is_shown():
+    return read(places["masked"])
+
+
+def listing_the_repository():
+    return "hidden" in os.listdir(places["top"]) and "listed"
+
+
+def listing_the_users_home():
+    return ".secret" in os.listdir(places["home"]) and "listed"
+
+
+def seeing_that_a_file_is_there():
+    return os.stat(places["hidden"]).st_size and "seen"
+
+
+def writing_outside():
+    Path(places["outside"]).write_text("forged")
+    return "written"
+
+
+def writing_into_what_is_shared():
+    Path(places["shared"], "planted").write_text("planted")
+    return "written"
+
+
+def changing_modes_outside():
+    os.chmod(places["outside"], 0o600)
+    return "changed"
+
+
+def a_file_in_tmp():
+    return read(places["in_tmp"])
+
+
+def a_unix_socket():
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(places["socket"])
+    return "connected"
+
+
+def an_abstract_socket():
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect("\0" + places["abstract"])
+    return "connected"
+
+
+def a_server_on_loopback():
+    with socket.create_connection(("127.0.0.1", places["port"]), timeout=5):
+        return "connected"
+
+
+def a_datagram_to_loopback():
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
+    ):
+        client.sendto(b"leak", ("127.0.0.1", places["datagrams"]))
+        probe.settimeout(5)
+        probe.sendto(b"answer", ("127.0.0.1", places["datagrams"]))
+        probe.recv(10)
+    return "sent"
+
+
+def a_signal_to_a_stranger():
+    os.kill(places["stranger"], 0)
+    return "sent"
+
+
+def an_inherited_descriptor():
+    return os.pread(places["descriptor"], 100, 0).decode()
+
+
+def unmounting():
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.umount2(places["mask"].encode(), 2) != 0:
+        raise OSError(ctypes.get_errno(), "umount")
+    return read(places["masked"])
+
+
+def unmounting_in_a_namespace_of_its_own():
+    script = 'umount -l "$1"; cat "$2"'
+    words = ["unshare", "-rm", "sh", "-c", script, "sh", places["mask"], places["masked"]]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def chroot():
+    os.chroot(f"/proc/{places['tool']}/root")
+    return read(places["hidden"])
+
+
+def block_devices():
+    name = next(name for name in os.listdir("/dev") if name.startswith(("sda", "vda", "nvme", "xvda")))
+    return os.open("/dev/" + name, os.O_RDONLY) and "opened"
+
+
+def kernel_settings():
+    return os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY) and "opened"
+
+
+def kernel_settings_in_a_namespace_of_its_own():
+    script = (
+        "mount -o remount,rw /proc; mount -t proc proc /proc; echo core > /proc/sys/kernel/core_pattern && echo wrote"
+    )
+    words = ["unshare", "-rmpf", "sh", "-c", script]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def any_writable_file_of_the_kernel():
+    found = []
+    for folder, _, names in os.walk("/proc"):
+        if not folder.split("/")[2:3] or not folder.split("/")[2].isdigit():
+            for name in names:
+                try:
+                    os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_NONBLOCK))
+                    found.append(name)
+                except OSError:
+                    continue
+    if not found:
+        raise OSError("none")
+    return "opened"
+
+
+if __name__ == "__main__":
+    got = {}
+    wanted = sys.argv[2:]
+    for name in wanted:
+        child_reads, child_writes = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                said = str(globals()[name]())
+            except BaseException as error:
+                said = f"! {type(error).__name__}: {error}"
+            os.write(child_writes, said.encode()[:4000])
+            os._exit(0)
+        os.close(child_writes)
+        os.waitpid(child, 0)
+        got[name] = os.read(child_reads, 4000).decode()
+        os.close(child_reads)
+    print(json.dumps(got))

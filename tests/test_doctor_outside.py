@@ -1,0 +1,107 @@
+"""``doctor`` on a verifier that fails in the sandbox and works outside: it names the likely cause, and what to write."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project
+
+READS = 'json.load(open("{folder}/weights.json"))'
+CONNECTS = "socket.create_connection(('127.0.0.1', {port}), timeout=5).close()"
+WRITES = "open('{folder}/log', 'a').close()"
+NEEDS = "os.environ['MY_LICENCE']"
+IS_WRONG = "sys.exit('just wrong')"
+
+
+def judge(line: str) -> str:
+    head = "import json, os, socket, sys\n"
+    return f"{head}{line}\njson.dump({{'score': 1}}, open(os.environ['GOALSEEK_RUN_DIR'] + '/metrics.json', 'w'))\n"
+
+
+def examined(project: Project, *options: str) -> list[dict[str, Any]]:
+    ended = project.run("--json", "doctor", *options)
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def told(project: Project, line: str, *options: str) -> dict[str, Any]:
+    """The finding about the sandbox, where the judge does ``line`` before it answers."""
+    project.write({"hidden/judge.py": judge(line)})
+    verify = [{"name": "judge", "run": "python hidden/judge.py", "sees": "both"}]
+    project.set_manifest({"verify": verify, "sandbox": {"mode": "bubblewrap"}})
+    project.commit("a judge")
+    found = examined(project, *options)
+    assert "verifier" in [one["name"] for one in found if not one["ok"]]
+    (finding,) = [one for one in found if one["name"] == "outside"]
+    return finding
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "weights"
+    place.mkdir()
+    (place / "weights.json").write_text("{}")
+    return place
+
+
+def test_without_consent_it_stays_inside(project: Project, folder: Path) -> None:
+    finding = told(project, f"open('{folder}/ran', 'w').close()")
+    assert "was not tried outside" in finding["text"] and "doctor --outside" in finding["remedy"]
+    assert not (folder / "ran").exists()
+
+
+def test_a_path_and_the_line_to_paste(project: Project, folder: Path) -> None:
+    finding = told(project, READS.format(folder=folder), "--outside")
+    assert "a path is not shown" in finding["text"]
+    assert finding["remedy"] == f'sandbox.read = ["{folder}/weights.json"]'
+    text = project.manifest.read_text().replace('mode = "bubblewrap"', f'read = ["{folder}/weights.json"]')
+    project.manifest.write_text(text)
+    project.commit("as it said")
+    assert [one for one in examined(project) if one["name"] == "verifier" and one["ok"]]
+
+
+def test_the_network(project: Project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        finding = told(project, CONNECTS.format(port=server.getsockname()[1]), "--outside")
+    assert "the network" in finding["text"] and "network = true" in finding["remedy"]
+
+
+def test_what_may_only_be_read(project: Project, folder: Path) -> None:
+    (project.top / "data").symlink_to(folder)
+    project.write({".gitignore": "data\n"})
+    line = WRITES.format(folder="data")
+    project.write({"hidden/judge.py": judge(line)})
+    project.set_manifest(
+        {
+            "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]},
+            "verify": [{"name": "judge", "run": "python hidden/judge.py", "sees": "both"}],
+            "sandbox": {"mode": "bubblewrap"},
+        }
+    )
+    project.commit("writes in a shared folder")
+    (finding,) = [one for one in examined(project, "--outside") if one["name"] == "outside"]
+    assert "Read-only file system" in finding["text"] and "GOALSEEK_RUN_DIR" in finding["remedy"]
+
+
+def test_a_variable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_LICENCE", "mine")
+    finding = told(project, NEEDS, "--outside")
+    assert "a variable, MY_LICENCE" in finding["text"] and finding["remedy"] == 'env.verify.pass = ["MY_LICENCE"]'
+
+
+def test_what_fails_outside_too_is_not_the_sandboxs_doing(project: Project) -> None:
+    assert "fails outside the sandbox too" in told(project, IS_WRONG, "--outside")["text"]
+
+
+def test_the_level_and_what_is_shown_are_listed(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    project.set_manifest({"sandbox": {"mode": "landlock", "read": [str(tmp_path / "more")]}})
+    found = examined(project, "--quick")
+    levels = [one["text"] for one in found if one["name"] == "sandbox"]
+    assert any(text.startswith("landlock; the agent: not enforced:") for text in levels)
+    assert any("unix sockets" in text for text in levels)
+    (allowed,) = [one["text"] for one in found if one["name"] == "allowed"]
+    assert f"{tmp_path / 'more'} (sandbox.read)" in allowed and "python" in allowed

@@ -1,0 +1,121 @@
+"""The level of the sandbox is found out by doing, and said in words."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from goalseek.confinement import landlock, level
+from goalseek.confinement.level import Level, find, how_to_get
+from goalseek.confinement.restrict import parsed
+from goalseek.errors import GoalseekError
+
+
+@pytest.fixture(autouse=True)
+def looked_for_anew() -> Iterator[None]:
+    level._failure.cache_clear()
+    yield
+    level._failure.cache_clear()
+
+
+@pytest.fixture
+def bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program in the place of bubblewrap."""
+    place = tmp_path / "programs" / "bwrap"
+    place.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{place.parent}:{os.environ['PATH']}")
+    return place
+
+
+def write(place: Path, script: str) -> None:
+    place.write_text(f"#!/bin/sh\n{script}\n")
+    place.chmod(0o755)
+
+
+def test_bubblewrap_works_here() -> None:
+    assert find() == Level("bubblewrap") and find("bubblewrap") == Level("bubblewrap")
+    assert find().not_enforced() == ()
+
+
+def test_a_mode_asks_for_less() -> None:
+    assert find("landlock").name == "landlock"
+    assert find("none") == Level("none", ('sandbox.mode = "none"',))
+
+
+def test_one_that_is_installed_and_forbidden_is_not_believed(bwrap: Path) -> None:
+    write(bwrap, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+    found = find()
+    assert found == Level("landlock", ("bubblewrap: bwrap: No permissions to create new namespace",))
+    with pytest.raises(GoalseekError) as refused:
+        find("bubblewrap")
+    assert (refused.value.exit_code, refused.value.stop_reason) == (3, "sandbox")
+    assert "No permissions" in refused.value.message and refused.value.hint
+
+
+def test_one_that_keeps_nothing_from_the_program_is_not_believed(bwrap: Path, tmp_path: Path) -> None:
+    """As ``which bwrap`` would: it starts the program, which finds its folder, and reads the canary."""
+    write(
+        bwrap,
+        'for word; do case "$seen" in --chdir) cd "$word" ;; esac; seen=$word; [ "$word" = -- ] && break; done\n'
+        'while [ "$1" != -- ]; do shift; done; shift; exec "$@"',
+    )
+    assert find().reason == ("bubblewrap: the probe could read or write what it must not",)
+
+
+def test_one_that_starts_nothing_is_not_believed(bwrap: Path) -> None:
+    write(bwrap, "exit 0")
+    assert find().reason == ("bubblewrap: the probe ended with 0",)
+
+
+def test_it_is_looked_for_once(bwrap: Path, tmp_path: Path) -> None:
+    write(bwrap, f"echo started >> {tmp_path}/starts; exit 1")
+    assert find() == find()
+    assert (tmp_path / "starts").read_text() == "started\n"
+
+
+def test_without_both_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(landlock, "_starter", lambda: ["/bin/sh", "-c", "echo 'no Landlock' >&2; exit 126"])
+    found = find()
+    assert found == Level("none", ("bubblewrap: there is no program bwrap", "landlock: no Landlock"))
+    assert "it can read the repository, hidden files included, by its path" in found.not_enforced()
+    with pytest.raises(GoalseekError, match="cannot be had here: there is no program bwrap") as refused:
+        find("bubblewrap")
+    assert "apt install bubblewrap" in refused.value.hint
+    with pytest.raises(GoalseekError) as refused:
+        find("landlock")
+    assert "5.13" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("kernel/unprivileged_userns_clone", "0", "unprivileged_userns_clone=1"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "apparmor_restrict_unprivileged_userns=0"),
+        ("user/max_user_namespaces", "0", "max_user_namespaces="),
+    ],
+)
+def test_the_setting_that_forbids_it_is_named(tmp_path: Path, setting: str, value: str, told: str) -> None:
+    (tmp_path / setting).parent.mkdir()
+    (tmp_path / setting).write_text(value + "\n")
+    assert told in how_to_get("bubblewrap", tmp_path)
+    (tmp_path / setting).write_text("12345\n")
+    assert told not in how_to_get("bubblewrap", tmp_path)
+
+
+def test_what_an_older_kernel_does_not_stop_is_told() -> None:
+    assert set(landlock.gaps(6)) == set(landlock.GAPS)
+    for older, word in ((5, "abstract"), (3, "it has the network"), (2, "empty files")):
+        assert any(word in gap for gap in landlock.gaps(older)) and not any(word in gap for gap in landlock.gaps(6))
+
+
+def test_the_network_has_its_price() -> None:
+    assert any("this machine's own addresses" in told for told in Level("bubblewrap").not_enforced(network=True))
+
+
+def test_words_of_the_restriction_are_checked() -> None:
+    options, words = parsed(["--set", "A", "b", "--read", "/x", "--", "--read", "y"])
+    assert (options.variables, options.readable, words) == ({"A": "b"}, ["/x"], ["--read", "y"])
+    with pytest.raises(SystemExit, match="no option"):
+        parsed(["--reed", "/x"])
