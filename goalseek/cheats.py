@@ -14,12 +14,13 @@ from goalseek.decide import ToBeat, decide, representative
 from goalseek.findings import Finding
 from goalseek.isolation_words import against_cheats
 from goalseek.manifest import Manifest
+from goalseek.newcomers import LINK_MODE, Newcomers
 from goalseek.objects import Difference, Entry, Objects
 from goalseek.patching import DoesNotApply, patched
 from goalseek.pool import Subject, measure_subject, stand_back
 from goalseek.quoting import quote_path
 from goalseek.run import Run, Setting
-from goalseek.scope import DROPPINGS, Scope, clashes, leaves_tree, looks_like_git
+from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.values import Verdict
 
 _FIRST_PLACE = 2000  # of its measurements in this process: the trial's are below, so that no seed is used twice
@@ -85,8 +86,12 @@ def _prepared(run: Run, setting: Setting, tree: str, entries: Mapping[str, Entry
         return Cheat(name, f"does not apply: {error}")
     edits: dict[str, Entry | None] = {}
     refused, strays = [], []
-    for found in objects.differences(tree, after):
-        why = _refusal(found, objects, setting.scope, entries)
+    differences = list(objects.differences(tree, after))
+    added = [found.path for found in differences if found.before is None]
+    removed = [found.path for found in differences if found.after is None]
+    newcomers = Newcomers(objects, tree, setting.scope, added, removed)
+    for found in differences:
+        why = _refusal(found, objects, setting.scope, entries, newcomers)
         if why:
             refused.append(why)
         elif setting.scope.kind(found.path) == "writable" and not DROPPINGS(found.path):
@@ -101,7 +106,9 @@ def _prepared(run: Run, setting: Setting, tree: str, entries: Mapping[str, Entry
     return Cheat(name, tree=made, left_out=tuple(strays), lines_saved=_lines_saved(objects, tree, made))
 
 
-def _refusal(found: Difference, objects: Objects, scope: Scope, entries: Mapping[str, Entry]) -> str:
+def _refusal(
+    found: Difference, objects: Objects, scope: Scope, entries: Mapping[str, Entry], newcomers: Newcomers
+) -> str:
     """Why a candidate that changes this path is out of scope, as for any candidate; empty where it is not."""
     path, kind, shown = found.path, scope.kind(found.path), quote_path(found.path)
     if found.before is not None:
@@ -111,19 +118,19 @@ def _refusal(found: Difference, objects: Objects, scope: Scope, entries: Mapping
         return f"{shown} is new under a hidden pattern"
     elif kind != "writable" or DROPPINGS(path):
         return ""
-    elif looks_like_git(path):
-        return f"{shown}: no candidate may bring a name that git takes for its own"
-    elif path.endswith((".pyc", ".pyo")):
-        return f"{shown}: bytecode outside __pycache__ would run instead of its source"
     elif above := clashes(path, entries, lambda entry: scope.kind(entry) != "writable"):
         return f"{shown} lies below {quote_path(above)}, which is not the candidate's to edit"
+    elif why := newcomers.refusal(path, is_ignored=False, is_link=found.after is not None and _is_link(found.after)):
+        return why
     if kind != "writable" or found.after is None:
         return ""
     if found.after.mode == "160000":
         return f"{shown} is neither a file nor a link"
-    if found.after.mode == "120000" and leaves_tree(path, os.fsdecode(objects.read(found.after.blob))):
-        return f"{shown} is a link that leaves the tree"
-    return ""
+    return newcomers.link_refusal(path, os.fsdecode(objects.read(found.after.blob))) if _is_link(found.after) else ""
+
+
+def _is_link(entry: Entry) -> bool:
+    return entry.mode == LINK_MODE
 
 
 def _lines_saved(objects: Objects, before: str, after: str) -> int:

@@ -18,6 +18,7 @@ from goalseek.confinement.programs import Need, needs
 from goalseek.confinement.system import graphics_devices
 from goalseek.confinement.view import Shown, View
 from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.hidden_from import folder_of
 from goalseek.manifest import Manifest, SandboxTable
 from goalseek.manifest_file import Loaded
 from goalseek.places import Places
@@ -183,7 +184,9 @@ def confines(manifest: Manifest, loaded: Loaded, location: Location, folder: Pat
     Raises GoalseekError where the manifest demands a level that cannot be had.
     """
     script = [loaded.folder / manifest.provider.script] if manifest.provider else []
-    own = (location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path, *script)
+    more = folder_of(folder, manifest)
+    hidden = [more.resolve()] if more else []
+    own = (location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path, *script, *hidden)
     return Confines(
         level=levels.find(manifest.sandbox.mode),
         table=manifest.sandbox,

@@ -33,9 +33,9 @@ def words_about(manifest: Manifest) -> tuple[Words, ...]:
         found += _reported(manifest, command)
         found += _weaker(command)
         carried += command.outputs if command.sees != "hidden" else ()
-    cache = tuple(getattr(manifest.sandbox, "cache", ()))  # a key of the sandbox; there is no such folder without one
-    if cache:
-        text = f"sandbox.cache: what one candidate writes into {', '.join(cache)}, the next is measured with"
+    if manifest.sandbox.cache:
+        caches = ", ".join(manifest.sandbox.cache)
+        text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
         found.append(Words("", text, "leave it out where a number could be left there"))
     return tuple(found)
 
@@ -95,7 +95,7 @@ def _weaker(command: VerifyCommand) -> Iterator[Words]:
     if command.keep:
         text = f"{command.name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
         yield Words(command.name, text, "take out keep; setup.gives gives each measurement a copy of its own")
-    if getattr(command, "network", False):  # a key of the sandbox; without one, every command has the network
+    if command.network:
         text = f"{command.name}: has the network: it can fetch an answer, and tell what it saw"
         yield Words(command.name, text, "take out network; let setup fetch what is needed")
 
