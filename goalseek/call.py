@@ -96,6 +96,7 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
         finally:
             for place in stands_in if confines.mounts else ():  # the empty file on which the program was mounted
                 clear(place)
+        calls.ended(finished.killed)
         refuse_full(files)  # half an edit is no proposal
         return finished
 

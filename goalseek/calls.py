@@ -16,10 +16,14 @@ from goalseek.values import Usage
 
 @dataclass(frozen=True)
 class Begun:
-    """A call that began in a phase; ``charged`` is None while the phase's own answer may tell what it cost."""
+    """A call that began in a phase; ``charged`` is None while the phase's own answer may tell what it cost.
+
+    ``killed`` is how many programs it left running, which were ended.
+    """
 
     phase: str
     charged: Usage | None = None
+    killed: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,11 @@ class Calls:
         """Says durably that a call begins."""
         self._store((*self._begun, Begun(phase)))
 
+    def ended(self, killed: int) -> None:
+        """Notes how many programs the last call left running."""
+        if killed:
+            self._store((*self._begun[:-1], replace(self._begun[-1], killed=killed)))
+
     def settle(self, answered: Collection[str]) -> None:
         """Charges each call that began in a phase without an answer."""
         settled = list(self._begun)
@@ -68,12 +77,14 @@ class Calls:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence for each killed call."""
-        return tuple(
-            f"a call in {call.phase} came to no answer; it is charged {_shown(call.charged)}"
-            for call in self._begun
-            if call.charged is not None
-        )
+        """A sentence for each killed call, and for each that left programs running."""
+        told = []
+        for call in self._begun:
+            if call.charged is not None:
+                told.append(f"a call in {call.phase} came to no answer; it is charged {_shown(call.charged)}")
+            if call.killed:
+                told.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
+        return tuple(told)
 
     def _store(self, begun: tuple[Begun, ...]) -> None:
         self._begun = begun

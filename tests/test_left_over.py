@@ -86,6 +86,15 @@ def test_the_pulse_beats_while_a_program_runs(tmp_path: Path) -> None:
     assert len(beats) >= 3
 
 
+def test_what_a_provider_left_running_is_ended_and_in_the_record(project: Project, tmp_path: Path) -> None:
+    agent = tmp_path / "agent.sh"
+    agent.write_text("(setsid sleep 61 >/dev/null 2>&1 &)\nprintf '{\"score\": 2}' > answer.json; echo a title\n")
+    project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)]}})
+    record = project.climb()[-1]
+    assert record["outcome"] == "kept"
+    assert record["notes"] == ["programs that the provider left running in APPLY_CHANGE were ended: 1"]
+
+
 WAITING = """\
 if [ ! -e "$HOME/go" ]; then {hiding} while [ ! -e "$HOME/pid" ]; do :; done; touch "$HOME/waiting"; sleep 60; fi
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
