@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project
+from project import Ended, Project
 
 LEVELS = pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
 SECRET = "the-hidden-labels"
@@ -332,19 +332,26 @@ def without_sandboxes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{os.environ.get('PYTHONPATH', '')}")
 
 
+def begun(project: Project) -> Ended:
+    """An iteration by an interpreter of its own, which looks at this machine's variables as it starts."""
+    started = project.start("iterate")
+    stdout, stderr = started.communicate(timeout=120)
+    return Ended(started.returncode, stdout, stderr)
+
+
 def test_an_agent_is_not_started_where_nothing_keeps_it(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_sandboxes(tmp_path / "machine", monkeypatch)
     agent = {"name": "command", "command": ["sh", "-c", "touch started"]}
     project.set_manifest({"provider": agent, "sandbox": {}})
-    ended = project.run("iterate")
+    ended = begun(project)
     assert ended.exit_code == 3, ended.stderr
     for word in ("no sandbox", "No permissions", "no Landlock", 'sandbox.mode = "none"'):
         assert word in ended.stderr
     project.set_manifest({"sandbox": {}})
     project.set_moves('{"score": 2}\n')
-    ended = project.run("iterate")
+    ended = begun(project)
     assert ended.exit_code == 0 and "it can write wherever you can" in ended.stderr
     assert {record["isolation"]["sandbox"] for record in project.iterations()} == {"none"}
 
