@@ -29,10 +29,10 @@ AS_ROOT = () if os.geteuid() == 0 else ("sudo", "-n")
 
 @pytest.fixture(params=["repository", "cache"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A file system of 16 MiB: where the repository will be, or where goalseek's trees are."""
+    """A file system of 64 MiB: where the repository will be, or where goalseek's trees are."""
     place = tmp_path / "disk" if request.param == "repository" else Path(os.environ["XDG_CACHE_HOME"])
     place.mkdir(exist_ok=True)
-    options = f"size=16m,mode=0755,uid={os.geteuid()},gid={os.getegid()}"
+    options = f"size=64m,mode=0755,uid={os.geteuid()},gid={os.getegid()}"
     subprocess.run([*AS_ROOT, "mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], check=True)
     try:
         yield request.param, place
