@@ -15,7 +15,6 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.landing import check_refs, desk_for, land, record_iteration
 from goalseek.left_behind import left_behind, record_left_behind, refuse_under_way
 from goalseek.limits import Ends, Stop, nearing, pace, why_stop
-from goalseek.measure import said_stop
 from goalseek.notify import NotifyWatch
 from goalseek.objects import Missing
 from goalseek.opening import check_fit, check_provider, opened
@@ -31,6 +30,7 @@ from goalseek.records import IterationRecord
 from goalseek.run import Run, Setting
 from goalseek.stop_request import asked_to_stop
 from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
+from goalseek.verifier import said_stop
 from goalseek.word import heard, is_asked
 
 __all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]

@@ -27,7 +27,6 @@ from goalseek.limits import Stop
 from goalseek.listing import Listing
 from goalseek.manifest import Manifest, ProviderTable
 from goalseek.manifest_file import Loaded
-from goalseek.measure import Verifier
 from goalseek.measured import Measured
 from goalseek.objects import Entry
 from goalseek.places import Places
@@ -44,6 +43,7 @@ from goalseek.seal import Seal
 from goalseek.shared import Shares
 from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
+from goalseek.verifier import Verifier
 from goalseek.watch import Watch
 from goalseek.workspace import Workspace
 

@@ -14,10 +14,10 @@ from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
 from goalseek.confines import Job
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.measure import job_of
 from goalseek.opening import opened
 from goalseek.run import Run, Setting
 from goalseek.trees import visible
+from goalseek.verifier import job_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,10 +10,12 @@ from goalseek.artifacts import OUTPUTS, put_outputs
 from goalseek.beneath import clear
 from goalseek.capture import LogFile
 from goalseek.exclusive import alone
-from goalseek.measure import Sample, Verifier, is_in_place, measure, prepare
+from goalseek.measure import Sample, is_in_place, measure
 from goalseek.metric import NoNumber
 from goalseek.records import MeasurementRecord
+from goalseek.setup_once import prepare
 from goalseek.values import Evidence, Failure, VerifierRun
+from goalseek.verifier import Verifier
 
 
 def verify(verifier: Verifier, tree: str, seed: int, iteration: int, run_folder: Path) -> Evidence:

@@ -1,0 +1,52 @@
+"""What a command hands on to later ones: its ``outputs``, as long as they are its own to make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from goalseek import outputs
+from goalseek.fresh import RunFolder
+from goalseek.globs import matcher
+from goalseek.manifest import VerifyCommand
+from goalseek.quoting import quote_path
+from goalseek.values import Failure
+from goalseek.verifier import Verifier
+
+
+def take_outputs(
+    verifier: Verifier,
+    command: VerifyCommand,
+    tree: str,
+    kept_outputs: Path,
+    fresh: RunFolder,
+    stale: dict[str, str],
+) -> Failure | None:
+    """Takes what the command hands on. ``stale`` gets the files that no command of this measurement made, and why."""
+    assert command.sees is not None
+    below = verifier.bench.root(command.sees) / verifier.places.prefix
+    if not command.outputs:
+        return None
+    prefix, sees, matches = verifier.places.prefix, command.sees, matcher(command.outputs)
+
+    def is_wanted(path: str) -> bool:
+        return matches(path) and not verifier.bench.is_of_ruler(sees, prefix + path)
+
+    try:
+        taken = outputs.take(below, kept_outputs, is_wanted, command.output_max)
+    except outputs.TooMuch as error:
+        return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
+    except FileNotFoundError:
+        return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
+    for path, found in taken.items():
+        if verifier.bench.is_taken(tree, prefix + path):
+            return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
+        stale.pop(path, None)
+        if why := fresh.why_stale(found):
+            stale[path] = why
+        elif verifier.bench.is_untouched(command.sees, prefix + path):
+            stale[path] = "it is as it was committed"
+    for pattern in command.outputs:
+        is_there = matcher((pattern,))
+        if not any(is_there(path) for path in taken):
+            return Failure("verify_failed", f"{command.name} left no output {pattern}")
+    return None

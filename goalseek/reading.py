@@ -1,0 +1,44 @@
+"""A number read from what this measurement made, and from nothing else: a file, an output, a wall time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from goalseek.beneath import open_beneath
+from goalseek.fresh import RunFolder, Stale
+from goalseek.manifest import Reading
+from goalseek.metric import NoNumber, finite, from_json, from_text
+from goalseek.programs import Finished
+
+
+def read_number(
+    reading: Reading, fresh: RunFolder, kept_outputs: Path, stale: Mapping[str, str], ended: Mapping[str, Finished]
+) -> float:
+    """The number. Raises NoNumber where there is none, or one that this measurement did not make."""
+    if reading.source == "wall":
+        return finite(reading.name, ended[reading.command].seconds)
+    if reading.source in ("stdout", "stderr"):
+        raw = ended[reading.command].stdout if reading.source == "stdout" else ended[reading.command].stderr
+        return from_text(reading, raw.decode("utf-8", "replace"))
+    try:
+        with open(_opened(reading.path, fresh, kept_outputs, stale), encoding="utf-8", errors="replace") as file:
+            return from_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
+    except Stale as told:
+        why = f"{reading.name}: {reading.path} was not made by this measurement: {told}"
+    except OSError:
+        why = f"{reading.name}: the verifier wrote no {reading.path}"
+    raise NoNumber("no_metric", why)
+
+
+def _opened(path: str, fresh: RunFolder, kept_outputs: Path, stale: Mapping[str, str]) -> int:
+    """A descriptor of the file that a number is read from. Raises OSError where there is none, Stale for another's."""
+    try:
+        return fresh.open(path)
+    except OSError:
+        descriptor = open_beneath(kept_outputs, path)
+    if why := stale.get(path):
+        os.close(descriptor)
+        raise Stale(why)
+    return descriptor

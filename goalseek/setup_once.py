@@ -1,0 +1,65 @@
+"""``[setup]``: run once for each ruler on the baseline's tree; each measurement gets its own copy of what it gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from goalseek import outputs
+from goalseek.beneath import clear
+from goalseek.capture import Sink
+from goalseek.manifest import VerifyCommand
+from goalseek.metric import NoNumber
+from goalseek.verifier import Verifier, run_command
+
+_SETUPS_MOST = 3
+
+
+def prepare(verifier: Verifier, log: Sink) -> None:
+    """Runs ``setup`` once for this ruler, on the baseline's tree without the hidden files.
+
+    Raises NoNumber where it fails: nothing can be measured then.
+    """
+    setup = verifier.manifest.setup
+    given = _given(verifier)
+    if setup is None or given is None:
+        return
+    if (given / "done").exists():
+        (given / "done").touch()
+        return
+    command = VerifyCommand(run=setup.run, name="setup", sees="candidate", network=setup.network)
+    (verifier.places.scratch / "run").mkdir(parents=True, exist_ok=True)
+    root = verifier.bench.stand_at("candidate", verifier.baseline_tree)
+    finished = run_command(verifier, command, root, {}, setup.timeout, log)
+    if finished.timed_out or finished.exit_code:
+        how = "ran past its timeout" if finished.timed_out else f"ended with {finished.exit_code}"
+        raise NoNumber("verify_failed", f"setup {how}")
+    clear(given)
+    given.mkdir(parents=True)
+    for name in setup.gives:
+        source = root / verifier.places.prefix / name
+        if not source.is_dir() or source.is_symlink():
+            raise NoNumber("verify_failed", f"setup.gives: there is no folder {name} after setup")
+        outputs.copy_tree(source, given / "gives" / name)
+    (given / "done").touch()
+    _forget_old_setups(given.parent)
+
+
+def give(verifier: Verifier, below: Path) -> None:
+    """Puts a copy of what it gave into a tree, in place of what an earlier measurement left there."""
+    given = _given(verifier)
+    if given is None or verifier.manifest.setup is None:
+        return
+    for name in verifier.manifest.setup.gives:
+        clear(below / name)
+        outputs.copy_tree(given / "gives" / name, below / name)
+
+
+def _given(verifier: Verifier) -> Path | None:
+    return verifier.places.setup / verifier.ruler[:16] if verifier.manifest.setup else None
+
+
+def _forget_old_setups(folder: Path) -> None:
+    """Of what ``setup`` gave for other rulers, only what was used last stays; it can be made again."""
+    made = [path for path in folder.iterdir() if (path / "done").exists()]
+    for path in sorted(made, key=lambda path: (path / "done").stat().st_mtime_ns)[:-_SETUPS_MOST]:
+        clear(path)
