@@ -6,6 +6,9 @@ incumbent's median. If it is better it is run again, in turn with fresh runs of 
 better" against "no better" are high enough to keep, low enough to revert, or eight runs are spent (revert). How high
 depends on how often this session's candidates have turned out real.
 
+The screen reuses the incumbent's last eight runs. The turns reuse its last three only, and keep when the incumbent has
+been run once more than the candidate: where the level drifts, all of its runs would otherwise be older.
+
 It is Wald's sequential probability ratio test (1945) with Huber's clipping (1965): a run counts for at most 1.5 sd.
 Nothing is stored here: the answer follows from what the records tell (``NoiseState``) and from the runs that were made
 for this candidate, so that a killed session goes on where it was.
@@ -18,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from goalseek.decide import median, representative
+from goalseek.decide import representative
 from goalseek.noise_state import INCUMBENT_MOST, NoiseState, repeats_of, values_of
 from goalseek.noise_words import in_one_line
 from goalseek.spread import Scale, scale_of, spread, successive
@@ -29,6 +32,7 @@ BASELINE_MOST = 5
 AGREEING = 2
 CONFIRMED_KEEPS = 2
 INCUMBENT_LEAST = 3
+REUSED_IN_TURNS = 3
 CANDIDATE_LEAST = 2
 BETTER = 1.5  # sd
 CLIP = 1.5  # sd
@@ -170,14 +174,24 @@ class _Compared:
 
     def log_odds(self) -> float:
         """The logarithm of the odds of 1.5 sd better against no better."""
-        old, new = self.scale.all(self.incumbent), self.scale.all(self.candidate)
-        middle = median(old) - BETTER * self.sd / 2
-        evidence = sum(_clipped(middle - x, self.sd) for x in new) / len(new)
-        return BETTER * evidence / (CAUTION * (1 / len(old) + 1 / len(new)))
+        middle = self.scale.x(self.incumbent_middle) - BETTER * self.sd / 2
+        evidence = sum(_clipped(middle - x, self.sd) for x in self.scale.all(self.candidate)) / len(self.candidate)
+        return BETTER * evidence / (CAUTION * (1 / len(self.incumbent) + 1 / len(self.candidate)))
 
+    @property
+    def incumbent_middle(self) -> float:
+        """The incumbent's median."""
+        return self.scale.middle(self.incumbent)
+
+    @property
+    def candidate_middle(self) -> float:
+        """The candidate's median; its first run, which was lucky, is left out where there are more."""
+        return self.scale.middle(self.candidate[1:] or self.candidate)
+
+    @property
     def gain(self) -> float:
-        """How much better the candidate's median is, on the scale; its first run, which was lucky, left out."""
-        return median(self.scale.all(self.incumbent)) - self.scale.x(representative(self.candidate))
+        """How much better the candidate is, in the metric's units."""
+        return self.scale.better_by(self.candidate_middle, self.incumbent_middle)
 
 
 def _clipped(distance: float, sd: float) -> float:
@@ -194,21 +208,24 @@ def _under_noise(terms: Terms, state: NoiseState, runs: Sequence[VerifierRun]) -
         return RunIncumbent()
     if not tried:
         return RunCandidate()
-    old = (reused + fresh)[-INCUMBENT_MOST:]
+    old = (reused[-REUSED_IN_TURNS:] + fresh)[-INCUMBENT_MOST:]
     scale = scale_of(terms.direction, state.all_positive and all(value > 0 for value in (*fresh, *tried)))
     pairs = successive(fresh[:BASELINE_MOST]) if calibrating else state.pairs
     sd = spread(scale, pairs, fresh[:BASELINE_MOST] if calibrating else reused)
     before = (reused + _before_the_candidate(runs))[-INCUMBENT_MOST:]
-    if len(tried) == 1 and before and scale.x(tried[0]) > median(scale.all(before)):
-        return _ruling(terms, _Compared(scale, sd, before, tried), "worse", None)
+    screened = _Compared(scale, sd, before, tried[:1])
+    if len(tried) == 1 and before and screened.gain < 0:
+        return _ruling(terms, screened, "worse", None)
     compared = _Compared(scale, sd, old, tried)
+    wanted = min(INCUMBENT_MOST, max(INCUMBENT_LEAST, len(tried) + 1))
     if len(old) >= INCUMBENT_LEAST:
         log_odds, alpha = compared.log_odds(), alpha_of(terms, state)
-        if len(tried) >= CANDIDATE_LEAST and log_odds >= math.log((1 - BETA) / alpha) and compared.gain() > 0:
+        enough = len(tried) >= CANDIDATE_LEAST and len(old) >= wanted
+        if enough and log_odds >= math.log((1 - BETA) / alpha) and compared.gain > 0:
             return _ruling(terms, compared, "better", log_odds)
-        if log_odds <= math.log(BETA / (1 - alpha)) or len(tried) >= terms.max_repeats:
+        spent = len(tried) >= terms.max_repeats and len(old) >= wanted
+        if spent or log_odds <= math.log(BETA / (1 - alpha)):
             return _ruling(terms, compared, "within_noise", log_odds)
-    wanted = min(INCUMBENT_MOST, max(INCUMBENT_LEAST, len(tried) + 1))
     return RunIncumbent() if len(old) < wanted else RunCandidate()
 
 
@@ -218,8 +235,7 @@ def _before_the_candidate(runs: Sequence[VerifierRun]) -> list[float]:
 
 
 def _ruling(terms: Terms, compared: _Compared, reason: str, log_odds: float | None) -> Ruling:
-    value, incumbent = representative(compared.candidate), median(compared.incumbent)
-    gain = incumbent - value if terms.direction == "minimize" else value - incumbent
+    incumbent, gain = compared.incumbent_middle, compared.gain
     counts = (len(compared.candidate), len(compared.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
     why = in_one_line(gain, incumbent, compared.scale.logarithmic, odds, counts)
@@ -228,4 +244,6 @@ def _ruling(terms: Terms, compared: _Compared, reason: str, log_odds: float | No
         reason, why = "below_min_delta", f"{why}; less than min_delta, {number(margin)}"
     elif reason == "within_noise" and gain <= 0:
         reason = "worse" if gain < 0 else "tie"
-    return Ruling("kept" if reason == "better" else "reverted", reason, why, value, incumbent, gain, odds)
+    return Ruling(
+        "kept" if reason == "better" else "reverted", reason, why, compared.candidate_middle, incumbent, gain, odds
+    )

@@ -29,9 +29,10 @@ class NoiseState:
 
     ``clock`` counts verifier runs. ``pairs`` are successive repeats of the same code, values as measured, the last
     200. ``incumbent`` are the incumbent's last eight runs, never its lucky first one, ``opening`` the first five that
-    were made after it was kept, ``value`` what it is worth. ``agreed`` counts repeats that gave the same value to the
-    last bit, ``differed`` is whether one ever did not, ``confirmed`` how many keeps were run again and agreed.
-    ``tested`` are the candidates that the rule gave odds, ``kept`` those among them that it kept.
+    were made after it was kept, ``incumbent_runs`` how many these are by now, ``value`` what it is worth.
+    ``agreed`` counts repeats that gave the same value to the last bit, ``differed`` is whether one ever did not,
+    ``confirmed`` how many keeps were run again and agreed. ``tested`` are the candidates that the rule gave odds,
+    ``kept`` those among them that it kept.
     """
 
     clock: int = 0
@@ -39,6 +40,7 @@ class NoiseState:
     pairs: tuple[Pair, ...] = ()
     incumbent: tuple[TimedRun, ...] = ()
     opening: tuple[float, ...] = ()
+    incumbent_runs: int = 0
     value: float | None = None
     agreed: int = 0
     differed: bool = False
@@ -73,6 +75,7 @@ class NoiseState:
             following,
             incumbent=tried[1:][-INCUMBENT_MOST:],
             opening=(),
+            incumbent_runs=0,
             value=representative([run.value for run in tried]),
             confirmed=self.confirmed + (len(tried) > 1 and not following.differed),
         )
@@ -86,7 +89,9 @@ class NoiseState:
         repeats = repeats_of(self, runs)
         differ = any(before != after for before, after in repeats)
         known = (
-            replace(self, incumbent=(), opening=(), pairs=(), differed=True) if differ and not self.differed else self
+            replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
+            if differ and not self.differed
+            else self
         )
         fresh = timed(self.clock, runs, "incumbent")
         return replace(
@@ -96,9 +101,13 @@ class NoiseState:
             pairs=(known.pairs + repeats_of(known, runs))[-PAIRS_MOST:],
             incumbent=(known.incumbent + fresh)[-INCUMBENT_MOST:],
             opening=(known.opening + tuple(run.value for run in fresh))[:OPENING],
+            incumbent_runs=known.incumbent_runs + len(fresh),
             agreed=self.agreed + sum(before == after for before, after in repeats),
             differed=self.differed or differ,
         )
+
+    def _forgetful(self) -> NoiseState:
+        return replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
 
 
 def after_baseline(runs: Sequence[VerifierRun]) -> NoiseState:

@@ -12,10 +12,14 @@ def in_one_line(gain: float, incumbent: float, in_percent: bool, odds: float | N
 
     ``gain`` is in the metric's units, positive where better; percents are of the incumbent's median.
     """
-    amount = f"{percent(abs(gain / incumbent))}" if in_percent and incumbent else number(abs(gain))
-    told = "as before" if gain == 0 else f"{amount} {'better' if gain > 0 else 'worse'}"
+    told = "as before" if gain == 0 else f"{amount(gain, incumbent, in_percent)} {'better' if gain > 0 else 'worse'}"
     candidate = "1 run" if runs[0] == 1 else f"{runs[0]} runs"
     return ", ".join(filter(None, (told, odds_in_words(odds), f"{candidate} against {runs[1]}")))
+
+
+def amount(gain: float, of: float, in_percent: bool) -> str:
+    """The size of a gain: in percent ``of`` a value, or in the metric's units."""
+    return percent(abs(gain / of)) if in_percent and of else number(abs(gain))
 
 
 def percent(share: float) -> str:

@@ -28,6 +28,21 @@ class Scale:
         """The value on this scale."""
         return self.sign * (math.log(value) if self.logarithmic else value)
 
+    def better_by(self, value: float, than: float) -> float:
+        """How much better a value is than another, in their units; negative where worse."""
+        return self.sign * (than - value)
+
+    def middle(self, values: Sequence[float]) -> float:
+        """The median, in the values' units; of an even number the scale's mean of the middle two. No value: IndexError.
+
+        On the logarithmic scale that is the geometric mean, so that y and 1/y have the same middle.
+        """
+        ordered = sorted(values)
+        low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+        if low == high:
+            return low
+        return math.sqrt(low) * math.sqrt(high) if self.logarithmic else low / 2 + high / 2
+
     def all(self, values: Iterable[float]) -> list[float]:
         """The values on this scale."""
         return [self.x(value) for value in values]
