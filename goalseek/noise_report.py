@@ -13,7 +13,7 @@ from goalseek.spread import Scale, scale_of
 _MAD_TO_SD = 1.4826
 _OUTLYING = 3.5  # robust sd from the median
 _NORMAL = NormalDist()
-POWER = ((1.5, 0.50), (2.0, 0.75), (2.5, 0.88), (3.0, 0.98))
+POWER = ((1.5, 0.55), (2.0, 0.78), (2.5, 0.89), (3.0, 0.97))
 """True effects in sd, and the share of candidates with such an effect that the rule keeps; by simulation."""
 
 
@@ -118,8 +118,12 @@ def expected_false_keeps(candidates: int) -> float:
 
 
 def false_gain(sd: float, candidates: int) -> float:
-    """How far the best of so many useless candidates seems better: sd·Φ⁻¹(N / (N+1)), about the mean of the best."""
-    return sd * _NORMAL.inv_cdf(candidates / (candidates + 1)) if candidates > 1 else 0.0
+    """How much better than the baseline the best of so many useless candidates seems, on average: sd·Φ⁻¹ of a share.
+
+    The share is Blom's (1958) for the largest of N+1 normal values, the baseline's among them.
+    """
+    count = candidates + 1
+    return sd * _NORMAL.inv_cdf((count - 0.375) / (count + 0.25))
 
 
 def repeats_for(sd: float, min_delta: float) -> int:
@@ -138,7 +142,7 @@ def power_line(sd: float) -> tuple[tuple[float, float], ...]:
 
 
 def _drift(scale: Scale, values: Sequence[float]) -> float | None:
-    """The change from the first run to the last along Theil and Sen's slope, where Kendall's test is sure of it (5%)."""
+    """The change from first to last along Theil and Sen's slope, where Kendall's test is sure of one (5%)."""
     xs, count = scale.all(values), len(values)
     steps = [(xs[later] - xs[sooner], later - sooner) for later in range(count) for sooner in range(later)]
     score = sum((step > 0) - (step < 0) for step, _ in steps)

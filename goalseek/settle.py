@@ -13,7 +13,6 @@ from goalseek.decide import median
 from goalseek.noise_words import percent
 from goalseek.spread import scale_of
 from goalseek.student import student_quantile
-from goalseek.units import number
 
 PAIRS = 5
 CONFIDENCE = 0.95
@@ -41,7 +40,7 @@ class Settled:
 
     def in_words(self) -> str:
         """``3.1% better (95% interval 1.2% to 5.0%), 5 pairs``."""
-        size = percent if self.in_percent else number
+        size = percent if self.in_percent else "{:.4g}".format
         change = "better" if self.difference > 0 else "worse"
         told = "no difference" if self.difference == 0 else f"{size(abs(self.difference))} {change}"
         if self.interval:

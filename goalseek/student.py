@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 _PANELS = 400
 
 
+@functools.cache
 def student_quantile(probability: float, freedom: int) -> float:
     """The t below which a share of ``probability`` lies, to nine digits. Raises ValueError outside (0, 1)."""
     if not 0 < probability < 1 or freedom < 1:
