@@ -10,7 +10,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "goalseek"
 ROW_0 = """errors values plain quoting units globs manifest scope metric decide limits records standing toml_lines
-    capture families told charge isolation_words same_again planted""".split()
+    capture families told charge isolation_words same_again planted
+    spread noise noise_state noise_words level settle student noise_report""".split()
 ROWS = {
     **dict.fromkeys(ROW_0, 0),
     "deviations": 0,

@@ -1,0 +1,249 @@
+"""The rule that decides under noise. It is asked what comes next, and answers with a run to make or with a verdict.
+
+The baseline is run up to five times. If the first three agree to the last bit the metric is deterministic: one run a
+candidate, keep if strictly better. Otherwise a candidate gets one run and is reverted at once if that is worse than the
+incumbent's median. If it is better it is run again, in turn with fresh runs of the incumbent, until the odds of "1.5 sd
+better" against "no better" are high enough to keep, low enough to revert, or eight runs are spent (revert). How high
+depends on how often this session's candidates have turned out real.
+
+The screen reuses the incumbent's last eight runs. The turns reuse its last three only, and keep when the incumbent has
+been run once more than the candidate: where the level drifts, all of its runs would otherwise be older.
+
+It is Wald's sequential probability ratio test (1945) with Huber's clipping (1965): a run counts for at most 1.5 sd.
+Nothing is stored here: the answer follows from what the records tell (``NoiseState``) and from the runs that were made
+for this candidate, so that a killed session goes on where it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from goalseek.decide import representative
+from goalseek.noise_state import INCUMBENT_MOST, NoiseState, repeats_of, values_of
+from goalseek.noise_words import in_one_line
+from goalseek.spread import Scale, scale_of, spread, successive
+from goalseek.units import number, share_of
+from goalseek.values import VerifierRun
+
+BASELINE_MOST = 5
+AGREEING = 2
+CONFIRMED_KEEPS = 2
+INCUMBENT_LEAST = 3
+REUSED_IN_TURNS = 3
+CANDIDATE_LEAST = 2
+BETTER = 1.5  # sd
+CLIP = 1.5  # sd
+CAUTION = 1.2  # the sd is an estimate, and runs are reused
+BETA = 0.3
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The manifest's word on the rule. ``alpha`` is None for "auto"; ``window`` is in verifier runs.
+
+    Raises ValueError for fewer than two ``max_repeats``, an ``alpha`` outside (0, 0.5], or no window.
+    """
+
+    direction: str
+    noise: Literal["auto", "none", "always"] = "auto"
+    max_repeats: int = 8
+    alpha: float | None = None
+    window: int = 30
+    min_delta: float | str = 0.0
+
+    def __post_init__(self) -> None:
+        if self.max_repeats < CANDIDATE_LEAST:
+            raise ValueError(f"max_repeats is at least {CANDIDATE_LEAST}: one lucky run is not enough to keep")
+        if self.alpha is not None and not 0 < self.alpha <= 0.5:
+            raise ValueError("alpha is more than 0 and at most 0.5")
+        if self.window < 1:
+            raise ValueError("window is at least 1")
+
+
+@dataclass(frozen=True)
+class RunCandidate:
+    """The candidate is to be run, again or for the first time."""
+
+
+@dataclass(frozen=True)
+class RunIncumbent:
+    """The incumbent is to be run afresh."""
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """Keep or revert. Values are medians in the metric's units, ``delta`` positive where better.
+
+    ``odds`` are those of "1.5 sd better" against "no better"; None where no odds were needed.
+    """
+
+    outcome: Literal["kept", "reverted"]
+    reason: str
+    why: str
+    value: float
+    incumbent: float
+    delta: float
+    odds: float | None = None
+
+    def __bool__(self) -> bool:
+        """Whether the candidate becomes the incumbent."""
+        return self.outcome == "kept"
+
+
+Next = RunCandidate | RunIncumbent | Ruling
+
+
+def baseline_needs_run(terms: Terms, values: Sequence[float]) -> bool:
+    """Whether a baseline with these values so far is to be run again."""
+    if terms.noise == "none":
+        return not values
+    agree = len(set(values)) <= 1
+    wanted = AGREEING + 1 if terms.noise == "auto" and agree else BASELINE_MOST
+    return len(values) < wanted
+
+
+def next_step(terms: Terms, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0) -> Next:
+    """What comes next for a candidate with ``runs`` so far: its own and the incumbent's, as they were made.
+
+    Every run has a value: who calls has rejected a candidate that failed, and stopped where the incumbent did.
+    ``lines_saved`` decides between equals of a deterministic metric. Raises ValueError before the first baseline.
+    """
+    if state.value is None:
+        raise ValueError("there is no baseline")
+    if terms.noise == "none":
+        return _once(terms, state.value, runs, lines_saved) if values_of(runs, "candidate") else RunCandidate()
+    differed = state.differed or turns_noisy(state, runs)
+    if terms.noise == "always" or differed:
+        return _under_noise(terms, state, runs)
+    if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING:
+        return RunIncumbent()
+    tried = values_of(runs, "candidate")
+    if not tried:
+        return RunCandidate()
+    ruling = _once(terms, state.value, runs, lines_saved)
+    if ruling and state.confirmed < CONFIRMED_KEEPS and len(tried) == 1:
+        return RunCandidate()
+    return ruling
+
+
+def turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
+    """Whether these runs are the first in which the same code gave two values."""
+    return not state.differed and any(before != after for before, after in repeats_of(state, runs))
+
+
+def alpha_of(terms: Terms, state: NoiseState) -> float:
+    """The share of useless candidates that may be kept: more, the more of this session's have turned out real."""
+    if terms.alpha is not None:
+        return terms.alpha
+    return min(0.2, max(0.02, (1 + state.kept) / (10 + state.tested)))
+
+
+def _once(terms: Terms, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Ruling:
+    value = representative(values_of(runs, "candidate"))
+    delta = incumbent - value if terms.direction == "minimize" else value - incumbent
+    new, old = number(value), number(incumbent)
+
+    def ruling(outcome: Literal["kept", "reverted"], reason: str, why: str) -> Ruling:
+        return Ruling(outcome, reason, why, value, incumbent, delta)
+
+    if delta < 0:
+        return ruling("reverted", "worse", f"{new} is worse than {old} by {number(-delta)}")
+    if delta == 0:
+        if lines_saved > 0:
+            lines = "1 line" if lines_saved == 1 else f"{lines_saved} lines"
+            return ruling("kept", "simpler", f"{new} as before, and {lines} fewer")
+        return ruling("reverted", "tie", f"{new} as before, and no fewer lines")
+    margin = share_of(terms.min_delta, incumbent)
+    if delta < margin:
+        why = f"{new} beats {old} by {number(delta)}, less than min_delta, {number(margin)}"
+        return ruling("reverted", "below_min_delta", why)
+    return ruling("kept", "better", f"{new} beats {old} by {number(delta)}")
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Both sides on the scale, and the sd that was frozen when the candidate came."""
+
+    scale: Scale
+    sd: float
+    incumbent: Sequence[float]
+    candidate: Sequence[float]
+
+    def log_odds(self) -> float:
+        """The logarithm of the odds of 1.5 sd better against no better."""
+        middle = self.scale.x(self.incumbent_middle) - BETTER * self.sd / 2
+        evidence = sum(_clipped(middle - x, self.sd) for x in self.scale.all(self.candidate)) / len(self.candidate)
+        return BETTER * evidence / (CAUTION * (1 / len(self.incumbent) + 1 / len(self.candidate)))
+
+    @property
+    def incumbent_middle(self) -> float:
+        """The incumbent's median."""
+        return self.scale.middle(self.incumbent)
+
+    @property
+    def candidate_middle(self) -> float:
+        """The candidate's median; its first run, which was lucky, is left out where there are more."""
+        return self.scale.middle(self.candidate[1:] or self.candidate)
+
+    @property
+    def gain(self) -> float:
+        """How much better the candidate is, in the metric's units."""
+        return self.scale.better_by(self.candidate_middle, self.incumbent_middle)
+
+
+def _clipped(distance: float, sd: float) -> float:
+    if sd > 0:
+        return min(CLIP, max(-CLIP, distance / sd))
+    return math.copysign(CLIP, distance) if distance else 0.0
+
+
+def _under_noise(terms: Terms, state: NoiseState, runs: Sequence[VerifierRun]) -> Next:
+    tried, fresh = values_of(runs, "candidate"), values_of(runs, "incumbent")
+    calibrating = turns_noisy(state, runs) or len(state.pairs) < BASELINE_MOST - 1
+    reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= terms.window]
+    if len(reused) + len(fresh) < (BASELINE_MOST if calibrating else 1):
+        return RunIncumbent()
+    if not tried:
+        return RunCandidate()
+    old = (reused[-REUSED_IN_TURNS:] + fresh)[-INCUMBENT_MOST:]
+    scale = scale_of(terms.direction, state.all_positive and all(value > 0 for value in (*fresh, *tried)))
+    pairs = successive(fresh[:BASELINE_MOST]) if calibrating else state.pairs
+    sd = spread(scale, pairs, fresh[:BASELINE_MOST] if calibrating else reused)
+    before = (reused + _before_the_candidate(runs))[-INCUMBENT_MOST:]
+    screened = _Compared(scale, sd, before, tried[:1])
+    if len(tried) == 1 and before and screened.gain < 0:
+        return _ruling(terms, screened, "worse", None)
+    compared = _Compared(scale, sd, old, tried)
+    wanted = min(INCUMBENT_MOST, max(INCUMBENT_LEAST, len(tried) + 1))
+    if len(old) >= INCUMBENT_LEAST:
+        log_odds, alpha = compared.log_odds(), alpha_of(terms, state)
+        enough = len(tried) >= CANDIDATE_LEAST and len(old) >= wanted
+        if enough and log_odds >= math.log((1 - BETA) / alpha) and compared.gain > 0:
+            return _ruling(terms, compared, "better", log_odds)
+        spent = len(tried) >= terms.max_repeats and len(old) >= wanted
+        if spent or log_odds <= math.log(BETA / (1 - alpha)):
+            return _ruling(terms, compared, "within_noise", log_odds)
+    return RunIncumbent() if len(old) < wanted else RunCandidate()
+
+
+def _before_the_candidate(runs: Sequence[VerifierRun]) -> list[float]:
+    first = next(place for place, run in enumerate(runs) if run.of == "candidate")
+    return values_of(runs[:first], "incumbent")
+
+
+def _ruling(terms: Terms, compared: _Compared, reason: str, log_odds: float | None) -> Ruling:
+    incumbent, gain = compared.incumbent_middle, compared.gain
+    counts = (len(compared.candidate), len(compared.incumbent))
+    odds = None if log_odds is None else math.exp(log_odds)
+    why = in_one_line(gain, incumbent, compared.scale.logarithmic, odds, counts)
+    margin = share_of(terms.min_delta, incumbent)
+    if reason == "better" and gain < margin:
+        reason, why = "below_min_delta", f"{why}; less than min_delta, {number(margin)}"
+    elif reason == "within_noise" and gain <= 0:
+        reason = "worse" if gain < 0 else "tie"
+    return Ruling(
+        "kept" if reason == "better" else "reverted", reason, why, compared.candidate_middle, incumbent, gain, odds
+    )

@@ -1,0 +1,152 @@
+"""The arithmetic of ``goalseek noise``: what runs of unchanged code say, and what they mean for a night's climb."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from goalseek.decide import median
+from goalseek.spread import Scale, scale_of
+
+_MAD_TO_SD = 1.4826
+_OUTLYING = 3.5  # robust sd from the median
+_NORMAL = NormalDist()
+POWER = ((1.5, 0.55), (2.0, 0.78), (2.5, 0.89), (3.0, 0.97))
+"""True effects in sd, and the share of candidates with such an effect that the rule keeps; by simulation."""
+
+
+@dataclass(frozen=True)
+class NoiseReport:
+    """What ``values`` of unchanged code show.
+
+    ``sd``, its 90% ``interval``, and ``drift`` (the change over all runs by the slope, None where it is not clear)
+    are shares where ``in_percent``, else in the metric's units; drift is positive where the values got better.
+    ``skew`` is positive where the longer tail is on the worse side, None where there are too few values to tell.
+    """
+
+    values: tuple[float, ...]
+    deterministic: bool
+    middle: float
+    in_percent: bool
+    sd: float
+    interval: tuple[float, float]
+    outliers: tuple[float, ...]
+    skew: float | None
+    drift: float | None
+
+    @property
+    def sd_in_units(self) -> float:
+        """The sd in the metric's units."""
+        return self.sd * self.middle if self.in_percent else self.sd
+
+
+def noise_report(direction: str, values: Sequence[float]) -> NoiseReport:
+    """What the values show, in the order in which they were measured. Raises ValueError for fewer than two."""
+    if len(values) < 2:
+        raise ValueError("noise is seen in two runs at least")
+    in_percent = all(value > 0 for value in values)
+    scale = scale_of(direction, in_percent)
+    xs = scale.all(values)
+    center = median(xs)
+    sd = robust_sd(xs)
+    return NoiseReport(
+        values=tuple(values),
+        deterministic=len(set(values)) == 1,
+        middle=scale.middle(values),
+        in_percent=in_percent,
+        sd=sd,
+        interval=sd_interval(sd, len(values)),
+        outliers=tuple(value for value, x in zip(values, xs, strict=True) if abs(x - center) > _OUTLYING * sd > 0),
+        skew=skewness(xs) if len(xs) >= 8 and sd > 0 else None,
+        drift=_drift(scale, values),
+    )
+
+
+def robust_sd(xs: Sequence[float]) -> float:
+    """1.4826 times the median distance from the median; the plain standard deviation where that is 0."""
+    center = median(xs)
+    robust = _MAD_TO_SD * median([abs(x - center) for x in xs])
+    return robust or math.sqrt(math.fsum((x - math.fsum(xs) / len(xs)) ** 2 for x in xs) / max(1, len(xs) - 1))
+
+
+def sd_interval(sd: float, count: int, confidence: float = 0.90) -> tuple[float, float]:
+    """Where the true sd lies, from that of ``count`` normal values, by the chi-squared distribution of its square."""
+    freedom = count - 1
+    tail = (1 - confidence) / 2
+    low, high = chi_squared_quantile(1 - tail, freedom), chi_squared_quantile(tail, freedom)
+    return sd * math.sqrt(freedom / low), sd * math.sqrt(freedom / high)
+
+
+def chi_squared_quantile(probability: float, freedom: int) -> float:
+    """The value below which a share of ``probability`` of the chi-squared distribution lies."""
+    low, high = 0.0, freedom + 50 * math.sqrt(2 * freedom) + 50
+    for _ in range(100):
+        middle = (low + high) / 2
+        if _chi_squared_below(middle, freedom) < probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _chi_squared_below(value: float, freedom: int) -> float:
+    """The regularized lower incomplete gamma function P(freedom/2, value/2), by its power series."""
+    shape, half = freedom / 2, value / 2
+    if half <= 0:
+        return 0.0
+    term = total = 1 / shape
+    place = shape
+    while term > total * 1e-15:
+        place += 1
+        term *= half / place
+        total += term
+    return min(1.0, total * math.exp(shape * math.log(half) - half - math.lgamma(shape)))
+
+
+def skewness(xs: Sequence[float]) -> float:
+    """The third central moment over the second to the power 3/2. Raises ZeroDivisionError where all are equal."""
+    mean = math.fsum(xs) / len(xs)
+    second = math.fsum((x - mean) ** 2 for x in xs) / len(xs)
+    return (math.fsum((x - mean) ** 3 for x in xs) / len(xs)) / float(second**1.5)
+
+
+def expected_false_keeps(candidates: int) -> float:
+    """How many of so many useless candidates keep-if-better keeps: H(N+1) - 1, the records after the baseline's."""
+    return math.fsum(1 / place for place in range(2, candidates + 2))
+
+
+def false_gain(sd: float, candidates: int) -> float:
+    """How much better than the baseline the best of so many useless candidates seems, on average: sd·Φ⁻¹ of a share.
+
+    The share is Blom's (1958) for the largest of N+1 normal values, the baseline's among them.
+    """
+    count = candidates + 1
+    return sd * _NORMAL.inv_cdf((count - 0.375) / (count + 0.25))
+
+
+def repeats_for(sd: float, min_delta: float) -> int:
+    """How many repeats make a gain of ``min_delta`` 1.5 sd of their mean: ⌈(1.5·sd/D)²⌉, at least one.
+
+    Raises ValueError where ``min_delta`` is not more than zero.
+    """
+    if not min_delta > 0:
+        raise ValueError("min_delta is more than zero")
+    return max(1, math.ceil((1.5 * sd / min_delta) ** 2))
+
+
+def power_line(sd: float) -> tuple[tuple[float, float], ...]:
+    """True effects in the units of ``sd``, with the share of such candidates that the rule keeps."""
+    return tuple((effect * sd, share) for effect, share in POWER)
+
+
+def _drift(scale: Scale, values: Sequence[float]) -> float | None:
+    """The change from first to last along Theil and Sen's slope, where Kendall's test is sure of one (5%)."""
+    xs, count = scale.all(values), len(values)
+    steps = [(xs[later] - xs[sooner], later - sooner) for later in range(count) for sooner in range(later)]
+    score = sum((step > 0) - (step < 0) for step, _ in steps)
+    error = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    if abs(score) - 1 <= _NORMAL.inv_cdf(0.975) * error:
+        return None
+    return -median([step / apart for step, apart in steps]) * (count - 1)

@@ -1,0 +1,141 @@
+"""What the records tell the rule of ``noise.py``: a fold over them and nothing else, of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from goalseek.decide import representative
+from goalseek.records import IterationRecord, MeasurementRecord, Record
+from goalseek.spread import Pair, successive
+from goalseek.values import VerifierRun
+
+PAIRS_MOST = 200
+INCUMBENT_MOST = 8
+OPENING = 5
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """One run that gave a value; ``at`` counts the verifier runs of this epoch up to and with it."""
+
+    value: float
+    at: int
+
+
+@dataclass(frozen=True)
+class NoiseState:
+    """What is known of the noise under one ruler, and of the incumbent.
+
+    ``clock`` counts verifier runs. ``pairs`` are successive repeats of the same code, values as measured, the last
+    200. ``incumbent`` are the incumbent's last eight runs, never its lucky first one, ``opening`` the first five that
+    were made after it was kept, ``incumbent_runs`` how many these are by now, ``value`` what it is worth.
+    ``agreed`` counts repeats that gave the same value to the last bit, ``differed`` is whether one ever did not,
+    ``confirmed`` how many keeps were run again and agreed. ``tested`` are the candidates that the rule gave odds,
+    ``kept`` those among them that it kept.
+    """
+
+    clock: int = 0
+    all_positive: bool = True
+    pairs: tuple[Pair, ...] = ()
+    incumbent: tuple[TimedRun, ...] = ()
+    opening: tuple[float, ...] = ()
+    incumbent_runs: int = 0
+    value: float | None = None
+    agreed: int = 0
+    differed: bool = False
+    confirmed: int = 0
+    kept: int = 0
+    tested: int = 0
+    tree: str = ""
+    ruler: str = ""
+
+    def after(self, record: Record) -> NoiseState:
+        """The state with one more record. A baseline begins anew."""
+        if isinstance(record, MeasurementRecord):
+            of = "incumbent" if (record.tree, record.ruler) == (self.tree, self.ruler) else "other"
+            return self.with_runs((VerifierRun(of, record.value, record.seed, record.seconds),))
+        if not isinstance(record, IterationRecord):
+            return self
+        ruler = record.digests.get("ruler", self.ruler)
+        if record.outcome == "baseline":
+            return replace(after_baseline(record.runs), tree=record.tree_hash or "", ruler=ruler)
+        following = self.after_candidate(record.runs, record.outcome == "kept", record.metric.odds)
+        return replace(following, tree=record.tree_hash or "", ruler=ruler) if record.outcome == "kept" else following
+
+    def after_candidate(self, runs: Sequence[VerifierRun], kept: bool, odds: float | None) -> NoiseState:
+        """With a candidate that was decided: its runs in the order in which they were made, and the rule's odds."""
+        following = self.with_runs(runs)
+        tried = timed(self.clock, runs, "candidate")
+        if odds is not None:
+            following = replace(following, tested=self.tested + 1, kept=self.kept + kept)
+        if not kept or not tried:
+            return following
+        return replace(
+            following,
+            incumbent=tried[1:][-INCUMBENT_MOST:],
+            opening=(),
+            incumbent_runs=0,
+            value=representative([run.value for run in tried]),
+            confirmed=self.confirmed + (len(tried) > 1 and not following.differed),
+        )
+
+    def with_runs(self, runs: Sequence[VerifierRun]) -> NoiseState:
+        """With more runs of the incumbent, a candidate, or of something else, whatever comes of them.
+
+        Where repeats differ for the first time, the incumbent's runs and differences from before are forgotten: they
+        are of a metric that seemed not to move.
+        """
+        repeats = repeats_of(self, runs)
+        differ = any(before != after for before, after in repeats)
+        known = (
+            replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
+            if differ and not self.differed
+            else self
+        )
+        fresh = timed(self.clock, runs, "incumbent")
+        return replace(
+            known,
+            clock=self.clock + len(runs),
+            all_positive=self.all_positive and all(run.value is None or run.value > 0 for run in runs),
+            pairs=(known.pairs + repeats_of(known, runs))[-PAIRS_MOST:],
+            incumbent=(known.incumbent + fresh)[-INCUMBENT_MOST:],
+            opening=(known.opening + tuple(run.value for run in fresh))[:OPENING],
+            incumbent_runs=known.incumbent_runs + len(fresh),
+            agreed=self.agreed + sum(before == after for before, after in repeats),
+            differed=self.differed or differ,
+        )
+
+    def _forgetful(self) -> NoiseState:
+        return replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
+
+
+def after_baseline(runs: Sequence[VerifierRun]) -> NoiseState:
+    """The state that a baseline begins with."""
+    as_incumbent = [replace(run, of="incumbent") for run in runs]
+    return replace(NoiseState().with_runs(as_incumbent), value=representative(values_of(runs, "candidate")))
+
+
+def values_of(runs: Sequence[VerifierRun], of: str) -> list[float]:
+    """The values of the candidate's or the incumbent's runs that have one, in their order."""
+    return [run.value for run in runs if run.of == of and run.value is not None]
+
+
+def timed(clock: int, runs: Sequence[VerifierRun], of: str) -> tuple[TimedRun, ...]:
+    """The candidate's or the incumbent's runs that have a value, with their place after ``clock`` runs."""
+    return tuple(
+        TimedRun(run.value, clock + place)
+        for place, run in enumerate(runs, 1)
+        if run.of == of and run.value is not None
+    )
+
+
+def repeats_of(state: NoiseState, runs: Sequence[VerifierRun]) -> tuple[Pair, ...]:
+    """The successive repeats of the same code among ``runs``; of the incumbent, its last run before them too.
+
+    Where the incumbent has no run that counts, what it is worth stands for one until repeats have differed.
+    """
+    last = [run.value for run in state.incumbent[-1:]]
+    if not last and not state.differed and state.value is not None:
+        last = [state.value]
+    return successive(last + values_of(runs, "incumbent")) + successive(values_of(runs, "candidate"))

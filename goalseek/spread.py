@@ -1,0 +1,81 @@
+"""How much a metric moves when nothing changes: the scale that values are compared on, and the sd of one run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from goalseek.decide import median
+
+Pair = tuple[float, float]
+_CLIP = 2.5
+_MAD_TO_SD = 1.4826
+
+
+@dataclass(frozen=True)
+class Scale:
+    """x = f(y), lower is better: f is s·log(y) where all values are positive, else s·y; s is 1 for minimize, else -1.
+
+    The sign goes on x, never on y before the log.
+    """
+
+    sign: int
+    logarithmic: bool
+
+    def x(self, value: float) -> float:
+        """The value on this scale."""
+        return self.sign * (math.log(value) if self.logarithmic else value)
+
+    def better_by(self, value: float, than: float) -> float:
+        """How much better a value is than another, in their units; negative where worse."""
+        return self.sign * (than - value)
+
+    def middle(self, values: Sequence[float]) -> float:
+        """The median, in the values' units; of an even number the scale's mean of the middle two. No value: IndexError.
+
+        On the logarithmic scale that is the geometric mean, so that y and 1/y have the same middle.
+        """
+        ordered = sorted(values)
+        low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+        if low == high:
+            return low
+        return math.sqrt(low) * math.sqrt(high) if self.logarithmic else low / 2 + high / 2
+
+    def all(self, values: Iterable[float]) -> list[float]:
+        """The values on this scale."""
+        return [self.x(value) for value in values]
+
+
+def scale_of(direction: str, all_positive: bool) -> Scale:
+    """The scale for a direction, "minimize" or "maximize"."""
+    return Scale(1 if direction == "minimize" else -1, all_positive)
+
+
+def successive(values: Sequence[float]) -> tuple[Pair, ...]:
+    """Each value with the one after it."""
+    return tuple(itertools.pairwise(values))
+
+
+def spread(scale: Scale, pairs: Sequence[Pair], others: Iterable[float] = ()) -> float:
+    """The standard deviation of one run on the scale, from ``pairs`` of successive repeats of the same code.
+
+    r are their differences over √2, so that a slow drift cancels; m = 1.4826·median|r|. The answer is the larger of m
+    and the root mean square of r, clipped at 2.5 m where m > 0, times 1 + 1/n for n differences; never below the
+    smallest step between two values among the pairs and ``others``. It is 0 where all of these are equal.
+    """
+    step = smallest_step(scale, [*(value for pair in pairs for value in pair), *others])
+    if not pairs:
+        return step
+    sizes = [abs(scale.x(after) - scale.x(before)) / math.sqrt(2) for before, after in pairs]
+    robust = _MAD_TO_SD * median(sizes)
+    clipped = [min(size, _CLIP * robust) if robust > 0 else size for size in sizes]
+    root_mean_square = math.sqrt(sum(size * size for size in clipped) / len(clipped))
+    return max(max(robust, root_mean_square) * (1 + 1 / len(sizes)), step)
+
+
+def smallest_step(scale: Scale, values: Iterable[float]) -> float:
+    """The smallest difference between two values that differ, on the scale; 0 where none do."""
+    ordered = sorted(scale.all(set(values)))
+    return min((after - before for before, after in successive(ordered)), default=0.0)

@@ -1,0 +1,271 @@
+"""What the rule under noise reaches on simulated climbs whose truth is known, beside plain keep-if-better.
+
+    python tests/benchmarks/noise.py [--sessions 100] [--seed 1] [--only S2,S3]
+
+Printed for each scenario: greedy, the rule, and the bound that the rule must keep. The unit of gain is one standard
+deviation of one run; lower values are better. In S1 no candidate does anything; in S2 15% help, and a proposal costs as
+much time as five verifier runs (S2/5) or none (S2/0); S3 are timings, skewed, with outliers and drift, and in S3n
+nothing is to be found; S4 is deterministic; S4q is S2/0 with values in steps of one unit. "settled" is what five fresh pairs
+claim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean, median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from goalseek.noise import Ruling, RunIncumbent, Terms, baseline_needs_run, next_step
+from goalseek.noise_state import NoiseState, after_baseline
+from goalseek.values import VerifierRun
+
+TERMS = Terms("minimize")
+PAIRS = 5
+Measure = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """How the truth and its noise are drawn; a session ends after so many candidates, or so many runs."""
+
+    helps: float = 0.15
+    harms: float = 0.40
+    level: float = 300.0
+    noise: str = "gaussian"
+    step: float = 0.0
+    candidates: int | None = None
+    runs: int | None = None
+    proposal: int = 0
+
+    @property
+    def unit(self) -> float:
+        """One standard deviation of one run, as a share of the level for timings."""
+        return 0.03 if self.noise == "timing" else 1.0
+
+
+SCENARIOS = {
+    "S1-60": Scenario(0, 0, 10.0, candidates=60),
+    "S1-300": Scenario(0, 0, 10.0, candidates=300),
+    "S2/0": Scenario(runs=300),
+    "S2/5": Scenario(runs=1800, proposal=5),
+    "S3": Scenario(level=1.0, noise="timing", runs=300),
+    "S3n": Scenario(0, 0, 1.0, "timing", candidates=300),
+    "S4": Scenario(noise="none", runs=300),
+    "S4q": Scenario(step=1.0, runs=300),
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the rule must reach; None where nothing is asked."""
+
+    false_most: float | None = None
+    share_most: float | None = None
+    gain_least: float | None = None
+    claim_most: float | None = None
+    settled_most: float | None = None
+    runs_most: float | None = None
+
+    def __str__(self) -> str:
+        named = (("false ≤ ", self.false_most), ("share ≤ ", self.share_most), ("gain ≥ ", self.gain_least))
+        more = (("claim ≤ ", self.claim_most), ("settled ±", self.settled_most), ("runs ≤ ", self.runs_most))
+        return ", ".join(f"{name}{bound:g}" for name, bound in (*named, *more) if bound is not None)
+
+    def holds(self, cell: Cell) -> bool:
+        """Whether a cell keeps the bound."""
+        upper = [(cell.false, self.false_most), (cell.share, self.share_most), (cell.claim, self.claim_most)]
+        upper += [(abs(cell.settled), self.settled_most), (cell.runs, self.runs_most)]
+        lower = self.gain_least is None or cell.gain >= self.gain_least
+        return lower and all(bound is None or value <= bound for value, bound in upper)
+
+
+BOUNDS = {
+    "S1-60": Bound(false_most=0.8, claim_most=10, settled_most=2),
+    "S1-300": Bound(false_most=1.4, claim_most=18, settled_most=1),
+    "S2/0": Bound(share_most=14, gain_least=25),
+    "S2/5": Bound(share_most=15, gain_least=44),
+    "S3": Bound(share_most=15, gain_least=24),
+    "S3n": Bound(false_most=1.6),
+    "S4": Bound(runs_most=1.05),
+    "S4q": Bound(),
+}
+
+
+class Spent(Exception):
+    """The session's verifier runs are spent."""
+
+
+@dataclass
+class Verifier:
+    """Measures a true gain, in units, through the scenario's noise."""
+
+    scenario: Scenario
+    random: random.Random
+    made: int = 0
+    allowed: int | None = None
+    wander: float = 0.0
+    phase: float = 0.0
+
+    def measure(self, gain: float) -> float:
+        if self.allowed is not None and self.made >= self.allowed:
+            raise Spent
+        self.made += 1
+        scenario, draw = self.scenario, self.random
+        if scenario.noise == "timing":
+            self.wander += draw.gauss(0, 0.1)
+            turn = 2 * math.pi * self.made / 200
+            drift = self.wander + 1.5 * (math.sin(self.phase + turn) - math.sin(self.phase))
+            value = scenario.level * math.exp(scenario.unit * (drift - gain))
+            value *= 1 + scenario.unit * math.exp(0.8 * draw.gauss(0, 1)) / 1.304
+            return value * draw.uniform(1.2, 3) if draw.random() < 0.05 else value
+        value = scenario.level - gain + (draw.gauss(0, 1) if scenario.noise == "gaussian" else 0.0)
+        return round(value / scenario.step) * scenario.step if scenario.step else value
+
+
+@dataclass
+class Rule:
+    """The rule under test, with the session's state; each answer goes through it exactly as records do."""
+
+    state: NoiseState | None = None
+    claims: list[float] = field(default_factory=list)
+
+    def baseline(self, incumbent: Measure) -> None:
+        values: list[float] = []
+        while baseline_needs_run(TERMS, values):
+            values.append(incumbent())
+        self.state = after_baseline([VerifierRun("candidate", value, 0, 0.0) for value in values])
+        self.claims = [median(values)]
+
+    def __call__(self, candidate: Measure, incumbent: Measure) -> bool:
+        if self.state is None:
+            self.baseline(incumbent)
+        assert self.state
+        runs: list[VerifierRun] = []
+        while not isinstance(answer := next_step(TERMS, self.state, runs), Ruling):
+            of = "incumbent" if isinstance(answer, RunIncumbent) else "candidate"
+            runs.append(VerifierRun(of, incumbent() if of == "incumbent" else candidate(), 0, 0.0))
+        self.state = self.state.after_candidate(runs, bool(answer), answer.odds)
+        self.claims += [answer.value] if answer else []
+        return bool(answer)
+
+
+@dataclass
+class Greedy:
+    """Keep if better."""
+
+    claims: list[float] = field(default_factory=list)
+
+    def __call__(self, candidate: Measure, incumbent: Measure) -> bool:
+        if not self.claims:
+            self.claims = [incumbent()]
+        value = candidate()
+        better = value < self.claims[-1]
+        self.claims += [value] if better else []
+        return better
+
+
+def other() -> Callable[[Measure, Measure, dict[str, float]], bool]:
+    """The rule as a callable that keeps what it claims in a dict, for other simulations."""
+    rule = Rule()
+
+    def decide(candidate: Measure, incumbent: Measure, memory: dict[str, float]) -> bool:
+        if rule.state is None:
+            rule.baseline(incumbent)
+            memory["base"] = rule.claims[0]
+        kept = rule(candidate, incumbent)
+        memory["now"] = rule.claims[-1]
+        return kept
+
+    return decide
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Means of a session: keeps, false ones, their share in percent, gain, claims in percent, runs a candidate."""
+
+    kept: float
+    false: float
+    gain: float
+    claim: float
+    settled: float
+    runs: float
+    decisions: tuple[bool, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """False keeps of all keeps, in percent."""
+        return 100 * self.false / self.kept if self.kept else 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kept:6.2f}{self.false:6.2f}{self.share:5.0f}%{self.gain:7.1f}"
+            f"{self.claim:7.1f}%{self.settled:7.1f}%{self.runs:6.2f}"
+        )
+
+
+def session(scenario: Scenario, rule: Rule | Greedy, seed: int) -> Cell:
+    """One climb."""
+    draw = random.Random(seed)
+    verifier = Verifier(scenario, random.Random(seed + 1), allowed=scenario.runs, phase=draw.uniform(0, 2 * math.pi))
+    gain, decisions, false = 0.0, list[bool](), 0
+    while scenario.candidates is None or len(decisions) < scenario.candidates:
+        effect = effect_of(scenario, draw)
+        if scenario.runs is not None and decisions:
+            verifier.made += scenario.proposal
+        truth = gain
+        try:
+            kept = rule(lambda: verifier.measure(truth + effect), lambda: verifier.measure(truth))  # noqa: B023
+        except Spent:
+            break
+        decisions.append(kept)
+        false += kept and effect <= 0
+        gain += effect if kept else 0.0
+    claim = 100 * (1 - rule.claims[-1] / rule.claims[0])
+    runs = verifier.made / max(len(decisions), 1)
+    fresh = replace(verifier, allowed=None)
+    pairs = [(fresh.measure(0.0), fresh.measure(gain)) for _ in range(PAIRS if any(decisions) else 0)]
+    settled = 100 * (1 - median(new for _, new in pairs) / median(old for old, _ in pairs)) if pairs else 0.0
+    return Cell(sum(decisions), false, gain, claim, settled, runs, tuple(decisions))
+
+
+def effect_of(scenario: Scenario, draw: random.Random) -> float:
+    """A candidate's true gain, in units."""
+    kind = draw.random()
+    if kind < scenario.helps:
+        return draw.uniform(0.25, 3.0)
+    return -draw.uniform(0.25, 4.0) if kind < scenario.helps + scenario.harms else 0.0
+
+
+def cell(scenario: Scenario, make: Callable[[], Rule | Greedy], sessions: int, seed: int) -> Cell:
+    """The mean of so many sessions; session i has the seed ``seed + 10007 i``."""
+    made = [session(scenario, make(), seed + 10007 * place) for place in range(sessions)]
+    names = ("kept", "false", "gain", "claim", "settled", "runs")
+    return Cell(*(fmean(getattr(one, name) for one in made) for name in names))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="scenarios, by the beginning of their names")
+    options = parser.parse_args()
+    only = tuple(filter(None, options.only.split(",")))
+    print(f"{'':8}{'':8}  kept false share   gain   claim settled  runs")
+    for name, scenario in SCENARIOS.items():
+        if only and not name.startswith(only):
+            continue
+        print(f"{name:8}{'greedy':8}{cell(scenario, Greedy, options.sessions, options.seed)}")
+        reached = cell(scenario, Rule, options.sessions, options.seed)
+        held = "" if BOUNDS[name].holds(reached) else "   MISSED"
+        print(f"{'':8}{'rule':8}{reached}   {BOUNDS[name]}{held}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
