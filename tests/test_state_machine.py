@@ -23,7 +23,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -48,6 +47,9 @@ class Move:
     row: Row
 
 
+INTERRUPTED = Move("interrupted", None, ("skipped", "interrupted", None))
+
+
 class Anything(RuleBasedStateMachine):
     """One project, and the model of it: rows, incumbent, what was measured under the ruler, and who was told what."""
 
@@ -68,11 +70,13 @@ class Anything(RuleBasedStateMachine):
         self.runs = 0
         self.pending: Move | None = None
         self.is_gone = False
+        self.is_lost = False
+        self.was_killed = False
         self.tried = 0
         self.users = self.project.users()
 
     def teardown(self) -> None:
-        if self.rows and self.pending:
+        if self.rows and (self.pending or self.was_killed):
             self.iterate("no_change")
             self.everything_agrees()
         deadline = time.monotonic() + 5
@@ -118,8 +122,16 @@ class Anything(RuleBasedStateMachine):
         value = None if kind == "failing" else score
         return Move(kind, text, ("kept" if kind == "better" else "reverted", reason, value))
 
+    def is_on_tip(self) -> bool:
+        """Whether the iteration under way has its candidate."""
+        trailer = "--format=%(trailers:key=Goalseek-Iteration,valueonly)"
+        return self.project.git("log", "-1", trailer, "refs/goalseek/demo/tip").strip() == str(len(self.rows))
+
     def landed(self, move: Move) -> None:
-        """The move's record counts."""
+        """The move's record counts; of a candidate whose answers were lost, that it was interrupted."""
+        if self.is_lost:
+            move = INTERRUPTED
+            self.is_lost = False
         self.rows.append(move.row)
         if move.kind in MEASURED and move.text:
             self.measured.add(move.text)
@@ -138,8 +150,11 @@ class Anything(RuleBasedStateMachine):
     def iterate(self, kind: str, *options: str) -> None:
         """One iteration in this process."""
         was_pending = self.pending is not None
+        if was_pending and "--new" in options:
+            self.is_lost = self.is_lost or self.is_on_tip()
         move = self.offer(kind)
         self.call("iterate", "-n", "1", *options)
+        self.was_killed = False
         self.landed(move)
         if not was_pending:
             assert self.project.iterations()[-1]["directions"] == self.directions
@@ -189,6 +204,7 @@ class Anything(RuleBasedStateMachine):
 
     def _after_a_kill(self, move: Move, before: int) -> None:
         self.pending = move
+        self.was_killed = True
         found = self.counted()
         assert found in (before, before + 1)
         if found == before + 1:
@@ -197,6 +213,8 @@ class Anything(RuleBasedStateMachine):
     @rule(kind=st.sampled_from(MEASURED), asks=st.booleans())
     def while_another_one_is_at_work(self, kind: str, asks: bool) -> None:
         """A second writer is refused; a request to stop ends the first one after its iteration."""
+        if self.pending:
+            return  # it may need no measurement any more, and then nothing would hold the first writer
         move = self.offer(kind)
         (self.home / "during-verify").write_text(HOLD)
         started = start(self.project, "iterate", *(("--forever",) if asks else ("-n", "1")))
@@ -219,24 +237,28 @@ class Anything(RuleBasedStateMachine):
             for name in ("during-verify", "held", "go"):
                 (self.home / name).unlink(missing_ok=True)
         assert started.returncode == 0, said
+        self.was_killed = False
         self.landed(move)
 
-    @precondition(lambda self: self.pending is None)
     @rule(changes_ruler=st.booleans())
     def baseline(self, changes_ruler: bool) -> None:
         """After a commit on main, of the verifier or of the writable file alone."""
+        if self.pending:
+            return
         path = self.project.folder / ("hidden/judge.sh" if changes_ruler else "answer.json")
         path.write_text(path.read_text() + ("# another ruler\n" if changes_ruler else "\n"))
         self.project.commit("on main")
         self.users = self.project.users()
         self.call("baseline")
+        self.was_killed = False
         self.rows.append(("baseline", "measured", self.score))
         self.measured = {self.incumbent} | (set() if changes_ruler else self.measured)
         self.is_gone = False
 
-    @precondition(lambda self: len(self.directions) < 3 and not self.pending)
     @rule()
     def direct(self) -> None:
+        if len(self.directions) == 3 or self.pending:
+            return
         text = f"direction {len(self.rows)} {len(self.directions)}"
         self.call("direct", text)
         self.directions.append(text)
@@ -248,6 +270,7 @@ class Anything(RuleBasedStateMachine):
     @rule(rebuilds=st.booleans())
     def delete_records(self, rebuilds: bool) -> None:
         """All beside the manifest goes: what was paid for an unfinished iteration too."""
+        self.is_lost = self.is_lost or (self.pending is not None and self.is_on_tip())
         shutil.rmtree(self.project.folder / ".goalseek", ignore_errors=True)
         self.directions = []
         self._forget_what_was_paid()
@@ -269,8 +292,8 @@ class Anything(RuleBasedStateMachine):
         assert self.project.users() == self.users
         assert_paid_once()
         assert self.counted() == len(self.rows)
-        if self.is_gone:
-            return
+        if self.is_gone or self.was_killed:
+            return  # refs and lines may be behind the ledger until the next command brings them there
         self.call("audit")
         if self.pending:
             return
