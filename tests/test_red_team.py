@@ -42,7 +42,7 @@ class Attack:
     open_at: tuple[str, ...] = NONE
 
 
-ATTACKS = (
+EVERY = (
     Attack("a_survivor", wrote="{outside}/survived", open_at=NOWHERE),
     Attack("hidden_by_path"),
     Attack("hidden_by_git_show"),
@@ -85,6 +85,8 @@ ATTACKS = (
     Attack("a_setting_of_the_repository", wrote="{top}/.git/config: # planted"),
     Attack("a_ref_of_the_repository", wrote="{top}/.git/refs/planted"),
 )
+ROOTS = ("hidden_by_unmounting", "hidden_by_chroot")
+ATTACKS = tuple(attack for attack in EVERY if os.geteuid() == 0 or attack.name not in ROOTS)
 NAMES = [attack.name for attack in ATTACKS]
 
 
