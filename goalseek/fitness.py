@@ -21,7 +21,10 @@ from goalseek.repository import Repository
 from goalseek.scope import Scope
 
 _NAMED_MOST = 5
-_OWN_LOGS = (".gitignore", "results.jsonl", "standing.json", "state.json", "manifest.json", "directions")
+_OWN_LOGS = frozenset(
+    """.gitignore results.jsonl standing.json state.json manifest.json directions
+    detached.log stop.json warned.json word.json""".split()
+)
 _NEW = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 
 

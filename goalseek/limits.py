@@ -84,9 +84,9 @@ def why_not_begin(phase: str, limits: Limits, standing: Standing, now: datetime)
 
 
 def nearing(limits: Limits, standing: Standing) -> dict[str, str]:
-    """A sentence, by key, for each budget of which three quarters are spent, and for one that nobody can check."""
+    """A sentence, by budget, for each of which three quarters are spent, and for one that nobody can check."""
     told = {
-        budget.key: f"three quarters of {budget.named} are spent: {budget.shown(budget.spent)}"
+        budget.named: f"three quarters of {budget.named} are spent: {budget.shown(budget.spent)}"
         for budget in _budgets(limits, standing)
         if NEAR * budget.most <= budget.spent < budget.most
     }

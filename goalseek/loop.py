@@ -31,6 +31,7 @@ from goalseek.run import Run, Setting
 from goalseek.stop_request import asked_to_stop
 from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
 from goalseek.verifier import said_stop
+from goalseek.warned import not_said_yet
 from goalseek.word import heard, is_asked
 
 __all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]
@@ -44,14 +45,14 @@ def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
 
 
 def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
-    began, count, warned = time.monotonic(), 0, set[str]()
+    began, count = time.monotonic(), 0
     entries = check_fit(run)
     check_refs(run)
     check_provider(run, entries)
     while True:
         pack_when_due(run.repository, run.standing.seq, run.watch.note)
         setting = run.setting()
-        warned |= _warn(run, setting, warned)
+        _warn(run, setting)
         run.stop = _why_end(run, setting, ends, count, time.monotonic() - began)
         if run.stop:
             return
@@ -218,10 +219,8 @@ def _usual_seconds(run: Run) -> float | None:
     return pace(record for record in run.recent if record.run_id == run.run_id)
 
 
-def _warn(run: Run, setting: Setting, warned: set[str]) -> set[str]:
-    """Says which budgets come near their end, but for those that were said; gives the keys of all."""
+def _warn(run: Run, setting: Setting) -> None:
+    """Says which budgets come near their end, each once a run."""
     told = nearing(setting.manifest.limits, run.standing.of_run(run.run_id))
-    for key in told:
-        if key not in warned:
-            run.watch.budget(told[key])
-    return set(told)
+    for text in not_said_yet(run.loaded.logs, run.run_id, told):
+        run.watch.budget(text)

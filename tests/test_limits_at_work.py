@@ -154,7 +154,7 @@ def test_time_that_the_change_used_up_ends_the_run_before_the_measurement_but_to
     assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept"] and phases() == ["x"]
 
 
-def test_at_three_quarters_each_budget_is_warned_of_once_an_invocation(spending: Callable[..., Project]) -> None:
+def test_at_three_quarters_each_budget_is_warned_of_once_a_run(spending: Callable[..., Project]) -> None:
     project = spending({"iterations": 8, "tokens": 10_000, "total": {"cost_usd": 2.5}})
     ended, last = end(project)
     assert last["stop_reason"] == "iterations"
@@ -162,8 +162,9 @@ def test_at_three_quarters_each_budget_is_warned_of_once_an_invocation(spending:
         "three quarters of limits.iterations = 8 are spent: 6",
         "three quarters of limits.total.cost_usd = 2.5 are spent: 2",
     ]
-    spending({"iterations": 9})
-    assert notes(end(project, "-n", "1")[0]) == ["three quarters of limits.iterations = 9 are spent: 8"]
+    spending({"iterations": 10})
+    assert notes(end(project, "-n", "1")[0]) == ["three quarters of limits.iterations = 10 are spent: 8"]
+    assert notes(end(project, "-n", "1")[0]) == [], "another tick of cron says nothing again"
 
 
 def test_dollars_that_nobody_reports_are_said_to_be_no_limit(project: Project) -> None:
