@@ -105,6 +105,7 @@ def test_show_says_that_the_artifacts_are_gone(make_project: Callable[..., Proje
         ({"keep_outputs": "kept"}, {0: answer(1), 1: answer(2)}, {0: answer(1), 1: answer(2), 4: answer(3)}),
     ],
 )
+@pytest.mark.slow
 def test_outputs_of_whom_the_manifest_says(
     make_project: Callable[..., Project], log: dict[str, Any], after_2: dict[int, str], after_5: dict[int, str]
 ) -> None:

@@ -150,6 +150,7 @@ def test_a_call_that_was_killed_with_the_tool_is_charged_the_median_call(
     assert (tokens(record), record["usage"]["estimated"], record["notes"]) == (100, False, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_several_kills_are_each_charged_and_what_they_reported_where_that_is_more(
     agent: Callable[..., Project], number: signal.Signals

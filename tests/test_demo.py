@@ -56,6 +56,7 @@ def test_what_it_says_to_type_works(case: Case) -> None:
     assert "goalseek" in case.git("log", "--format=%an", "goalseek/prompt", folder=folder)
 
 
+@pytest.mark.slow
 def test_every_move_of_a_script_by_itself(case: Case) -> None:
     ended = case.run("--json", "demo", "prompt", "here")
     assert ended.exit_code == 0, ended.stderr

@@ -51,6 +51,7 @@ def test_sort_speed_keeps_only_what_is_correct_and_fast(tmp_path: Path) -> None:
     assert values(records)[0] >= 4 * best(records)
 
 
+@pytest.mark.slow
 def test_bundle_size_shrinks_the_page_and_nothing_else(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "bundle-size", "bundle-size")
     records = climbed(project, "src/style.css", "-n", "12")
@@ -62,6 +63,7 @@ def test_bundle_size_shrinks_the_page_and_nothing_else(tmp_path: Path) -> None:
     assert "build.py" in records[8]["why"]
 
 
+@pytest.mark.slow
 def test_prompt_climbs_by_text_alone(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "prompt", "prompt")
     records = climbed(project, "prompt.txt", "-n", "10")

@@ -62,6 +62,7 @@ def test_a_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
     assert finished.exit_code == -9
 
 
+@pytest.mark.slow
 def test_endless_output_is_bounded_with_its_head_and_tail(tmp_path: Path) -> None:
     script = "import sys\nfor _ in range(400): sys.stdout.write('x' * 50_000 + '\\n')\nprint('the end')"
     (tmp_path / "loud.py").write_text("print('the start')\n" + script)

@@ -356,6 +356,7 @@ def test_an_agent_is_not_started_where_nothing_keeps_it(
     assert {record["isolation"]["sandbox"] for record in project.iterations()} == {"none"}
 
 
+@pytest.mark.slow
 @LEVELS
 def test_at_a_limit_a_program_may_finish_and_what_hides_is_ended(project: Project, mode: str) -> None:
     script = (
