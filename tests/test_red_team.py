@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from typing import Any
 import pytest
 from project import Project, answer, living
 from red_team.attacks import BELOW_FULL, LEVELS, NOWHERE, SECRET, Attack
+from red_team.field import is_there, loot_in, servers, wait_for
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parent / "red_team" / "agent.py"
@@ -76,43 +74,6 @@ ATTACKS = tuple(attack for attack in EVERY if os.geteuid() == 0 or attack.name n
 NAMES = [attack.name for attack in ATTACKS]
 
 
-@contextmanager
-def servers(places: dict[str, Any]) -> Iterator[None]:
-    """Servers of the user's that tell the secret to whoever connects."""
-    with ExitStack() as stack:
-        for family, address in (
-            (socket.AF_UNIX, places["socket"]),
-            (socket.AF_UNIX, "\0" + places["abstract"]),
-            (socket.AF_INET, ("127.0.0.1", 0)),
-        ):
-            server = stack.enter_context(socket.socket(family))
-            server.bind(address)
-            server.listen(20)
-            thread = threading.Thread(target=tell, args=(server,), daemon=True)
-            thread.start()
-            stack.callback(thread.join, 5)
-            stack.callback(server.shutdown, socket.SHUT_RDWR)
-            if family == socket.AF_INET:
-                places["port"] = server.getsockname()[1]
-        yield
-
-
-def tell(server: socket.socket) -> None:
-    while True:
-        try:
-            client, _ = server.accept()
-        except OSError:
-            return
-        with client:
-            client.sendall(SECRET.encode())
-
-
-def is_there(place: str) -> bool:
-    """Whether a file is there, or, after ``: ``, a text in it."""
-    path, _, text = place.partition(": ")
-    return text in Path(path).read_text() if text else os.path.lexists(path)
-
-
 @dataclass(frozen=True)
 class Played:
     """What a climb at one level came to: by attack, what it printed and whether what it wrote is there."""
@@ -127,12 +88,6 @@ class Played:
         if attack.wrote:
             return self.wrote[attack.name]
         return attack.gain.replace("{secret}", self.secret) in self.loot[attack.name]
-
-
-def loot_in(printed: str) -> str:
-    """What an attack said that it got."""
-    (line,) = (line for line in printed.splitlines() if line.startswith("LOOT "))
-    return str(json.loads(line.removeprefix("LOOT ")))
 
 
 def play(mode: str, make_project: Callable[..., Project], folder: Path, home: Path) -> Played:
@@ -205,16 +160,6 @@ def by_hand(words: list[str], number: int, attack: Attack, places: dict[str, Any
         assert attack.gain in loot_in(ended.stdout), ended
         return
     wait_for(lambda: is_there(attack.wrote.format(**places)))
-
-
-def wait_for(holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Waits until something holds, which it must."""
-    deadline = threading.Event()
-    for _ in range(int(seconds * 20)):
-        if holds():
-            return
-        deadline.wait(0.05)
-    raise AssertionError("it never came")
 
 
 @pytest.mark.parametrize("mode", LEVELS)
