@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import itertools
 import os
 import shutil
 import stat
@@ -40,8 +42,13 @@ def remove(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         path.unlink()
         return
-    _make_writable(path)
-    shutil.rmtree(path)
+    try:
+        _make_writable(path)
+        shutil.rmtree(path)
+    except (OSError, RecursionError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.ENAMETOOLONG, errno.EMFILE):
+            raise
+        _remove_deep(path)
 
 
 def clear(root: Path) -> None:
@@ -57,6 +64,31 @@ def _make_writable(folder: Path) -> None:
             place = Path(inner, name)
             if not place.is_symlink():
                 place.chmod(0o700)
+
+
+def _remove_deep(root: Path) -> None:
+    """Removes a folder that no path reaches the end of: what lies in its folders is brought up until none is left."""
+    fresh = (f"{os.urandom(8).hex()}{number}" for number in itertools.count())
+    with open_folder(root) as top:
+        while folders := _emptied(top):
+            for name in folders:
+                os.chmod(name, 0o700, dir_fd=top)
+                with open_folder(name, top) as inner:
+                    for deeper in _emptied(inner):
+                        os.chmod(deeper, 0o700, dir_fd=inner)  # to move a folder is to write in it
+                        os.rename(deeper, next(fresh), src_dir_fd=inner, dst_dir_fd=top)
+                os.rmdir(name, dir_fd=top)
+    root.rmdir()
+
+
+def _emptied(descriptor: int) -> list[str]:
+    """Removes the files of a folder; gives the names of its folders."""
+    with os.scandir(descriptor) as listing:
+        items = [(item.name, item.is_dir(follow_symlinks=False)) for item in listing]
+    for name, is_folder in items:
+        if not is_folder:
+            os.unlink(name, dir_fd=descriptor)
+    return [name for name, is_folder in items if is_folder]
 
 
 @contextlib.contextmanager

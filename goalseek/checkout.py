@@ -27,13 +27,17 @@ COPY_PROGRAM = "copy and run"
 OURS = (LINK, COPY, COPY_PROGRAM)
 _NOTHING: dict[str, tuple[int, int, int, int, int]] = {}
 _FORMAT = 2
+# Of a new folder beyond these nobody says what is in it: it takes descriptors to get there, and has no path at last.
+_DEEPEST = 100
+_LONGEST = 1000
 
 
 @dataclass(frozen=True)
 class Changes:
     """What one walk found: paths that are no longer as recorded, recorded ones that are gone, and new ones.
 
-    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
+    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind, also a
+    folder: one that lies too deep to be walked.
     """
 
     changed: tuple[str, ...] = ()
@@ -217,7 +221,13 @@ class Checkout:
             self._walk_new(path, walked)
 
     def _walk_new(self, folder: str, walked: _Walked) -> bool:
-        """Walks a new folder; whether something in it is left alone, so that the folder has to stay."""
+        """Walks a new folder; whether something in it is left alone, so that the folder has to stay.
+
+        One that lies too deep is not walked: it is named as it is.
+        """
+        if folder.count("/") >= _DEEPEST or len(os.fsencode(folder)) > _LONGEST:
+            walked.added.append(folder)
+            return False
         stays = False
         with open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
             for item in listing:

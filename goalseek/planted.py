@@ -139,11 +139,15 @@ def _is_package(folder: str, has: Callable[[str], bool], is_added: Callable[[str
 
 
 def alike(name: str) -> str:
-    """What all names have in common that some file system takes for one: case, Unicode form, invisible characters."""
+    """What all names have in common that some file system takes for one.
+
+    That is whatever differs by case, Unicode form, invisible characters, or dots and spaces at the end.
+    """
+    name = name.rstrip(". ")
     if name.isascii():
         return name.lower()
     visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", visible).casefold())
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", visible.rstrip(". ")).casefold())
 
 
 def doubles_back(target: str) -> bool:

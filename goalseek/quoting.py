@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+# Marks and overrides of the direction of writing: a name that has one is shown as another one.
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def quote_path(path: str) -> str:
     """The name as git prints it with ``core.quotePath=false``: quoted only where it has control or invalid bytes.
 
-    Git prints bytes that are not UTF-8 raw there; here they are escaped as well, so that a record is text. Git reads
-    every form that this gives.
+    Git prints bytes that are not UTF-8 raw there; here they are escaped as well, so that a record is text, and so is
+    what turns the direction of writing, so that a name is seen as it is. Git reads every form that this gives.
     """
-    plain = all(32 <= ord(char) != 127 and char not in '"\\' and not 0xD800 <= ord(char) <= 0xDFFF for char in path)
-    if plain:
+    if not any(char in '"\\' or _is_odd(char) for char in path):
         return path
     quoted = []
     for char in path:
         raw = char.encode("utf-8", "surrogateescape")
         if raw[0] in _ESCAPES and len(raw) == 1:
             quoted.append("\\" + _ESCAPES[raw[0]])
-        elif raw[0] < 32 or raw[0] == 127 or 0xD800 <= ord(char) <= 0xDFFF:
+        elif _is_odd(char):
             quoted.append("".join(f"\\{byte:03o}" for byte in raw))
         else:
             quoted.append(char)
     return '"' + "".join(quoted) + '"'
+
+
+def _is_odd(char: str) -> bool:
+    return not 32 <= ord(char) != 127 or 0xD800 <= ord(char) <= 0xDFFF or char in _TURNING

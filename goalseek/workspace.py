@@ -107,7 +107,7 @@ class Workspace:
 
     def is_whole(self) -> bool:
         """Whether the tree and the tool's own git folder are there: a cache may be removed at any time."""
-        return self.root.is_dir() and self._pristine.is_dir()
+        return self.root.is_dir() and not self.root.is_symlink() and self._pristine.is_dir()
 
     def _take_up(self) -> None:
         """Brings what an earlier process left to what it recorded."""

@@ -1,10 +1,14 @@
 """Names and kinds of files that break naive tools: handled, or a rejected candidate; never a crash."""
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 from project import Project, answer
 from test_scope_enforcement import better, play
+
+from goalseek.flood import BYTES_MOST, FILES_MOST, Flood
 
 NAMES = ["with space.txt", "ünïcode.txt", "new\nline.txt", 'quote".txt', "tab\t.txt", "-n", "bad\udcff.txt", "*.[x]"]
 
@@ -89,3 +93,63 @@ def test_names_of_head_that_differ_only_in_case_are_two_files(project: Project) 
     project.commit()
     (record,) = play(project, f"{better(2)}; echo 3 > Answer.json", writable=["*.json"], hidden=["hidden/**"])
     assert record["outcome"] == "kept" and record["changed_files"] == ["Answer.json", "answer.json"]
+
+
+DIG = 'import os; os.chdir("{}"); [(os.mkdir("d" * 20), os.chdir("d" * 20)) for _ in range({})]; open("x", "w")'
+
+
+@pytest.mark.parametrize(
+    ("where", "levels", "reason"),
+    [("src", 1200, "out_of_scope"), (".", 300, "better"), (".git", 1200, "better"), ("__pycache__", 300, "better")],
+)
+def test_a_folder_deeper_than_any_path_is_named_and_removed(
+    project: Project, where: str, levels: int, reason: str
+) -> None:
+    project.write({"src/old.txt": "1\n"})
+    project.commit()
+    dug = f"mkdir -p {where}; {sys.executable} -c '{DIG.format(where, levels)}'"
+    first, second = play(
+        project, f"{dug}; {better(2)}", better(3), writable=["answer.json", "src/**"], hidden=["hidden/**"]
+    )
+    assert (first["reason"], second["reason"]) == (reason, "better")
+    assert list((project.trees() / "workspace").rglob("d" * 20)) == []
+
+
+def test_a_workspace_that_became_a_link_to_the_checkout_loses_its_iteration_and_nothing_of_the_users(
+    project: Project,
+) -> None:
+    project.write({"new.txt": "the user's\n"})
+    before = project.users()
+    records = play(project, f"{better(2)}; cd ..; mv workspace elsewhere; ln -s {project.top} workspace", better(3))
+    assert [record["reason"] for record in records] == ["interrupted", "better"]
+    after = project.users()
+    assert {path: after[path] for path in before if path != "goalseek.toml"} == {
+        path: before[path] for path in before if path != "goalseek.toml"
+    }
+
+
+@pytest.mark.slow
+def test_a_flood_of_bytes_or_files_is_refused_before_it_is_read(project: Project) -> None:
+    project.write({"src/old.txt": "1\n"})
+    project.commit()
+    scopes = {"writable": ["answer.json", "src/**"], "hidden": ["hidden/**"]}
+    records = play(
+        project,
+        f"truncate -s 1T src/huge; {better(2)}",
+        f"truncate -s 1T other.txt; {better(2)}",
+        f"cd src; seq {FILES_MOST + 1} | xargs touch",
+        better(3),
+        **scopes,
+    )
+    assert [record["reason"] for record in records] == ["out_of_scope"] * 3 + ["better"]
+    assert "larger than 256 MiB" in records[0]["why"] and "more than 20000 files" in records[2]["why"]
+
+
+def test_a_flood_counts_what_files_say_that_they_hold(tmp_path: Path) -> None:
+    (tmp_path / "half").touch()
+    os.truncate(tmp_path / "half", BYTES_MOST // 2)
+    flood = Flood()
+    assert [bool(flood.counted(tmp_path / "half")) for _ in range(3)] == [False, False, True]
+    (tmp_path / "folder").mkdir()
+    many = Flood(files=FILES_MOST)
+    assert many.counted(tmp_path / "folder") == "the change has more than 20000 files"

@@ -188,6 +188,8 @@ PLANTED = {
     "under": "ln -s src src/up; ln -s src/../../x under",
     "Hidden": "mkdir Hidden; touch Hidden/x",
     "ANSWER.json": "cp answer.json ANSWER.json",
+    "answer.json. ": "cp answer.json 'answer.json. '",
+    "hidden.": "mkdir hidden.; touch hidden./x",
     "twice": "touch twice Twice",
     "src/\u0065\u0301": "touch src/\u0065\u0301",
 }

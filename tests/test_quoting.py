@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from goalseek.quoting import quote_path
 
 RAW = st.binary(max_size=12).map(lambda raw: b"x" + raw.replace(b"\0", b"0").replace(b"/", b"|"))
-TEXT = st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs"]), max_size=12).map("x".__add__)
+TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+TEXT = st.text(st.characters(exclude_characters="\0/" + TURNING, exclude_categories=["Cs"]), max_size=12).map(
+    "x".__add__
+)
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +65,11 @@ def test_a_quoted_name_can_be_printed_and_an_ordinary_one_is_left_alone(raw: byt
     quoted.encode()
     assert "\n" not in quoted
     assert quoted == os.fsdecode(raw) or quoted.startswith('"')
+
+
+def test_a_name_that_turns_the_direction_of_writing_is_seen_as_it_is(repository: Path) -> None:
+    names = [f"x{char}gnp.sh" for char in TURNING]
+    quoted = [quote_path(name) for name in names]
+    assert all(text.isascii() for text in quoted)
+    rows = b"".join(b"100644 %040d\t%s\n" % (1, text.encode()) for text in quoted)
+    assert _put(repository, rows) == sorted(name.encode() for name in names)

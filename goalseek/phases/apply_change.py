@@ -11,6 +11,7 @@ from pathlib import Path
 from goalseek.beneath import clear, read_regular
 from goalseek.checkout import Changes, Checkout
 from goalseek.errors import Rejected
+from goalseek.flood import Flood
 from goalseek.globs import matcher
 from goalseek.newcomers import LINK_MODE, Newcomers
 from goalseek.objects import Entry, Objects
@@ -32,6 +33,7 @@ class _Sorted:
     beyond: dict[str, Entry | None] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    flood: Flood = field(default_factory=Flood)
 
 
 def apply_change(
@@ -125,7 +127,8 @@ def _sort(
             continue
         if scope.kind(path) != "writable":
             found.refused.append(f"{quote_path(path)} is not the candidate's to edit")
-            found.beyond[path] = None if path in changes.missing else _entry(path, tree, objects, snapshot)
+            is_left = path in changes.missing or found.flood.counted(tree.root / path)
+            found.beyond[path] = None if is_left else _entry(path, tree, objects, snapshot)
         elif path in changes.missing:
             found.edits[path] = None
         else:
@@ -162,6 +165,9 @@ def _sort_new(
 def _take(path: str, tree: Checkout, newcomers: Newcomers, objects: Objects, snapshot: Path, found: _Sorted) -> None:
     """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
     try:
+        if why := found.flood.counted(tree.root / path):
+            found.refused.append(f"{quote_path(path)}: {why}")
+            return
         entry = _entry(path, tree, objects, snapshot)
     except OSError as error:
         found.refused.append(f"{quote_path(path)} cannot be read: {error.strerror}")
