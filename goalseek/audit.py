@@ -17,6 +17,7 @@ from goalseek.chain import Chain, Link, Unreadable, links_of, read_commit, walk_
 from goalseek.deviations import NOTHING, Deviation, of_rows, of_values, runs_of
 from goalseek.ledger import RULER_FILE
 from goalseek.manifest_file import Loaded
+from goalseek.memory import Memory
 from goalseek.named_commits import NamedCommits, is_next_candidate
 from goalseek.objects import Missing, Objects, ObjectsFailed
 from goalseek.plain import to_line, to_plain
@@ -135,7 +136,11 @@ def _chain(
                 yield from of_values("the iteration does not follow", where, number, record.iteration)
             yield from named.check(record, standing.tip if standing else "")
             yield from rulers.check(link, record)
-            yield from _run_folder(loaded.runs / f"{record.iteration:04d}", link)
+            folder = loaded.runs / f"{record.iteration:04d}"
+            yield from _run_folder(folder, link)
+            if seal and key_of(record.seal) == seal.key:
+                for name in Memory.not_sealed(folder, seal):
+                    yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
         try:
             standing = standing.after(record) if standing else None
         except ValueError as error:

@@ -113,10 +113,13 @@ class History:
             message = f"{self.path}, at byte {line.offset}: {error}"
             raise GoalseekError(message, "run: goalseek audit", UNFIT, "tampered") from None
 
+    def has_snapshot(self) -> bool:
+        """Whether there is one, whoever wrote it."""
+        return self.path.with_name(_SNAPSHOT).exists()
+
     def standing(self) -> Standing:
-        """The fold over all records; what a checked snapshot already holds is not read again."""
-        snapshot = self.snapshot()
-        return self.folded(snapshot)
+        """The fold over all records."""
+        return self.folded(Snapshot())
 
     def folded(self, snapshot: Snapshot) -> Standing:
         """The fold over a snapshot and the records after it."""
@@ -137,14 +140,14 @@ class History:
         temporary.write_text(content)
         temporary.replace(self.path.with_name(_SNAPSHOT))
 
-    def snapshot(self, holds: Callable[[str, str], bool] | None = None) -> Snapshot:
+    def snapshot(self, holds: Callable[[str, str], bool]) -> Snapshot:
         """The stored snapshot where it fits the file, and its seal ``holds`` (seal, body); else an empty one."""
         try:
             head, body = self.path.with_name(_SNAPSHOT).read_text().splitlines()
             checked = json.loads(head)
             line = next(self.forward(checked["offset"]))
             fits = hashlib.sha256(line.text).hexdigest() == checked["line"]
-            if not fits or (holds and not holds(checked["seal"], body)):
+            if not fits or not holds(checked["seal"], body):
                 return Snapshot()
             return Snapshot(from_plain(Standing, json.loads(body)), line.offset + len(line.text) + 1)
         except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from goalseek.objects import Entry
 from goalseek.plain import to_line
 from goalseek.records import Record
 from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
-from goalseek.seal import Seal
+from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing
 from goalseek.torn import append_line, mend, refuse_edited
 
@@ -37,9 +38,11 @@ class Ledger:
         self.mended = ""
         self.head = repository.refs().ledger
         self._refuse_moved()
+        fetched = self._refuse_forged()
         self.mended = mend(self.history, self._messages)
         snapshot = self.history.snapshot(lambda seal, body: self.seal.holds(seal, "standing", body))
         self.mended = refuse_edited(self.history, self._messages, snapshot) or self.mended
+        self.mended = "; ".join(filter(None, (fetched, self.mended)))
         self._end = self.history.size()
         self._note_head()
         self.standing: Standing = self.history.folded(snapshot)
@@ -101,12 +104,51 @@ class Ledger:
 
     def _messages(self) -> Iterator[str]:
         """The lines that the chain holds, newest first."""
-        commit = self.head
-        while commit is not None:
-            head, _, message = self.repository.objects.read(commit).partition(b"\n\n")
-            commit = next((line[7:].decode() for line in head.split(b"\n") if line.startswith(b"parent ")), None)
-            if commit is not None:  # the root has no record
-                yield message.decode()
+        return (message for _, _, message in self._commits())
+
+    def _commits(self) -> Iterator[tuple[str, str, str]]:
+        """The chain, newest first: each commit, the one below it, its message. The root has no record."""
+        commit, (below, message) = self.head or "", self._read(self.head or "")
+        while below:
+            following = self._read(below)
+            yield commit, below, message
+            commit, (below, message) = below, following
+
+    def _read(self, commit: str) -> tuple[str, str]:
+        """The commit below this one, "" below the root, and the message."""
+        if not commit:
+            return "", ""
+        head, _, message = self.repository.objects.read(commit).partition(b"\n\n")
+        below = next((line[7:].decode() for line in head.split(b"\n") if line.startswith(b"parent ")), "")
+        return below, message.decode("utf-8", "surrogateescape")
+
+    def _refuse_forged(self) -> str:
+        """Holds the records that came since goalseek last left the ledger against their seals.
+
+        Gives in words which were sealed elsewhere, as after a fetch. Raises GoalseekError for one whose seal names our
+        key, or none, and does not hold.
+        """
+        noted, elsewhere = self._noted(), []
+        for commit, below, message in self._commits():
+            if commit == noted:
+                break
+            before = below if self._read(below)[0] else ""
+            try:
+                row = json.loads(message)
+                seal = str(row.get("seal"))
+                holds = self.seal.holds(seal, "record", before, to_line({**row, "seal": ""}))
+            except (ValueError, AttributeError):
+                seal, holds = "", False
+            if not holds and key_of(seal) in (None, self.seal.key):
+                told = f"{self.repository.ledger_ref}, at {commit[:12]}: the record has no seal of goalseek's"
+                back = (
+                    f"; git update-ref {self.repository.ledger_ref} {noted} goes back to its last one" if noted else ""
+                )
+                raise GoalseekError(told, f"see: goalseek audit{back}", UNFIT, "tampered")
+            elsewhere += [] if holds else [row["seq"]]
+        if not elsewhere:
+            return ""
+        return f"records {elsewhere[-1]}-{elsewhere[0]} were sealed elsewhere, and cannot be checked here"
 
     def _refuse_moved(self) -> None:
         """Raises GoalseekError where the ledger is not at, or ahead of, the commit where goalseek last left it."""

@@ -16,6 +16,7 @@ from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.seal import Seal
 
 Value = TypeVar("Value")
+STORED = "context plan change candidate evidence verdict word rejected record".split()
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,23 @@ class Memory:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
+    @staticmethod
+    def not_sealed(folder: Path, seal: Seal) -> list[str]:
+        """The file names of stored answers that are there, and whose seal does not hold."""
+        paths = (folder / f"{name}.json" for name in STORED)
+        return [path.name for path in paths if path.is_symlink() or (path.exists() and not _is_sealed(path, seal))]
+
     def forget(self, name: str) -> None:
         """Removes a stored answer."""
         (self.folder / f"{name}.json").unlink(missing_ok=True)
+
+
+def _is_sealed(path: Path, seal: Seal) -> bool:
+    try:
+        stored = json.loads(path.read_text())
+        return seal.holds(stored.pop("seal"), "memory", to_line(stored))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def write_durably(path: Path, content: bytes) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 from goalseek import sandbox
 from goalseek.approval import Question, Word, commands_for
+from goalseek.believed import believed_standing
 from goalseek.capture import HeadAndTail
 from goalseek.confinement.level import Level
 from goalseek.errors import GoalseekError
-from goalseek.history import History
 from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded
 from goalseek.plain import to_line, to_plain
@@ -116,5 +116,5 @@ class NotifyWatch(Watch):
 
 
 def _best(loaded: Loaded) -> dict[str, Any] | None:
-    best = History(loaded.logs / "results.jsonl").standing().best
+    best = believed_standing(loaded).best
     return {"iteration": best.iteration, "value": best.value, "commit": best.commit} if best else None

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.approval import Question, Word, commands_for, waiting, word_on
+from goalseek.believed import believed_standing
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
 from goalseek.git import GitFailed, git_text
-from goalseek.history import History
 from goalseek.lock import holder_of
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.repository import Location, locate
@@ -54,8 +54,7 @@ def overview(loaded: Loaded) -> Overview:
     Raises GoalseekError outside a repository.
     """
     location = locate(loaded.folder / loaded.manifest.project.repo)
-    history = History(loaded.logs / "results.jsonl")
-    standing = history.standing()
+    standing = believed_standing(loaded)
     picture = read_state(loaded.logs / "state.json")
     own = _own_folder(loaded)
     holder = holder_of(own) if own else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from goalseek import directions
+from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, answer_lines, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
-from goalseek.history import History
 from goalseek.manifest_file import ignore_home
 
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
             until = f" to {one.last}" if one.last is not None else " on"
             print(f"{one.number:>4}  from {one.first}{until}: {one.text}")
         return 0
-    following = History(manifest.logs / "results.jsonl").standing().last_iteration + 1
+    following = believed_standing(manifest).last_iteration + 1
     first = options.first if options.first is not None else max(following, 1)
     made = directions.add(folder, options.text, first, options.last)
     ignore_home(manifest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from goalseek.approval import Question, Word, commands_for, give_word, waiting
+from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
@@ -20,7 +21,7 @@ def give(options: argparse.Namespace, word: Word) -> int:
     """Stores the word. Raises GoalseekError for an iteration that does not wait for one."""
     manifest = loaded(options)
     history = History(manifest.logs / "results.jsonl")
-    standing = history.standing()
+    standing = believed_standing(manifest)
     repository = open_repository(manifest)
     try:
         run_id, holder = pending_run(repository.own) or standing.run_id, holder_of(repository.own)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from goalseek import promote
+from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import USAGE, GoalseekError
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """Previews, or makes branch or patch."""
     manifest = loaded(options)
     history = History(manifest.logs / "results.jsonl")
-    standing = history.standing()
+    standing = believed_standing(manifest)
     if standing.baseline is None:
         raise GoalseekError("nothing is measured yet, so nothing was kept", "climb first: goalseek iterate")
     repository = open_repository(manifest)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from goalseek import outputs
 from goalseek.artifacts import OUTPUTS
+from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
@@ -68,9 +69,9 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
     history = History(manifest.logs / "results.jsonl")
     found: IterationRecord | None = None
     if which == "last":
-        found = history.standing().last
+        found = believed_standing(manifest).last
     elif which == "best":
-        best = history.standing().best
+        best = believed_standing(manifest).best
         found = history.iteration(best.iteration) if best else None
     elif which.isdigit():
         found = history.iteration(int(which))

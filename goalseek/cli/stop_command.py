@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from goalseek.approval import commands_for, waiting
+from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.history import History
@@ -23,11 +24,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Asks, and says how long that may take; or that there is nothing to stop."""
     manifest = loaded(options)
-    history = History(manifest.logs / "results.jsonl")
     holder, run_id = _ask(manifest)
-    standing = history.standing()
+    standing = believed_standing(manifest)
     waits = waiting(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
-    usual = pace(record for record in history.newest() if isinstance(record, IterationRecord)) if holder else None
+    usual = (
+        pace(
+            record
+            for record in History(manifest.logs / "results.jsonl").newest()
+            if isinstance(record, IterationRecord)
+        )
+        if holder
+        else None
+    )
     if wants_json(options):
         answer(options, {"asked": holder is not None, "holder": holder, "usual_seconds": usual})
     elif holder is None:
