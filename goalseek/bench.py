@@ -43,6 +43,7 @@ class Bench:
         self._scope = scope
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
+        self._given = frozenset(links) | mounted
         self._keep = keep
         self._mounted = mounted
         self._copies = dict(copies or {})
@@ -57,6 +58,12 @@ class Bench:
         for tree in self._trees.values():
             with contextlib.suppress(OSError):  # an older state is right too
                 tree.save()
+
+    def tidy(self) -> None:
+        """Puts every tree in order now: what a command left there takes room."""
+        for checkout in self._trees.values():
+            with contextlib.suppress(OSError, Missing, ObjectsFailed):  # where it is needed, it is made anew
+                self._clean(checkout)
 
     def is_whole(self) -> bool:
         """Whether every tree that was made is still there."""
@@ -90,7 +97,8 @@ class Bench:
                 checkout.bring(changes, label)
                 self._open_of(checkout).update(path for path in changes if not self._scope.is_fixed(path))
                 return root
-        except (Missing, ObjectsFailed, FileNotFoundError):  # the repository was made anew at this place, or it is gone
+        except (Missing, ObjectsFailed, FileNotFoundError, NotADirectoryError):
+            # The repository was made anew at this place, or the tree is gone, or something else stands there.
             self._build(checkout, sees, tree, label)
             return root
         wanted = self._wanted(sees, tree)
@@ -125,9 +133,10 @@ class Bench:
 
     def is_taken(self, tree: str, path: str) -> bool:
         """Whether a command's file at this path would come to stand in the place of the ruler's, or in its way."""
-        if self._scope.kind(path) == "hidden" or path in self._links:
-            return True
         level, parts = self._level(tree), path.split("/")
+        above = ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        if self._scope.kind(path) == "hidden" or any(place in self._given for place in above):
+            return True
         for depth, name in enumerate(parts, start=1):
             entry = level.get(name)
             if entry is None:

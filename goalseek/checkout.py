@@ -27,6 +27,7 @@ COPY_PROGRAM = "copy and run"
 OURS = (LINK, COPY, COPY_PROGRAM)
 _NOTHING: dict[str, tuple[int, int, int, int, int]] = {}
 _FORMAT = 2
+_DEEPEST_NEW = 200  # a new folder below so many others is taken for one thing, whatever is in it
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,10 @@ class Checkout:
                 if path in self._apart or (self._ignored and self._ignored(path)):
                     stays = True
                 elif item.is_dir(follow_symlinks=False):
-                    stays = self._walk_new(path, walked) or stays
+                    if path.count("/") >= _DEEPEST_NEW:
+                        walked.added.append(path)
+                    else:
+                        stays = self._walk_new(path, walked) or stays
                 else:
                     walked.added.append(path)
         if not stays:
