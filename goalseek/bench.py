@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from goalseek.beneath import clear
@@ -13,6 +13,7 @@ from goalseek.errors import GoalseekError
 from goalseek.manifest import Sees
 from goalseek.objects import Entry, Missing, Objects, ObjectsFailed
 from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
+from goalseek.planted import Hazard, hijacks
 from goalseek.scope import Scope
 from goalseek.trees import visible, visible_changes
 
@@ -130,6 +131,26 @@ class Bench:
         """Whether that is so, and the file is not the candidate's: every command has it anyhow."""
         checkout = self._trees[self.root(sees)]
         return path in checkout.entries and self._is_rulers(checkout, path) and checkout.is_as_recorded(path)
+
+    def hijacks(self, tree: str, path: str) -> Iterator[Hazard]:
+        """Why a command's new file at this path must not be handed on, as (part of the path, reason)."""
+        if not self._has(tree, path):
+            yield from hijacks(path, functools.partial(self._has, tree), self._scope.is_fixed)
+
+    def is_bytecode(self, tree: str, path: str) -> bool:
+        """Whether a path lies where Python looks for the bytecode of a file of the tree."""
+        folder, found, _ = f"/{path}".partition("/__pycache__/")
+        return bool(found) and (not folder or self._has(tree, folder[1:]))
+
+    def _has(self, tree: str, path: str) -> bool:
+        level = self._level(tree)
+        *above, name = path.split("/")
+        for part in above:
+            entry = level.get(part)
+            if entry is None or entry.mode != FOLDER:
+                return False
+            level = self._level(entry.blob)
+        return name in level
 
     def is_taken(self, tree: str, path: str) -> bool:
         """Whether a command's file at this path would come to stand in the place of the ruler's, or in its way."""

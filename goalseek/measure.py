@@ -118,7 +118,7 @@ def _keep(run_folder: Path, artifacts: Path, log: Sink) -> None:
     """Copies what is in a run folder, as far as there is room for it."""
     try:
         outputs.take(run_folder, artifacts, None, _ARTIFACTS_MOST)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         log.write(b"[the run folder is gone]\n")
     except outputs.TooMuch as error:
         log.write(f"[the run folder was not kept whole: {error}]\n".encode())
