@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from goalseek.beneath import clear
@@ -13,6 +13,7 @@ from goalseek.errors import GoalseekError
 from goalseek.manifest import Sees
 from goalseek.objects import Entry, Missing, Objects, ObjectsFailed
 from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
+from goalseek.planted import Hazard, hijacks
 from goalseek.scope import Scope
 from goalseek.trees import visible, visible_changes
 
@@ -43,6 +44,7 @@ class Bench:
         self._scope = scope
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
+        self._given = frozenset(links) | mounted
         self._keep = keep
         self._mounted = mounted
         self._copies = dict(copies or {})
@@ -57,6 +59,12 @@ class Bench:
         for tree in self._trees.values():
             with contextlib.suppress(OSError):  # an older state is right too
                 tree.save()
+
+    def tidy(self) -> None:
+        """Puts every tree in order now: what a command left there takes room."""
+        for checkout in self._trees.values():
+            with contextlib.suppress(OSError, Missing, ObjectsFailed):  # where it is needed, it is made anew
+                self._clean(checkout)
 
     def is_whole(self) -> bool:
         """Whether every tree that was made is still there."""
@@ -90,7 +98,8 @@ class Bench:
                 checkout.bring(changes, label)
                 self._open_of(checkout).update(path for path in changes if not self._scope.is_fixed(path))
                 return root
-        except (Missing, ObjectsFailed, FileNotFoundError):  # the repository was made anew at this place, or it is gone
+        except (Missing, ObjectsFailed, FileNotFoundError, NotADirectoryError):
+            # The repository was made anew at this place, or the tree is gone, or something else stands there.
             self._build(checkout, sees, tree, label)
             return root
         wanted = self._wanted(sees, tree)
@@ -123,11 +132,32 @@ class Bench:
         checkout = self._trees[self.root(sees)]
         return path in checkout.entries and self._is_rulers(checkout, path) and checkout.is_as_recorded(path)
 
+    def hijacks(self, tree: str, path: str) -> Iterator[Hazard]:
+        """Why a command's new file at this path must not be handed on, as (part of the path, reason)."""
+        if not self._has(tree, path):
+            yield from hijacks(path, functools.partial(self._has, tree), self._scope.is_fixed)
+
+    def is_bytecode(self, tree: str, path: str) -> bool:
+        """Whether a path lies where Python looks for the bytecode of a file of the tree."""
+        folder, found, _ = f"/{path}".partition("/__pycache__/")
+        return bool(found) and (not folder or self._has(tree, folder[1:]))
+
+    def _has(self, tree: str, path: str) -> bool:
+        level = self._level(tree)
+        *above, name = path.split("/")
+        for part in above:
+            entry = level.get(part)
+            if entry is None or entry.mode != FOLDER:
+                return False
+            level = self._level(entry.blob)
+        return name in level
+
     def is_taken(self, tree: str, path: str) -> bool:
         """Whether a command's file at this path would come to stand in the place of the ruler's, or in its way."""
-        if self._scope.kind(path) == "hidden" or path in self._links:
-            return True
         level, parts = self._level(tree), path.split("/")
+        above = ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        if self._scope.kind(path) == "hidden" or any(place in self._given for place in above):
+            return True
         for depth, name in enumerate(parts, start=1):
             entry = level.get(name)
             if entry is None:

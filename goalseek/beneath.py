@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import itertools
 import os
-import shutil
 import stat
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,17 +36,14 @@ def open_beneath(root: Path, path: str) -> int:
 
 
 def remove(path: Path) -> None:
-    """Removes a file, a link, or a whole folder, also one that somebody made read-only."""
+    """Removes a file, a link, or a whole folder, also one that somebody made read-only, or deeper than a path goes."""
     if path.is_symlink() or not path.is_dir():
         path.unlink()
         return
-    try:
-        _make_writable(path)
-        shutil.rmtree(path)
-    except (OSError, RecursionError) as error:
-        if isinstance(error, OSError) and error.errno not in (errno.ENAMETOOLONG, errno.EMFILE):
-            raise
-        _remove_deep(path)
+    path.chmod(0o700)
+    with open_folder(path) as descriptor:
+        _empty(descriptor)
+    path.rmdir()
 
 
 def clear(root: Path) -> None:
@@ -57,38 +52,55 @@ def clear(root: Path) -> None:
         remove(root)
 
 
-def _make_writable(folder: Path) -> None:
-    folder.chmod(0o700)
-    for inner, folders, _ in os.walk(folder):
-        for name in folders:
-            place = Path(inner, name)
-            if not place.is_symlink():
-                place.chmod(0o700)
+def create(root: str | Path, path: str, mode: int) -> int:
+    """A descriptor of a new file below a folder, for writing. Whatever stands in its way goes; no link is followed."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        *above, name = path.split("/")
+        for part in above:
+            if not _is_folder(part, folder):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(part, dir_fd=folder)
+                os.mkdir(part, dir_fd=folder)
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        if _is_folder(name, folder):
+            with open_folder(name, folder) as inner:
+                _empty(inner)
+            os.rmdir(name, dir_fd=folder)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
-def _remove_deep(root: Path) -> None:
-    """Removes a folder that no path reaches the end of: what lies in its folders is brought up until none is left."""
-    fresh = (f"{os.urandom(8).hex()}{number}" for number in itertools.count())
-    with open_folder(root) as top:
-        while folders := _emptied(top):
-            for name in folders:
-                os.chmod(name, 0o700, dir_fd=top)
-                with open_folder(name, top) as inner:
-                    for deeper in _emptied(inner):
-                        os.chmod(deeper, 0o700, dir_fd=inner)  # to move a folder is to write in it
-                        os.rename(deeper, next(fresh), src_dir_fd=inner, dst_dir_fd=top)
-                os.rmdir(name, dir_fd=top)
-    root.rmdir()
+def _empty(top: int) -> None:
+    """Removes all that is in a folder. What lies deeper than two levels is moved up first: no depth is too much."""
+    token, number = uuid.uuid4().hex, 0
+    while names := os.listdir(top):
+        for name in names:
+            if not _is_folder(name, top):
+                os.unlink(name, dir_fd=top)
+                continue
+            with open_folder(name, top) as inner:
+                os.fchmod(inner, 0o700)
+                for item in os.listdir(inner):
+                    if not _is_folder(item, inner):
+                        os.unlink(item, dir_fd=inner)
+                        continue
+                    os.chmod(item, 0o700, dir_fd=inner)  # who moves a folder has to be allowed to write in it
+                    os.rename(item, f"{token}-{number}", src_dir_fd=inner, dst_dir_fd=top)
+                    number += 1
+            os.rmdir(name, dir_fd=top)
 
 
-def _emptied(descriptor: int) -> list[str]:
-    """Removes the files of a folder; gives the names of its folders."""
-    with os.scandir(descriptor) as listing:
-        items = [(item.name, item.is_dir(follow_symlinks=False)) for item in listing]
-    for name, is_folder in items:
-        if not is_folder:
-            os.unlink(name, dir_fd=descriptor)
-    return [name for name, is_folder in items if is_folder]
+def _is_folder(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager

@@ -27,17 +27,16 @@ COPY_PROGRAM = "copy and run"
 OURS = (LINK, COPY, COPY_PROGRAM)
 _NOTHING: dict[str, tuple[int, int, int, int, int]] = {}
 _FORMAT = 2
-# Of a new folder beyond these nobody says what is in it: it takes descriptors to get there, and has no path at last.
-_DEEPEST = 100
-_LONGEST = 1000
+# A new folder below so many others, or so many bytes long, is taken for one thing, whatever is in it.
+_DEEPEST_NEW = 200
+_LONGEST_NEW = 1000
 
 
 @dataclass(frozen=True)
 class Changes:
     """What one walk found: paths that are no longer as recorded, recorded ones that are gone, and new ones.
 
-    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind, also a
-    folder: one that lies too deep to be walked.
+    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
     """
 
     changed: tuple[str, ...] = ()
@@ -221,13 +220,7 @@ class Checkout:
             self._walk_new(path, walked)
 
     def _walk_new(self, folder: str, walked: _Walked) -> bool:
-        """Walks a new folder; whether something in it is left alone, so that the folder has to stay.
-
-        One that lies too deep is not walked: it is named as it is.
-        """
-        if folder.count("/") >= _DEEPEST or len(os.fsencode(folder)) > _LONGEST:
-            walked.added.append(folder)
-            return False
+        """Walks a new folder; whether something in it is left alone, so that the folder has to stay."""
         stays = False
         with open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
             for item in listing:
@@ -235,7 +228,10 @@ class Checkout:
                 if path in self._apart or (self._ignored and self._ignored(path)):
                     stays = True
                 elif item.is_dir(follow_symlinks=False):
-                    stays = self._walk_new(path, walked) or stays
+                    if path.count("/") >= _DEEPEST_NEW or len(os.fsencode(path)) > _LONGEST_NEW:
+                        walked.added.append(path)
+                    else:
+                        stays = self._walk_new(path, walked) or stays
                 else:
                     walked.added.append(path)
         if not stays:

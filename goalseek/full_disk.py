@@ -25,10 +25,20 @@ def as_full_disk(error: Exception) -> GoalseekError | None:
     return GoalseekError(f"the disk is full: {error}", "make room; the same command goes on", UNFIT, "disk")
 
 
+def is_full_disk(error: OSError) -> bool:
+    """Whether the system says that there is no room."""
+    return error.errno in _NUMBERS
+
+
+def is_full(folder: Path) -> bool:
+    """Whether less than a MiB is left for ``folder``."""
+    found = os.statvfs(next(place for place in (folder, *folder.parents) if place.exists()))
+    return bool(found.f_blocks) and found.f_bavail * found.f_frsize < LEAST_AFTER
+
+
 def refuse_full(folder: Path) -> None:
     """Raises OSError (ENOSPC) where less than a MiB is left for ``folder``: a program that ran there proves little."""
-    found = os.statvfs(next(place for place in (folder, *folder.parents) if place.exists()))
-    if found.f_blocks and found.f_bavail * found.f_frsize < LEAST_AFTER:
+    if is_full(folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 

@@ -29,17 +29,23 @@ def take_outputs(
     prefix, sees, matches = verifier.places.prefix, command.sees, matcher(command.outputs)
 
     def is_wanted(path: str) -> bool:
-        return matches(path) and not verifier.bench.is_of_ruler(sees, prefix + path)
+        whole = prefix + path
+        is_there_anyhow = verifier.bench.is_of_ruler(sees, whole) or verifier.bench.is_bytecode(tree, whole)
+        return matches(path) and not is_there_anyhow
 
     try:
         taken = outputs.take(below, kept_outputs, is_wanted, command.output_max)
     except outputs.TooMuch as error:
         return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
     for path, found in taken.items():
         if verifier.bench.is_taken(tree, prefix + path):
             return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
+        for part, why in verifier.bench.hijacks(tree, prefix + path):
+            if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):
+                remedy = f"list {quote_path(part)} in its outputs if it is wanted"
+                return Failure("verify_failed", f"{command.name}: its output {quote_path(path)}: {why}; {remedy}")
         stale.pop(path, None)
         if why := fresh.why_stale(found):
             stale[path] = why

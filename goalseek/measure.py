@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,11 +10,11 @@ from goalseek import outputs
 from goalseek.beneath import clear
 from goalseek.capture import Sink
 from goalseek.fresh import RunFolder
-from goalseek.full_disk import refuse_full
+from goalseek.full_disk import is_full, is_full_disk, refuse_full
 from goalseek.globs import matcher
 from goalseek.handed_on import take_outputs
 from goalseek.listing import few
-from goalseek.manifest import VerifyCommand
+from goalseek.manifest import Reading, VerifyCommand
 from goalseek.metric import NoNumber
 from goalseek.programs import Finished
 from goalseek.quoting import quote_path
@@ -45,8 +46,8 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     """
     verifier.refuse_changed()
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, tree)
-    run_folder, kept_outputs = verifier.places.scratch / "run", verifier.places.outputs
-    fresh = RunFolder.make(run_folder)
+    kept_outputs = verifier.places.outputs
+    fresh = {sees: RunFolder.make(verifier.places.run_folder(sees)) for sees in ("both", "hidden")}
     clear(kept_outputs)
     kept_outputs.mkdir(parents=True)
     stale: dict[str, str] = {}
@@ -54,14 +55,20 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     runs: list[CommandRun] = []
     failure = None
     for command in verifier.manifest.verify:
-        finished = _run(verifier, command, tree, seed, iteration, log, run_folder, kept_outputs)
-        ended[command.name] = finished
-        runs.append(CommandRun(command.name, finished.exit_code, round(finished.seconds, 6), finished.killed))
-        failure = (
-            failure_of(command, finished)
-            or _touched(verifier, command)
-            or take_outputs(verifier, command, tree, kept_outputs, fresh, stale)
-        )
+        made = fresh["hidden" if command.sees == "hidden" else "both"]
+        try:
+            finished = _run(verifier, command, tree, seed, iteration, log, made.path, kept_outputs)
+            ended[command.name] = finished
+            runs.append(CommandRun(command.name, finished.exit_code, round(finished.seconds, 6), finished.killed))
+            failure = (
+                failure_of(command, finished)
+                or _touched(verifier, command)
+                or take_outputs(verifier, command, tree, kept_outputs, made, stale)
+            )
+        except OSError as error:
+            if not is_full_disk(error):
+                raise
+            failure = Failure("verify_failed", f"{command.name}: what it handed on left no room on the disk")
         if failure:
             break
     seconds = round(sum(run.seconds for run in runs), 6)
@@ -69,9 +76,10 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     guards: dict[str, float] = {}
     if failure is None:
         try:
-            value = read_number(verifier.manifest.metric, fresh, kept_outputs, stale, ended)
+            value = _number(verifier, verifier.manifest.metric, fresh, kept_outputs, stale, ended)
             guards = {
-                guard.name: read_number(guard, fresh, kept_outputs, stale, ended) for guard in verifier.manifest.guard
+                guard.name: _number(verifier, guard, fresh, kept_outputs, stale, ended)
+                for guard in verifier.manifest.guard
             }
         except NoNumber as nothing:
             value, guards = None, {}
@@ -79,16 +87,10 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     verifier.refuse_changed()
     if artifacts is not None:
         clear(artifacts)
-        try:
-            outputs.take(run_folder, artifacts, None, _ARTIFACTS_MOST)
-        except FileNotFoundError:
-            log.write(b"[the run folder is gone]\n")
-        except outputs.TooMuch as error:
-            log.write(f"[the run folder was not kept whole: {error}]\n".encode())
-    if failure:
-        for folder in filter(Path.is_dir, (run_folder, kept_outputs)):  # what the candidate itself filled the disk with
-            clear(folder)
-            folder.mkdir()
+        for made in fresh.values():
+            _keep(made.path, artifacts, log)
+    if failure or is_full(verifier.places.scratch):
+        _make_room(verifier)
         refuse_full(verifier.places.scratch)
     return Sample(value, guards, tuple(runs), seed, seconds, failure)
 
@@ -96,6 +98,45 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
 def is_in_place(verifier: Verifier) -> bool:
     """Whether bench and run folder are still there after a measurement: both are in a cache that anybody may empty."""
     return verifier.bench.is_whole() and (verifier.places.scratch / "run").is_dir()
+
+
+def _number(
+    verifier: Verifier,
+    reading: Reading,
+    fresh: Mapping[str, RunFolder],
+    kept_outputs: Path,
+    stale: Mapping[str, str],
+    ended: Mapping[str, Finished],
+) -> float:
+    """A number that the candidate's commands have no say in, where it is that of a command without its code."""
+    sees = {command.name: command.sees for command in verifier.manifest.verify}
+    folders = (fresh["hidden"], fresh["both"])
+    return read_number(reading, folders[: 1 if sees[reading.command] == "hidden" else 2], kept_outputs, stale, ended)
+
+
+def _keep(run_folder: Path, artifacts: Path, log: Sink) -> None:
+    """Copies what is in a run folder, as far as there is room for it."""
+    try:
+        outputs.take(run_folder, artifacts, None, _ARTIFACTS_MOST)
+    except (FileNotFoundError, NotADirectoryError):
+        log.write(b"[the run folder is gone]\n")
+    except outputs.TooMuch as error:
+        log.write(f"[the run folder was not kept whole: {error}]\n".encode())
+    except OSError as error:
+        if not is_full_disk(error):
+            raise
+        clear(artifacts)
+        log.write(b"[the run folder was not kept: the disk is full]\n")
+
+
+def _make_room(verifier: Verifier) -> None:
+    """Takes away what the candidate itself may have filled the disk with."""
+    places = verifier.places
+    verifier.bench.tidy()
+    own = (places.scratch / "home", places.scratch / "tmp", places.outputs)
+    for folder in filter(Path.is_dir, (*map(places.run_folder, ("both", "hidden")), *own)):
+        clear(folder)
+        folder.mkdir()
 
 
 def _run(

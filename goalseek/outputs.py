@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from goalseek.beneath import open_beneath
+from goalseek.beneath import create, open_beneath, open_folder
 
 
 class TooMuch(Exception):
@@ -16,17 +17,24 @@ class TooMuch(Exception):
 
 
 def regular_files(root: Path, is_wanted: Callable[[str], bool] | None = None) -> Iterator[str]:
-    """Paths of the regular files below a folder, following no link."""
+    """Paths of the regular files below a folder, following no link; not those deeper than a path can name."""
     pending = [""]
     while pending:
         folder = pending.pop()
-        with os.scandir(root / folder) as listing:
-            for item in sorted(listing, key=lambda item: item.name):
-                path = folder + item.name
-                if item.is_dir(follow_symlinks=False):
-                    pending.append(path + "/")
-                elif stat.S_ISREG(item.stat(follow_symlinks=False).st_mode) and (is_wanted is None or is_wanted(path)):
-                    yield path
+        try:
+            with open_folder(root / folder) as descriptor, os.scandir(descriptor) as listing:
+                items = sorted(listing, key=lambda item: item.name)
+                kinds = [item.stat(follow_symlinks=False).st_mode for item in items]
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            continue
+        for item, kind in zip(items, kinds, strict=True):
+            path = folder + item.name
+            if stat.S_ISDIR(kind):
+                pending.append(path + "/")
+            elif stat.S_ISREG(kind) and (is_wanted is None or is_wanted(path)):
+                yield path
 
 
 def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, most: int) -> dict[str, os.stat_result]:
@@ -46,12 +54,12 @@ def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, mo
             total += found.st_size
             if total > most:
                 raise TooMuch(f"more than {most} bytes of outputs")
-            place = target / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("wb") as copy:
+            target.mkdir(parents=True, exist_ok=True)
+            with open(create(target, path, 0o600), "wb") as copy:  # noqa: PTH123 - a descriptor
                 shutil.copyfileobj(file, copy)
-        os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
-        place.chmod(stat.S_IMODE(found.st_mode) | stat.S_IWUSR | stat.S_IRUSR)
+                copy.flush()
+                os.fchmod(copy.fileno(), stat.S_IMODE(found.st_mode) | stat.S_IWUSR | stat.S_IRUSR)
+                os.utime(copy.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
         taken[path] = found
     return taken
 

@@ -38,6 +38,10 @@ class Places:
         """Run folders and temporary folders of programs at work."""
         return self.home / "scratch"
 
+    def run_folder(self, sees: str) -> Path:
+        """``GOALSEEK_RUN_DIR`` of commands that see so: hidden ones have their own, where no candidate code was."""
+        return self.scratch / ("run-hidden" if sees == "hidden" else "run")
+
     @property
     def call(self) -> Path:
         """The files of the last call to a provider; what it reported of its usage outlives a kill."""

@@ -115,6 +115,21 @@ def stands_in(
         yield from _module(folder, name, name, True, has, is_added, is_fixed)
 
 
+def hijacks(path: str, has: Callable[[str], bool], is_fixed: Callable[[str], bool]) -> Iterator[Hazard]:
+    """Every (part, reason) for which a command must not hand on a file at ``path``: a later one would run or obey it.
+
+    Only names in folders that the tree has count, as there they are looked for; nobody looks in a new one unasked.
+    """
+    parts = path.split("/")
+    last = len(parts) - 1
+    for place, part in enumerate(parts):
+        if place and not has("/".join(parts[:place])):
+            return
+        yield from planted(part if place == last else f"{part}/-")
+        if place >= last - parts[-1].startswith("__init__."):
+            yield from stands_in(path, False, has, lambda added: False, is_fixed)
+
+
 def _module(
     folder: str,
     module: str,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalseek.beneath import open_beneath
@@ -12,18 +13,26 @@ from goalseek.manifest import Reading
 from goalseek.metric import NoNumber, finite, from_json, from_text
 from goalseek.programs import Finished
 
+_FILE_MOST = 64 * 2**20
+
 
 def read_number(
-    reading: Reading, fresh: RunFolder, kept_outputs: Path, stale: Mapping[str, str], ended: Mapping[str, Finished]
+    reading: Reading,
+    folders: Sequence[RunFolder],
+    kept_outputs: Path,
+    stale: Mapping[str, str],
+    ended: Mapping[str, Finished],
 ) -> float:
-    """The number. Raises NoNumber where there is none, or one that this measurement did not make."""
+    """The number, from the first run folder that has its file. Raises NoNumber where there is none that counts."""
     if reading.source == "wall":
         return finite(reading.name, ended[reading.command].seconds)
     if reading.source in ("stdout", "stderr"):
         raw = ended[reading.command].stdout if reading.source == "stdout" else ended[reading.command].stderr
         return from_text(reading, raw.decode("utf-8", "replace"))
     try:
-        with open(_opened(reading.path, fresh, kept_outputs, stale), encoding="utf-8", errors="replace") as file:
+        with open(_opened(reading.path, folders, kept_outputs, stale), encoding="utf-8", errors="replace") as file:
+            if os.fstat(file.fileno()).st_size > _FILE_MOST:
+                raise NoNumber("no_metric", f"{reading.name}: {reading.path} has more than {_FILE_MOST} bytes")
             return from_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
     except Stale as told:
         why = f"{reading.name}: {reading.path} was not made by this measurement: {told}"
@@ -32,12 +41,12 @@ def read_number(
     raise NoNumber("no_metric", why)
 
 
-def _opened(path: str, fresh: RunFolder, kept_outputs: Path, stale: Mapping[str, str]) -> int:
+def _opened(path: str, folders: Sequence[RunFolder], kept_outputs: Path, stale: Mapping[str, str]) -> int:
     """A descriptor of the file that a number is read from. Raises OSError where there is none, Stale for another's."""
-    try:
-        return fresh.open(path)
-    except OSError:
-        descriptor = open_beneath(kept_outputs, path)
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            return folder.open(path)
+    descriptor = open_beneath(kept_outputs, path)
     if why := stale.get(path):
         os.close(descriptor)
         raise Stale(why)

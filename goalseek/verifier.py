@@ -91,7 +91,7 @@ def job_of(verifier: Verifier, command: VerifyCommand, root: Path, terminal: boo
         tree=root,
         commands=[command.run],
         cwd=command.cwd,
-        writable=(verifier.places.scratch / "run",),
+        writable=(verifier.places.run_folder(command.sees or "both"),),
         caches="ruler" if command.sees == "hidden" else "tree",
         devices=True,
         network=command.network,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from project import Project, answer
 
-from goalseek.planted import RULES, STANDARD_LIBRARY, alike, doubles_back, never, planted, stands_in
+from goalseek.planted import RULES, STANDARD_LIBRARY, alike, doubles_back, hijacks, never, planted, stands_in
 from goalseek.scope import scope
 
 JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
@@ -246,3 +246,23 @@ def test_an_existing_file_of_such_a_name_may_be_edited(make_project: Callable[..
     project = make_project(files={**JUDGE, "conftest.py": "1\n", "random.py": "1\n"})
     (record,) = play(project, f"{better(2)}; echo 2 > conftest.py; echo 2 > random.py; chmod +x random.py")
     assert record["outcome"] == "kept" and "conftest.py" in record["changed_files"]
+
+
+def test_what_a_command_hands_on_is_refused_where_a_later_one_would_look() -> None:
+    tree = {"src", "src/tool.py", "score.py"}
+
+    def refused(path: str) -> list[str]:
+        return [part for part, _ in hijacks(path, tree.__contains__, tree.__contains__)]
+
+    for path, part in {
+        "json.py": "json.py",
+        "json/__init__.py": "json",
+        "conftest.py": "conftest.py",
+        "src/x.pyc": "x.pyc",
+        "src/tool/__init__.py": "tool",
+        "sitecustomize/__init__.py": "sitecustomize",
+        "x.egg-info/entry_points.txt": "x.egg-info",
+    }.items():
+        assert part in refused(path), path
+    for path in ("out/json.py", "build/lib/conftest.py", "build/json/__init__.py", "model.json", "src/weights.bin"):
+        assert refused(path) == [], path

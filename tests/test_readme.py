@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from project import Project
+from red_team import table
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 VALIDATE = """\
@@ -77,3 +78,9 @@ def test_each_set_up_is_one_command_that_continuous_integration_takes_from_here(
     assert [line.endswith(("goalseek demo", "-m pytest -n 2")) for line in lines] == [True, True]
     ci = (Path(__file__).parent.parent / ".ci" / "run").read_text()
     assert "readme 'goalseek demo$'" in ci and "readme 'python -m pytest'" in ci
+
+
+def test_the_table_of_attacks_is_what_the_red_team_asserts() -> None:
+    assert table.README.read_text() == table.readme(), "write it again: python tests/red_team/table.py"
+    attacks = [attack for found in table.groups().values() for attack in found]
+    assert len(attacks) >= 40 and all(attack.told for attack in attacks)

@@ -60,17 +60,17 @@ def _verify(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tupl
     assert command.sees
     root = run_now.bench(setting).stand_at(command.sees, tree)
     below = root / run_now.places.prefix
-    scratch = run_now.places.scratch
-    clear(scratch / "run")
-    (scratch / "run").mkdir(parents=True)
+    scratch, folder = run_now.places.scratch, run_now.places.run_folder(command.sees)
+    clear(folder)
+    folder.mkdir(parents=True)
     given = {
         "GOALSEEK_PROJECT_ROOT": str(run_now.confines.seen_at(root, below)),
-        "GOALSEEK_RUN_DIR": str(scratch / "run"),
+        "GOALSEEK_RUN_DIR": str(folder),
         "GOALSEEK_ITERATION": str(run_now.standing.last_iteration + 1),
         "GOALSEEK_SEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    _tell(f"{command.name}: sees {command.sees}; run folder {scratch / 'run'}")
+    _tell(f"{command.name}: sees {command.sees}; run folder {folder}")
     job = job_of(run_now.verifier(setting, "", "", {}), command, root, terminal=True)
     job = replace(job, commands=[*job.commands, words])
     return job, sandbox.environment(setting.manifest.env.verify, given, scratch / "tmp"), below / command.cwd

@@ -1,0 +1,148 @@
+"""What candidate code leaves behind ends neither a run nor in a place of the user's, and is never the judge's number."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import Project, answer
+
+from goalseek.beneath import clear, create
+
+SHOW = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'
+
+
+def by_shell(make_project: Callable[..., Project], *verify: dict[str, object], **tables: object) -> Project:
+    """A project whose candidate is ``answer.sh``, run first by itself; ``verify`` are the commands after that."""
+    run = {"name": "run", "run": "sh answer.sh", "sees": "candidate", "outputs": ["**/*.json"]}
+    project = make_project(
+        "shell",
+        files={"answer.sh": candidate(1), "hidden/judge.sh": "cp out/m.json $GOALSEEK_RUN_DIR/metrics.json\n"},
+    )
+    project.write({".gitignore": "data\n"})
+    scope = {"writable": ["answer.sh"], "hidden": ["hidden/**"], "share": ["data"]}
+    (project.top / "data").mkdir()
+    limits = {"stagnation": "none", "failures": "none"}
+    project.set_manifest({"scope": scope, "verify": [run, *verify], "limits": limits, **tables})
+    project.commit("by shell")
+    return project
+
+
+def candidate(score: int, also: str = "true") -> str:
+    return f"mkdir -p out; echo '{{\"score\": {score}}}' > out/m.json; {also}\n"
+
+
+def moves(project: Project, *texts: str) -> None:
+    project.set_moves(*({"files": {"answer.sh": text}} for text in texts))
+
+
+JUDGE = {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"}
+
+
+def test_a_hidden_command_has_a_run_folder_of_its_own(make_project: Callable[..., Project]) -> None:
+    silent = {**JUDGE, "run": "test -e out/silent.json || sh hidden/judge.sh; ls $GOALSEEK_RUN_DIR"}
+    after = {"name": "after", "run": "sh answer.sh", "sees": "candidate"}
+    metric = {"direction": "maximize", "query": "score", "command": "judge"}
+    project = by_shell(make_project, silent, after, metric=metric)
+    forging = "echo '{\"score\": 99}' > $GOALSEEK_RUN_DIR/metrics.json; echo 1 > $GOALSEEK_RUN_DIR/left"
+    moves(project, candidate(2, forging), candidate(3, f"{forging}; echo 1 > out/silent.json"))
+    kept, none = project.climb("iterate", "-n", "2")[1:]
+    assert (kept["outcome"], kept["metric"]["value"]) == ("kept", 2)
+    assert (none["reason"], none["metric"]["value"]) == ("no_metric", None)
+    log = (project.run_folder(1) / "verifier.log").read_text()
+    assert "left" not in log and "metrics.json\n" in log
+    artifacts = project.run_folder(1) / "measurements" / "1"
+    assert json.loads((artifacts / "metrics.json").read_text()) == {"score": 2} and (artifacts / "left").exists()
+
+
+def test_a_candidates_command_may_report_itself_where_the_manifest_names_it(
+    make_project: Callable[..., Project],
+) -> None:
+    metric = {"direction": "maximize", "query": "score", "command": "run"}
+    check = {"name": "check", "run": "grep -q score out/m.json", "sees": "hidden"}
+    project = by_shell(make_project, check, metric=metric)
+    reporting = "cp out/m.json $GOALSEEK_RUN_DIR/metrics.json"
+    project.write({"answer.sh": candidate(1, reporting)})
+    project.commit("self-reported")
+    moves(project, candidate(2, reporting))
+    assert [record["metric"]["value"] for record in project.climb()] == [1, 2]
+
+
+def test_no_output_lands_in_a_shared_folder(make_project: Callable[..., Project]) -> None:
+    project = by_shell(make_project, JUDGE)
+    moves(project, candidate(2, "rm data; mkdir data; echo 1 > data/planted.json"), candidate(3))
+    refused, kept = project.climb("iterate", "-n", "2")[1:]
+    assert (refused["reason"], "data/planted.json is not its own" in refused["why"]) == ("verify_failed", True)
+    assert kept["outcome"] == "kept" and not any((project.top / "data").iterdir())
+
+
+def test_outputs_of_two_commands_may_differ_in_kind(make_project: Callable[..., Project]) -> None:
+    again = {"name": "again", "run": "sh out/more.json", "sees": "candidate", "outputs": ["out/**"]}
+    project = by_shell(make_project, again, JUDGE)
+    second = "rm out/x.json; mkdir out/x.json; echo 1 > out/x.json/y; rm -r out/z; echo 1 > out/z"
+    first = f"echo 1 > out/x.json; mkdir out/z; echo 1 > out/z/a.json; echo '{second}' > out/more.json"
+    project.write({"answer.sh": candidate(1, "echo true > out/more.json")})
+    project.commit("two commands")
+    moves(project, candidate(2, first))
+    assert project.climb()[-1]["outcome"] == "kept"
+
+
+def test_a_metrics_file_of_a_terabyte_is_none(project: Project) -> None:
+    judge = f"{SHOW}; if grep -q huge answer.json; then truncate -s 1T $GOALSEEK_RUN_DIR/metrics.json; fi"
+    project.set_manifest({"verify": [{"name": "judge", "run": judge, "sees": "both"}]})
+    project.commit("huge")
+    project.set_moves(answer(9, more='"huge": 1,\n'), answer(2))
+    huge, kept = project.climb("iterate", "-n", "2")[1:]
+    assert (huge["reason"], "has more than" in huge["why"]) == ("no_metric", True)
+    assert kept["outcome"] == "kept"
+
+
+@pytest.mark.parametrize("where", ["here", "run folder"])
+def test_folders_deeper_than_a_path_are_gone_before_the_next_candidate(
+    make_project: Callable[..., Project], where: str
+) -> None:
+    project = by_shell(make_project, JUDGE)
+    begin = "" if where == "here" else "cd $GOALSEEK_RUN_DIR;"
+    dig = f"{begin} python3 -c \"import os; [(os.mkdir('d'), os.chdir('d')) for _ in range(2500)]\""
+    moves(project, candidate(2, dig), candidate(3))
+    assert [record["outcome"] for record in project.climb("iterate", "-n", "2")] == ["baseline", "kept", "kept"]
+    assert project.run("prune").exit_code == 0
+
+
+def test_a_deep_folder_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
+    root, keep = tmp_path / "root", tmp_path / "keep"
+    for place in (root, keep):
+        place.mkdir()
+    (keep / "mine").write_text("mine")
+    (root / "link").symlink_to(keep)
+    here = os.open(root, os.O_RDONLY)
+    for number in range(1500):
+        for name in ("file", "other"):
+            os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        os.symlink(keep, "link-too", dir_fd=here)
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.chmod(here, 0o500 if number % 2 else 0o700)
+        os.close(here)
+        here = inner
+    os.close(here)
+    clear(root)
+    assert not root.exists() and (keep / "mine").read_text() == "mine"
+
+
+def test_a_new_file_is_put_through_no_link_and_in_the_place_of_anything(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine").write_text("mine")
+    root = tmp_path / "root"
+    (root / "folder" / "inner").mkdir(parents=True)
+    (root / "away").symlink_to(tmp_path / "elsewhere")
+    (root / "linked").symlink_to(tmp_path / "elsewhere" / "mine")
+    (root / "file").write_text("file")
+    for path in ("away/mine", "linked", "file/x", "folder", "new/er/x"):
+        with os.fdopen(create(root, path, 0o644), "w") as file:
+            file.write("new")
+        assert (root / path).read_text() == "new"
+    assert (tmp_path / "elsewhere" / "mine").read_text() == "mine"
