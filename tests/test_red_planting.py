@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import IDENTITY, Project, answer
+from project import IDENTITY, Project, answer, ended
 from red_team.attacks import LEVELS, NONE, NOWHERE, Attack
 from red_team.field import loot_in
 
@@ -199,8 +199,9 @@ NAME_PLANTS = (
 ROOTS = ("device",)
 AS_ROOT = os.geteuid() == 0
 PLAYED = {
-    "programs": tuple(PROGRAM_PLANTS),
-    "git and names": tuple(plant for plant in (*GIT_PLANTS, *NAME_PLANTS) if AS_ROOT or plant.name not in ROOTS),
+    "programs": PROGRAM_PLANTS,
+    "git": GIT_PLANTS,
+    "names": tuple(plant for plant in NAME_PLANTS if AS_ROOT or plant.name not in ROOTS),
 }
 EVERY = (*GIT_PLANTS, *PROGRAM_PLANTS, *NAME_PLANTS)
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
@@ -278,13 +279,13 @@ def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, fol
     )
     project.commit("the manifest")
     users = project.users()
-    ended = project.run("iterate", "-n", str(len(plants)))
-    assert ended.exit_code == 0, ended.stderr
+    done = ended(("iterate", "-n", str(len(plants))), project.folder, seconds=400)
+    assert done.exit_code == 0, done.stderr
     records = project.iterations()[1:]
     outputs = (project.run_folder(record["iteration"]) / "provider_output.md" for record in records)
     loot = [loot_in(output.read_text()) for output in outputs]
     looks = [project.run("log"), project.run("show", str(len(plants))), project.run("promote"), project.run("status")]
-    printed = "".join(shown.stdout + shown.stderr for shown in (ended, *looks))
+    printed = "".join(shown.stdout + shown.stderr for shown in (done, *looks))
     assert project.users() == users
     assert project.run("audit").exit_code == 0
     return Played(records, loot, printed, Path(places["outside"]))
