@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +112,17 @@ def _number(
     """A number that the candidate's commands have no say in, where it is that of a command without its code."""
     sees = {command.name: command.sees for command in verifier.manifest.verify}
     folders = (fresh["hidden"], fresh["both"])
-    return read_number(reading, folders[: 1 if sees[reading.command] == "hidden" else 2], kept_outputs, stale, ended)
+    if sees[reading.command] != "hidden":
+        return read_number(reading, folders, kept_outputs, stale, ended)
+    try:
+        return read_number(reading, folders[:1], kept_outputs, stale, ended)
+    except NoNumber as nothing:
+        if reading.source != "json" or not os.path.lexists(fresh["both"].path / reading.path):
+            raise
+        told = (
+            f"what a command with candidate code wrote is not read as {reading.command}'s: see {reading.name}.command"
+        )
+        raise NoNumber(nothing.reason, f"{nothing.why}; {told}") from None
 
 
 def _keep(run_folder: Path, artifacts: Path, log: Sink) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,14 @@ def moves(project: Project, *texts: str) -> None:
     project.set_moves(*({"files": {"answer.sh": text}} for text in texts))
 
 
+@pytest.fixture(autouse=True)
+def nothing_deep_is_left(tmp_path: Path) -> Iterator[None]:
+    """Also where it went wrong: nobody else could remove it."""
+    yield
+    for place in tmp_path.iterdir():
+        clear(place)
+
+
 JUDGE = {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"}
 
 
@@ -52,6 +60,7 @@ def test_a_hidden_command_has_a_run_folder_of_its_own(make_project: Callable[...
     kept, none = project.climb("iterate", "-n", "2")[1:]
     assert (kept["outcome"], kept["metric"]["value"]) == ("kept", 2)
     assert (none["reason"], none["metric"]["value"]) == ("no_metric", None)
+    assert "what a command with candidate code wrote is not read as judge's" in none["why"]
     log = (project.run_folder(1) / "verifier.log").read_text()
     assert "left" not in log and "metrics.json\n" in log
     artifacts = project.run_folder(1) / "measurements" / "1"
