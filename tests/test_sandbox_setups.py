@@ -13,6 +13,7 @@ import pytest
 from rooms import SECRET, Room
 
 from goalseek.confinement import layout
+from goalseek.confinement.landlock import alone
 from goalseek.confinement.links import way_to
 from goalseek.confinement.programs import needs, to_paste
 from goalseek.confinement.system import is_systems
@@ -274,7 +275,7 @@ def test_whatever_it_started_ends_with_it(room: Room, level: str) -> None:
 
 @BOTH
 def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level: str) -> None:
-    ready = room.ready(level, "sh", "-c", "touch started; while :; do sleep 0.1; done # of-the-killed-one")
+    ready = alone(room.ready(level, "sh", "-c", "touch started; while :; do sleep 0.1; done # of-the-killed-one"))
     starter = f"import subprocess; subprocess.run({ready.arguments!r}, env={ready.environment!r}, cwd='/')"
     tool = subprocess.Popen([sys.executable, "-c", starter])
     while not (room.tree / "started").exists():
