@@ -230,6 +230,53 @@ def test_a_shared_environment_with_the_repository_installed_editable(project: Pr
 
 
 @LEVELS
+@pytest.mark.parametrize("run", ["python hidden/judge.py", "sh hidden/judge.sh"])
+def test_an_environment_on_path_with_the_repository_installed_editable(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, run: str
+) -> None:
+    """Named by a command it is refused where nothing can be mounted; a script that calls it is only known to exist."""
+    environment = tmp_path / "activated"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    monkeypatch.setenv("PATH", f"{environment}/bin:{os.environ['PATH']}")
+    (site,) = environment.glob("lib/python*/site-packages")
+    link = site / "__editable__.demo.pth"
+    link.write_text(f"{project.top}/src\n")
+    judge = "import package; print('score:', package.SCORE)"
+    files = {"src/package/__init__.py": "SCORE = 1\n", "hidden/judge.py": judge}
+    project.write({**files, "hidden/judge.sh": "python hidden/judge.py\n"})
+    project.set_manifest(
+        {
+            "scope": {"writable": ["src/**"], "hidden": ["hidden/**"]},
+            "metric": {"direction": "maximize", "regex": "score: ([0-9]+)"},
+            "verify": [{"name": "judge", "run": run, "sees": "both"}],
+            "sandbox": {"mode": mode},
+        }
+    )
+    project.commit("an environment")
+    project.set_moves({"files": {"src/package/__init__.py": "SCORE = 2\n"}})
+    ended = project.run("iterate")
+    if mode == "bubblewrap":
+        assert ended.exit_code == 0 and "installed editable" not in ended.stderr
+        assert [record["metric"]["value"] for record in project.iterations()] == [1, 2]
+    elif run.startswith("python"):
+        assert (
+            ended.exit_code == 3
+            and "python, as the verifier finds it, has this repository installed editable" in ended.stderr
+            and f"rm {link}" in ended.stderr
+        )
+        assert project.iterations() == []
+        link.unlink()
+        assert "installed editable" not in project.run("iterate").stderr
+    else:
+        if mode == "none":
+            assert ended.exit_code == 0
+            assert [record["metric"]["value"] for record in project.iterations()] == [1, 1], "the checkout's"
+        assert "note: python3 on PATH has this" in ended.stderr and f"rm {link}" in ended.stderr
+        found = project.run("doctor", "--quick").stdout
+        assert "python3 on PATH has this repository installed editable" in found
+
+
+@LEVELS
 def test_shared_folders_and_an_environment_on_path_are_seen_and_cannot_be_written(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

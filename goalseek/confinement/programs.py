@@ -40,7 +40,7 @@ def needs(
     path = environment.get("PATH", os.defpath)
 
     def named(word: str) -> Path | None:
-        return _which(word, path, folder) or _script(word, folder)
+        return which(word, path, folder) or _script(word, folder)
 
     words = [word for command in commands for word in words_of(command, lambda text: named(text) is not None)]
     for word in dict.fromkeys((*words, *(Word(name, False) for name in USUAL))):
@@ -63,7 +63,8 @@ def to_paste(paths: Iterable[Path]) -> str:
     return f"sandbox.read = [{quoted}]"
 
 
-def _which(word: str, path: str, folder: Path) -> Path | None:
+def which(word: str, path: str, folder: Path) -> Path | None:
+    """The program that a word names: by a path from ``folder``, or the first such on ``path``; None for no program."""
     if not word or "\0" in word:
         return None
     places = [folder / word] if "/" in word else [Path(entry, word) for entry in path.split(os.pathsep) if entry]
@@ -100,22 +101,25 @@ def _follow(place: Path, name: str, path: str, folder: Path, found: dict[Path, N
                 if interpreter.exists():
                     _follow(interpreter, name, path, folder, found, depth + 1)
     for word in _shebang(way.real):
-        interpreter_place = _which(word, path, folder)
+        interpreter_place = which(word, path, folder)
         if interpreter_place is not None and interpreter_place not in found:
             _follow(interpreter_place, f"{name}: {interpreter_place.name}", path, folder, found, depth + 1)
 
 
 def _shebang(program: Path) -> list[str]:
-    """The words of a script's first line."""
+    """The programs that a script's first line names, or their arguments."""
+    words = os.fsdecode(first_line(program)).split()
+    return [word for word in words if not word.startswith("-") and "=" not in word]
+
+
+def first_line(program: Path) -> bytes:
+    """What a script's first line says is to read it; empty for any other program."""
     try:
         with program.open("rb") as file:
             first = file.read(_SHEBANG_MOST)
     except OSError:
-        return []
-    if not first.startswith(b"#!"):
-        return []
-    words = os.fsdecode(first[2:].split(b"\n")[0]).split()
-    return [word for word in words if not word.startswith("-") and "=" not in word]
+        return b""
+    return first[2:].split(b"\n")[0] if first.startswith(b"#!") else b""
 
 
 def _is_seen(place: Path, top: Path) -> bool:
