@@ -19,6 +19,7 @@ from goalseek.confines import Confines
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest import Manifest
 
+Command = str | tuple[str, ...]
 _SITES = ("lib*/python*/site-packages", "lib*/python*/dist-packages", "Lib/site-packages")
 _PYTHONS = ("python3", "python")
 
@@ -31,8 +32,7 @@ def refuse_editable(manifest: Manifest, confines: Confines) -> None:
         for path in _links(confines.folder / name, confines.top):
             raise _refusal(f"scope.share: {name}", path)
     for command, given, folder in _commands(manifest, confines):
-        named = {word.text for word in words_of(command, lambda word: which(word, given["PATH"], folder) is not None)}
-        for word in sorted(named):
+        for word in _named(command, given, folder):
             for path in _used_by(word, given, folder, confines):
                 raise _refusal(f"{word}, as the verifier finds it,", path)
 
@@ -48,9 +48,12 @@ def notes(manifest: Manifest, confines: Confines) -> list[str]:
     return list(told)[:1]
 
 
-def _commands(
-    manifest: Manifest, confines: Confines
-) -> Iterator[tuple[str | tuple[str, ...], Mapping[str, str], Path]]:
+def _named(command: Command, given: Mapping[str, str], folder: Path) -> list[str]:
+    words = words_of(command, lambda word: which(word, given["PATH"], folder) is not None)
+    return sorted({word.text for word in words})
+
+
+def _commands(manifest: Manifest, confines: Confines) -> Iterator[tuple[Command, Mapping[str, str], Path]]:
     given = sandbox.environment(manifest.env.verify, {}, confines.scratch)
     for command in manifest.verify:
         yield command.run, given, confines.folder / command.cwd
@@ -96,9 +99,8 @@ def _is_inside(place: str, top: Path) -> bool:
 
 
 def _refusal(what: str, path: Path) -> GoalseekError:
-    message = (
-        f"{what} has this repository installed editable ({path.name}): every candidate would measure your checkout"
-    )
+    message = f"{what} has this repository installed editable ({path.name}): every candidate would "
+    message += "measure your checkout"
     return GoalseekError(message, _remedy(path), UNFIT, "sandbox")
 
 

@@ -19,6 +19,9 @@ from typing import Any
 
 import pytest
 from project import Ended, Project
+from terminal import Terminal
+
+from goalseek.confinement.level import Level
 
 LEVELS = pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
 SECRET = "the-hidden-labels"
@@ -363,6 +366,32 @@ def test_a_shared_folder_must_not_hold_hidden_files(project: Project) -> None:
     project.commit("a way in")
     ended = project.run("iterate")
     assert ended.exit_code == 2 and "scope.share: way-in holds the hidden file hidden/judge.sh" in ended.stderr
+
+
+@LEVELS
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_level_is_said_once_and_what_is_not_enforced_exactly(
+    project: Project, monkeypatch: pytest.MonkeyPatch, mode: str, is_terminal: bool
+) -> None:
+    project.set_manifest({"sandbox": {"mode": mode}})
+    project.set_moves('{"score": 2}\n', '{"score": 3}\n')
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "300")
+    if is_terminal:
+        terminal = Terminal(project, "iterate", "-n", "2")
+        said = terminal.until("stopped: ").replace("\r", "")
+        terminal.until("\n")
+        assert terminal.ended() == 0
+    else:
+        said = project.run("iterate", "-n", "2").stderr
+    gaps = Level(mode).not_enforced(network=False)  # type: ignore[arg-type]
+    red = "\x1b[31m{}\x1b[0m" if is_terminal else "{}"
+    lines = said.splitlines()
+    assert [lines.count(red.format(f"  {gap}")) for gap in gaps] == [1] * len(gaps)
+    assert len([line for line in lines if "  it " in line or "  trees " in line]) == len(gaps)
+    heads = [line for line in lines if "sandbox: " in line or "no sandbox" in line]
+    assert len(heads) == 1 and (mode == "bubblewrap" or "Not enforced" in heads[0])
+    assert bool(gaps) == (mode != "bubblewrap") and ("\x1b[31m" in said) == (is_terminal and bool(gaps))
 
 
 def without_sandboxes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
