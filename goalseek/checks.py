@@ -178,9 +178,10 @@ def allowed(patient: Patient) -> Iterator[Finding]:
     if confines.level.name == "none":
         return
     found = {}
-    for command in manifest.verify:
+    commands = [(command.run, command.cwd) for command in manifest.verify]
+    for run, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
         given = sandbox.environment(manifest.env.verify, {}, confines.scratch)
-        found.update({need.path: need.why for need in confines.needed([command.run], given, command.cwd)})
+        found.update({need.path: need.why for need in confines.needed([run], given, cwd)})
     if manifest.provider and manifest.provider.command:
         given = sandbox.environment(manifest.env.agent, {}, confines.scratch)
         found.update({need.path: need.why for need in confines.needed([manifest.provider.command], given)})

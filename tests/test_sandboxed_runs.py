@@ -21,7 +21,7 @@ import pytest
 from project import Ended, Project
 from terminal import Terminal
 
-from goalseek.confinement.level import Level
+from goalseek.confinement.level import Level, how_to_get
 
 LEVELS = pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
 SECRET = "the-hidden-labels"
@@ -425,6 +425,7 @@ def test_an_agent_is_not_started_where_nothing_keeps_it(
     assert ended.exit_code == 3, ended.stderr
     for word in ("no sandbox", "No permissions", "no Landlock", 'sandbox.mode = "none"'):
         assert word in ended.stderr
+    assert how_to_get("bubblewrap") in ended.stderr and project.records() == []
     project.set_manifest({"sandbox": {}})
     project.set_moves('{"score": 2}\n')
     ended = begun(project)
