@@ -92,6 +92,7 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
                 stdin,
                 run.watch.output,
                 ready.is_cage,
+                ready.restriction,
             )
         finally:
             for place in stands_in if confines.mounts else ():  # the empty file on which the program was mounted

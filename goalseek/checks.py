@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from goalseek import fitness, sandbox
+from goalseek import editable, fitness, sandbox
 from goalseek.cheats import Cheat
 from goalseek.confinement import level
 from goalseek.drift import differing
@@ -115,11 +115,14 @@ def environment(patient: Patient) -> Iterator[Finding]:
     """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
     run = patient.run
     try:
-        fitness.refuse_editable(run.loaded, run.repository, run.confines.mounts)
+        editable.refuse_editable(run.loaded.manifest, run.confines)
         fitness.refuse_sharing_hidden(run.loaded, run.repository, patient.setting.scope, patient.entries)
     except GoalseekError as error:
         yield Finding("environment", False, error.message, error.hint)
         return
+    for told in editable.notes(run.loaded.manifest, run.confines):
+        text, _, remedy = told.partition("; ")
+        yield Finding("environment", True, text, remedy)
     if patient.setting.manifest.scope.share:
         yield Finding("environment", True, "what is shared means the candidate, and shows nothing hidden")
 
@@ -175,9 +178,10 @@ def allowed(patient: Patient) -> Iterator[Finding]:
     if confines.level.name == "none":
         return
     found = {}
-    for command in manifest.verify:
+    commands = [(command.run, command.cwd) for command in manifest.verify]
+    for run, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
         given = sandbox.environment(manifest.env.verify, {}, confines.scratch)
-        found.update({need.path: need.why for need in confines.needed([command.run], given, command.cwd)})
+        found.update({need.path: need.why for need in confines.needed([run], given, cwd)})
     if manifest.provider and manifest.provider.command:
         given = sandbox.environment(manifest.env.agent, {}, confines.scratch)
         found.update({need.path: need.why for need in confines.needed([manifest.provider.command], given)})

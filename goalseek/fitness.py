@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -159,45 +157,6 @@ def lfs_files(repository: Repository, entries: Mapping[str, Entry]) -> list[str]
         folder, matches = path.removesuffix(".gitattributes"), matcher(patterns)
         found += [name for name in entries if name.startswith(folder) and matches(name[len(folder) :])]
     return found
-
-
-def refuse_editable(loaded: Loaded, repository: Repository, mounts: bool) -> None:
-    """Raises GoalseekError where a shared environment has the repository itself installed editable.
-
-    Where nothing is mounted, every candidate would import the user's checkout from it, and measure that. A sandbox
-    that ``mounts`` shows the candidate at the repository's own path, and so it means the candidate.
-    """
-    if mounts:
-        return
-    for name in loaded.manifest.scope.share:
-        for path in _editable_links(loaded.folder / name, repository.top):
-            message = (
-                f"scope.share: {name} has this repository installed editable ({path.name}): every candidate would "
-            )
-            message += "measure your checkout"
-            hint = f"run it with bubblewrap, where it means the candidate; or pip uninstall, then rm {path}"
-            raise GoalseekError(message, hint, UNFIT, "sandbox")
-
-
-def _editable_links(environment: Path, top: Path) -> Iterator[Path]:
-    for site in (environment, *environment.glob("lib*/python*/site-packages"), *environment.glob("Lib/site-packages")):
-        for path in (*site.glob("*.pth"), *site.glob("*.egg-link")):
-            lines = path.read_text("utf-8", "replace").splitlines()
-            if any(_is_inside(line.strip(), top) for line in lines if line.strip() and not line.startswith("import")):
-                yield path
-        for path in site.glob("*.dist-info/direct_url.json"):
-            try:
-                told = json.loads(path.read_text("utf-8"))
-            except ValueError:
-                continue
-            url = urllib.parse.urlparse(told.get("url", ""))
-            is_editable = told.get("dir_info", {}).get("editable") is True
-            if is_editable and url.scheme == "file" and _is_inside(urllib.parse.unquote(url.path), top):
-                yield path.parent
-
-
-def _is_inside(place: str, top: Path) -> bool:
-    return os.path.isabs(place) and Path(place).resolve().is_relative_to(top.resolve())
 
 
 def _is_partial(repository: Repository) -> bool:

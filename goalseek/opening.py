@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from goalseek import fitness, process
+from goalseek import editable, fitness, process
 from goalseek.approval import Question, refuse_while_waiting, waiting
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
@@ -144,14 +144,14 @@ def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
     """Programs can be kept in their place, which is said. Raises GoalseekError where something would get out."""
     confines, manifest = run.confines, run.loaded.manifest
     confines.refuse_unfit()
-    fitness.refuse_editable(run.loaded, run.repository, confines.mounts)
+    editable.refuse_editable(manifest, confines)
     scope = scope_of(run.loaded, manifest, run.places.prefix)
     fitness.refuse_sharing_hidden(run.loaded, run.repository, scope, entries)
     is_agent = run.has_provider() and run.provider_table().name not in WITHOUT_PROGRAM
     networked = any(command.network for command in manifest.verify)
     networked = networked or (manifest.setup is not None and manifest.setup.network)
     run.watch.confined(confines.level, confines.not_enforced(is_agent, networked))
-    for told in confines.weaker():
+    for told in (*confines.weaker(), *editable.notes(manifest, confines)):
         run.watch.note(told)
 
 

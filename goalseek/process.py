@@ -69,11 +69,15 @@ def converse(arguments: Sequence[str], environment: Mapping[str, str], folder: P
     )
 
 
-def companion(script: Path, inherited: Sequence[int]) -> Companion:
-    """Starts a Python script of our own, in a session of its own, which inherits these descriptors and nothing else."""
+def companion(module: str, inherited: Sequence[int]) -> Companion:
+    """Starts the ``main`` of a module of our own, in a session of its own, with the first of these descriptors.
+
+    It inherits them and nothing else, and no code but the interpreter's and ours can get in.
+    """
+    code = f"import sys; sys.path.append(sys.argv[1]); from {module} import main; main(int(sys.argv[2]))"
     kept = {name: os.environ[name] for name in ("HOME", "LD_LIBRARY_PATH") if name in os.environ}
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(script), str(inherited[0])],
+        [sys.executable, "-I", "-S", "-c", code, str(Path(__file__).parent.parent), str(inherited[0])],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -79,12 +79,15 @@ class Programs:
         stdin: bytes = b"",
         on_output: Callable[[bytes], None] | None = None,
         is_cage: bool = False,
+        restriction: Sequence[str] = (),
     ) -> Finished:
         """Runs a program to its end, or to its limit; then nothing that descends from it is left running.
 
         ``timeout`` is in seconds of a clock that stands still while the machine sleeps. At the limit every descendant
-        gets SIGTERM and, five seconds later, SIGKILL. ``exit_code`` is None where the limit ended it, and negative for
-        a signal, as in subprocess. Raises OSError where the program cannot be started.
+        gets SIGTERM and, five seconds later, SIGKILL; what is left after the program's own end is killed at once, so
+        that nothing is written after it. ``exit_code`` is None where the limit ended it, and negative for
+        a signal, as in subprocess. Raises OSError where the program cannot be started, or ``restriction``, words for
+        ``restrict``, cannot be applied.
 
         ``is_cage`` says that the program only holds another one, as bubblewrap does. Then the limit lets those inside
         end first. What they leave at their own end goes with the cage and is not counted, and a signal that ended the
@@ -97,7 +100,7 @@ class Programs:
         try:
             with held_back():
                 try:
-                    child = self._start(arguments, folder, {**environment, TOKEN: token}, is_cage)
+                    child = self._start(arguments, folder, {**environment, TOKEN: token}, is_cage, restriction)
                 except ConnectionError:  # the first thing the program did was to kill the reaper
                     self._forget()
                     killed = end_marked(token, GRACE_SECONDS)
@@ -113,23 +116,31 @@ class Programs:
                     if self.pulse:
                         self.pulse()
                 seconds = time.monotonic() - began
-                killed = self._end(child, token)
+                killed = self._end(child, token, GRACE_SECONDS if timed_out else 0.0)
                 streams.drain()
         except BaseException:
             with held_back():
                 if is_started:
-                    self._end(child, token)
+                    self._end(child, token, GRACE_SECONDS)
             raise
         exit_code = None if timed_out else child.exit_code
         return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
 
-    def _start(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], is_cage: bool) -> Child:
+    def _start(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        is_cage: bool,
+        restriction: Sequence[str],
+    ) -> Child:
         pipes = [os.pipe() for _ in range(3)]
         theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
         ours = (pipes[0][1], pipes[1][0], pipes[2][0])
         message = {
             "do": "start",
             "cage": is_cage,
+            "restriction": [_latin(word) for word in restriction],
             "arguments": [_latin(word) for word in arguments],
             "folder": _latin(folder),
             "environment": {_latin(name): _latin(value) for name, value in environment.items()},
@@ -149,12 +160,12 @@ class Programs:
         assert self._channel
         return Child(self._channel, *ours)
 
-    def _end(self, child: Child, token: str) -> int:
+    def _end(self, child: Child, token: str, grace: float) -> int:
         """Ends what is left of a program; gives how many there were."""
         try:
             if self._opened() is not child.channel:
                 raise ConnectionError("another reaper does not know this program")
-            answer = self._ask({"do": "end", "grace": GRACE_SECONDS}, child=child)
+            answer = self._ask({"do": "end", "grace": grace}, child=child)
             return int(answer["ended"])
         except ConnectionError:
             child.exit_code = LOST if child.exit_code is None else child.exit_code
@@ -188,7 +199,7 @@ class Programs:
             ours, theirs = socket.socketpair()
             with theirs:
                 inherited = (theirs.fileno(), *([self._lock] if self._lock is not None else []))
-                self._reaper = process.companion(Path(reaper.__file__), inherited)
+                self._reaper = process.companion(reaper.__name__, inherited)
             self._channel = ours
         return self._channel
 

@@ -1,18 +1,18 @@
 """The parent of every program that is not trusted: it ends all that descends from one, however well that hid.
 
-It runs as a process of its own (``python -I -S reaper.py CHANNEL``), so that no caller of the library becomes a
-subreaper. Orphans below it become its children, whatever they did to their session, environment or parents, so the
-tree below it is complete. When its channel closes, because goalseek ended or was killed, it ends them all, then itself.
+It runs as a process of its own (``python -I -S``), so that no caller of the library becomes a subreaper. Orphans below
+it become its children, whatever they did to their session, environment or parents, so the tree below it is complete.
+When its channel closes, because goalseek ended or was killed, it ends them all, then itself.
 
 A message is four bytes of length and that much JSON; bytes of the system's are in it as Latin-1. It is asked to
-``start`` a program (three descriptors come along) and to ``end`` it with all its descendants; it answers both, and says
-by itself with what exit code a program ended.
+``start`` a program (three descriptors come along), restricted where it is told to, and to ``end`` it with all its
+descendants; it answers both, and says by itself with what exit code a program ended.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import errno
 import json
 import os
 import select
@@ -22,8 +22,9 @@ import sys
 import time
 from typing import Any
 
+from goalseek.confinement import restrict
+
 GRACE_SECONDS = 5.0
-_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _RESTORED = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -103,9 +104,10 @@ class Reaper:
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         failed, failing = os.pipe()
         self.is_cage = message.get("cage", False)
+        own = os.getpid()
         self.program = os.fork()
         if self.program == 0:
-            _become(message, descriptors, failing)
+            _become(message, descriptors, failing, own)
         for descriptor in (*descriptors, failing):
             os.close(descriptor)
         with os.fdopen(failed, "rb") as file:
@@ -116,8 +118,9 @@ class Reaper:
         return {"ended": self.end_all(message["grace"])}
 
     def end_all(self, grace: float) -> int:
-        """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL. Gives how many there were.
+        """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL; without grace SIGKILL at once.
 
+        Gives how many there were.
         A cage and the first process in it are not counted, and get no SIGTERM where there is somebody inside: the
         cage's end would be the end of all in it, at once.
         """
@@ -126,7 +129,7 @@ class Reaper:
         left = list(parents)
         if self.is_cage:
             left = [pid for pid in left if pid != self.program and parents[pid] != self.program]
-        for pid in left or list(parents):
+        for pid in (left or list(parents)) if grace > 0 else ():
             _signal(pid, signal.SIGTERM)
             _signal(pid, signal.SIGCONT)
         deadline, pause = time.monotonic() + grace, 0.001
@@ -188,8 +191,11 @@ class Reaper:
             send(self.channel, message)
 
 
-def _become(message: dict[str, Any], descriptors: list[int], failing: int) -> None:
-    """In the new process: becomes the program, in a session of its own, or says why it cannot."""
+def _become(message: dict[str, Any], descriptors: list[int], failing: int, parent: int) -> None:
+    """In the new process: becomes the program, in a session of its own, or says why it cannot.
+
+    One that is to be restricted, and cannot be, never becomes the program. Restricted, it ends with the reaper.
+    """
     named = message["folder"]
     try:
         os.setsid()
@@ -197,17 +203,26 @@ def _become(message: dict[str, Any], descriptors: list[int], failing: int) -> No
             signal.signal(number, signal.SIG_DFL)
         for target, source in enumerate(descriptors):
             os.dup2(source, target)
-        os.chdir(named.encode("latin-1"))
+        os.chdir(_text(named))
+        if message["restriction"]:
+            named = "Landlock"
+            options, _ = restrict.parsed([*map(_text, message["restriction"]), "--"])
+            restrict.control(restrict.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(127)
+            restrict.restrict(options)
         named = message["arguments"][0]
-        environment = {
-            name.encode("latin-1"): value.encode("latin-1") for name, value in message["environment"].items()
-        }
-        arguments = [word.encode("latin-1") for word in message["arguments"]]
-        os.execvpe(arguments[0], arguments, environment)
+        environment = {_text(name): _text(value) for name, value in message["environment"].items()}
+        restrict.execute([_text(word) for word in message["arguments"]], environment)
     except OSError as error:
-        os.write(failing, json.dumps({"errno": error.errno, "named": named}).encode())
+        os.write(failing, json.dumps({"errno": error.errno or errno.EPERM, "named": named}).encode())
     finally:
         os._exit(127)
+
+
+def _text(latin: str) -> str:
+    """What was sent as Latin-1, as this process names files."""
+    return os.fsdecode(latin.encode("latin-1"))
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -223,9 +238,5 @@ def main(channel_number: int) -> None:
         with contextlib.suppress(OSError):
             os.set_inheritable(int(name), int(name) < 3)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
+        restrict.control(restrict.SUBREAPER, 1)
     Reaper(socket.socket(fileno=channel_number)).serve()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -76,6 +76,7 @@ def run_command(
             timeout,
             on_output=verifier.on_output,
             is_cage=ready.is_cage,
+            restriction=ready.restriction,
         )
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))

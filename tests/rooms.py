@@ -64,9 +64,18 @@ class Room:
         """Starts it as the loop does; gives how it ended."""
         ready = self.ready(level, *words, **how)
         with Programs("room") as programs:
-            return programs.supervise(
-                ready.arguments, ready.folder, ready.environment, HeadAndTail(), timeout, is_cage=ready.is_cage
-            )
+            try:
+                return programs.supervise(
+                    ready.arguments,
+                    ready.folder,
+                    ready.environment,
+                    HeadAndTail(),
+                    timeout,
+                    is_cage=ready.is_cage,
+                    restriction=ready.restriction,
+                )
+            except OSError as error:  # told as a verify command's is
+                return Finished(126, 0.0, False, 0, b"", str(error).encode())
 
     def prints(self, level: str, *words: str, **how: Any) -> str:
         """What it prints; it must end well."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from project import Ended, Project, answer
+from terminal import Terminal
 
 import goalseek
 from goalseek.errors import NEEDS_HUMAN, GoalseekError
@@ -218,36 +215,6 @@ def test_a_table_that_makes_no_sense_is_refused(asking: Project, table: dict[str
     change(asking, approve=table)
     with pytest.raises(GoalseekError, match=f"approve.{next(iter(table))}"):
         goalseek.load(asking.manifest)
-
-
-class Terminal:
-    """goalseek at a terminal of its own."""
-
-    def __init__(self, project: Project, *arguments: str) -> None:
-        self._ours, theirs = pty.openpty()
-        command = [sys.executable, "-m", "goalseek", *arguments]
-        self.child = subprocess.Popen(
-            command, cwd=project.folder, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-        )
-        os.close(theirs)
-        self._unread = ""
-
-    def until(self, mark: str) -> str:
-        """What is shown up to and with ``mark``, since the last time."""
-        deadline = time.monotonic() + 30
-        while mark not in self._unread:
-            assert time.monotonic() < deadline, self._unread
-            self._unread += os.read(self._ours, 4096).decode("utf-8", "replace")
-        seen, _, self._unread = self._unread.partition(mark)
-        return seen + mark
-
-    def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def ended(self) -> int:
-        code = self.child.wait(timeout=30)
-        os.close(self._ours)
-        return code
 
 
 def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) -> None:

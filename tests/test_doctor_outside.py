@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from project import Project
+from terminal import Terminal
 
 READS = 'json.load(open("{folder}/weights.json"))'
 CONNECTS = "socket.create_connection(('127.0.0.1', {port}), timeout=5).close()"
@@ -51,6 +52,19 @@ def test_without_consent_it_stays_inside(project: Project, folder: Path) -> None
     finding = told(project, f"open('{folder}/ran', 'w').close()")
     assert "was not tried outside" in finding["text"] and "doctor --outside" in finding["remedy"]
     assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("typed", ["y", "n"])
+def test_at_a_terminal_it_asks(project: Project, folder: Path, typed: str) -> None:
+    told(project, f"open('{folder}/ran', 'w').close()")
+    terminal = Terminal(project, "doctor")
+    terminal.until("the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n [n]: ")
+    assert not (folder / "ran").exists()
+    terminal.type(f"{typed}\n")
+    terminal.until("it works outside the sandbox" if typed == "y" else "it was not tried outside")
+    terminal.until("\n")
+    assert terminal.ended() == 1
+    assert (folder / "ran").exists() == (typed == "y")
 
 
 def test_a_path_and_the_line_to_paste(project: Project, folder: Path) -> None:

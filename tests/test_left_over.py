@@ -113,7 +113,7 @@ def killed(project: Project, hiding: str, reaper_too: bool = False) -> int:
     started: subprocess.Popen[str] = project.start("iterate")
     until(lambda: home("waiting").exists())
     if reaper_too:
-        reapers = [pid for pid, line in living(home("")).items() if "reaper.py" in line]
+        reapers = [pid for pid, line in living(home("")).items() if "goalseek.reaper" in line]
         for pid in reapers:
             os.kill(pid, signal.SIGSTOP)
     started.kill()

@@ -13,6 +13,7 @@ import pytest
 from rooms import SECRET, Room
 
 from goalseek.confinement import layout
+from goalseek.confinement.landlock import alone
 from goalseek.confinement.links import way_to
 from goalseek.confinement.programs import needs, to_paste
 from goalseek.confinement.system import is_systems
@@ -274,7 +275,7 @@ def test_whatever_it_started_ends_with_it(room: Room, level: str) -> None:
 
 @BOTH
 def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level: str) -> None:
-    ready = room.ready(level, "sh", "-c", "touch started; while :; do sleep 0.1; done # of-the-killed-one")
+    ready = alone(room.ready(level, "sh", "-c", "touch started; while :; do sleep 0.1; done # of-the-killed-one"))
     starter = f"import subprocess; subprocess.run({ready.arguments!r}, env={ready.environment!r}, cwd='/')"
     tool = subprocess.Popen([sys.executable, "-c", starter])
     while not (room.tree / "started").exists():
@@ -396,6 +397,63 @@ def test_words_that_name_programs_are_found(room: Room) -> None:
         found = [need.path for need in needs([command], {"PATH": path}, room.top, room.top)]
         assert found == [interpreter, place], command
     assert needs(["true"], {"PATH": path}, room.top, room.top) == ()
+
+
+RUNS = [
+    "{tool}",
+    "cd x && {tool} y",
+    "x=$({tool})",
+    'echo "is $({tool})"',
+    "echo `{tool}`",
+    "A=1 B=2 {tool}",
+    "timeout -k 5 10 {tool}",
+    "env -i A=1 nice -n 10 {tool}",
+    "if true\nthen {tool}\nfi",
+    "true < /dev/null\n{tool}",
+    "bash -ec 'cd x && {tool}'",
+    "python3 -W ignore {tool} --more",
+    "uv run python {tool}",
+    "true \\\n  x; {tool}",
+    ["{tool}", "x"],
+    ["sh", "-c", "exec {tool}"],
+    ["python3", "{tool}"],
+]
+MENTIONS = [
+    "true {tool}",
+    "true --file={tool}",
+    "true > {tool}",
+    "true < {tool}",
+    "true 2>&1 {tool}",
+    "A={tool} true",
+    "python3 experiment.py {tool}",
+    "python3 -m json.tool {tool}",
+    "python3 -c 'pass' {tool}",
+    "timeout 10 true {tool}",
+    "true 'read {tool} first'",
+    "true \\\n  {tool}",
+    ["true", "{tool}"],
+    ["true", "--prompt", "{tool} is what to read"],
+    ["sh", "-c", "true {tool}"],
+]
+
+
+@pytest.mark.parametrize("is_executable", [True, False])
+def test_a_path_is_shown_where_it_is_run_and_not_where_it_is_mentioned(room: Room, is_executable: bool) -> None:
+    (room.top / "experiment.py").write_text("")
+    tool = room.users_home / "tools" / "tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755 if is_executable else 0o644)
+
+    def found(command: str | list[str]) -> list[Path]:
+        filled = command.replace("{tool}", str(tool)) if isinstance(command, str) else None
+        words = filled or [word.replace("{tool}", str(tool)) for word in command]
+        return [need.path for need in needs([words], {"PATH": "/usr/bin:/bin"}, room.top, room.top)]
+
+    for command in RUNS:
+        assert found(command) == [tool], command
+    for command in MENTIONS:
+        assert found(command) == [], command
 
 
 def test_additions_are_one_line_to_paste() -> None:

@@ -19,6 +19,9 @@ from typing import Any
 
 import pytest
 from project import Ended, Project
+from terminal import Terminal
+
+from goalseek.confinement.level import Level, how_to_get
 
 LEVELS = pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
 SECRET = "the-hidden-labels"
@@ -230,6 +233,53 @@ def test_a_shared_environment_with_the_repository_installed_editable(project: Pr
 
 
 @LEVELS
+@pytest.mark.parametrize("run", ["python hidden/judge.py", "sh hidden/judge.sh"])
+def test_an_environment_on_path_with_the_repository_installed_editable(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, run: str
+) -> None:
+    """Named by a command it is refused where nothing can be mounted; a script that calls it is only known to exist."""
+    environment = tmp_path / "activated"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    monkeypatch.setenv("PATH", f"{environment}/bin:{os.environ['PATH']}")
+    (site,) = environment.glob("lib/python*/site-packages")
+    link = site / "__editable__.demo.pth"
+    link.write_text(f"{project.top}/src\n")
+    judge = "import package; print('score:', package.SCORE)"
+    files = {"src/package/__init__.py": "SCORE = 1\n", "hidden/judge.py": judge}
+    project.write({**files, "hidden/judge.sh": "python hidden/judge.py\n"})
+    project.set_manifest(
+        {
+            "scope": {"writable": ["src/**"], "hidden": ["hidden/**"]},
+            "metric": {"direction": "maximize", "regex": "score: ([0-9]+)"},
+            "verify": [{"name": "judge", "run": run, "sees": "both"}],
+            "sandbox": {"mode": mode},
+        }
+    )
+    project.commit("an environment")
+    project.set_moves({"files": {"src/package/__init__.py": "SCORE = 2\n"}})
+    ended = project.run("iterate")
+    if mode == "bubblewrap":
+        assert ended.exit_code == 0 and "installed editable" not in ended.stderr
+        assert [record["metric"]["value"] for record in project.iterations()] == [1, 2]
+    elif run.startswith("python"):
+        assert (
+            ended.exit_code == 3
+            and "python, as the verifier finds it, has this repository installed editable" in ended.stderr
+            and f"rm {link}" in ended.stderr
+        )
+        assert project.iterations() == []
+        link.unlink()
+        assert "installed editable" not in project.run("iterate").stderr
+    else:
+        if mode == "none":
+            assert ended.exit_code == 0
+            assert [record["metric"]["value"] for record in project.iterations()] == [1, 1], "the checkout's"
+        assert "note: python3 on PATH has this" in ended.stderr and f"rm {link}" in ended.stderr
+        found = project.run("doctor", "--quick").stdout
+        assert "python3 on PATH has this repository installed editable" in found
+
+
+@LEVELS
 def test_shared_folders_and_an_environment_on_path_are_seen_and_cannot_be_written(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
@@ -318,6 +368,32 @@ def test_a_shared_folder_must_not_hold_hidden_files(project: Project) -> None:
     assert ended.exit_code == 2 and "scope.share: way-in holds the hidden file hidden/judge.sh" in ended.stderr
 
 
+@LEVELS
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_level_is_said_once_and_what_is_not_enforced_exactly(
+    project: Project, monkeypatch: pytest.MonkeyPatch, mode: str, is_terminal: bool
+) -> None:
+    project.set_manifest({"sandbox": {"mode": mode}})
+    project.set_moves('{"score": 2}\n', '{"score": 3}\n')
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "300")
+    if is_terminal:
+        terminal = Terminal(project, "iterate", "-n", "2")
+        said = terminal.until("stopped: ").replace("\r", "")
+        terminal.until("\n")
+        assert terminal.ended() == 0
+    else:
+        said = project.run("iterate", "-n", "2").stderr
+    gaps = Level(mode).not_enforced(network=False)  # type: ignore[arg-type]
+    red = "\x1b[31m{}\x1b[0m" if is_terminal else "{}"
+    lines = said.splitlines()
+    assert [lines.count(red.format(f"  {gap}")) for gap in gaps] == [1] * len(gaps)
+    assert len([line for line in lines if "  it " in line or "  trees " in line]) == len(gaps)
+    heads = [line for line in lines if "sandbox: " in line or "no sandbox" in line]
+    assert len(heads) == 1 and (mode == "bubblewrap" or "Not enforced" in heads[0])
+    assert bool(gaps) == (mode != "bubblewrap") and ("\x1b[31m" in said) == (is_terminal and bool(gaps))
+
+
 def without_sandboxes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine where neither bubblewrap nor Landlock works: the one is forbidden, the other has no restriction."""
     folder.mkdir()
@@ -349,6 +425,7 @@ def test_an_agent_is_not_started_where_nothing_keeps_it(
     assert ended.exit_code == 3, ended.stderr
     for word in ("no sandbox", "No permissions", "no Landlock", 'sandbox.mode = "none"'):
         assert word in ended.stderr
+    assert how_to_get("bubblewrap") in ended.stderr and project.records() == []
     project.set_manifest({"sandbox": {}})
     project.set_moves('{"score": 2}\n')
     ended = begun(project)

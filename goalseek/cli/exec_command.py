@@ -12,6 +12,7 @@ from goalseek import process, sandbox
 from goalseek.beneath import clear
 from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
+from goalseek.confinement.landlock import alone
 from goalseek.confines import Job
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.opening import opened
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         find_place = _verify if options.who == "verify" else _agent
         job, environment, folder = find_place(run_now, setting, tree, command)
         try:
-            ready = run_now.confines.launch(job, command, environment, folder)
+            ready = alone(run_now.confines.launch(job, command, environment, folder))
             return process.attach(ready.arguments, ready.environment, ready.folder)
         except FileNotFoundError:
             raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None

@@ -37,9 +37,8 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
     for name, value in loaders.items():
         words += ["--setenv", name, value]
     words += ["--chdir", str(view.seen_at(folder)), "--", *arguments]
-    if view.network and scopes_abstract_sockets():
-        words = landlock.scoped(words)
-    return Launch(tuple(words), own, Path("/"), is_cage=True)
+    is_scoped = view.network and scopes_abstract_sockets()
+    return Launch(tuple(words), own, Path("/"), is_cage=True, restriction=landlock.SCOPED if is_scoped else ())
 
 
 def program() -> str | None:

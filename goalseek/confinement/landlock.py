@@ -25,6 +25,7 @@ from goalseek.confinement.system import readable
 from goalseek.confinement.view import View
 
 TRUNCATES, TCP, SCOPES = 3, 4, 6
+SCOPED = ("--scope-only",)  # no way to abstract unix sockets of others, and all else as it was
 GAPS = (
     "trees lie at their own paths: an editable install or a build folder may mean your checkout",
     "it can see that files exist everywhere, and change modes, owners and times of those that are yours",
@@ -65,8 +66,7 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
     check(view)
     _link_from_home(view)
     inside = {**environment, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
-    own, loaders = split(inside)
-    words = list(_starter())
+    words: list[str] = []
     for path in _readable(view):
         words += ["--read", str(path)]
     for place in _writable(view):
@@ -75,14 +75,18 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
         words.append("--no-tcp")
     if overrules_owners(view):
         words.append("--keep-owner-rights")
+    return Launch(tuple(arguments), inside, folder, restriction=tuple(words))
+
+
+def alone(ready: Launch) -> Launch:
+    """The same program for who cannot restrict it while starting it: another program does, and stays its reaper."""
+    if not ready.restriction:
+        return ready
+    own, loaders = split(ready.environment)
+    words = [*_starter(), *ready.restriction]
     for name, value in loaders.items():
         words += ["--set", name, value]
-    return Launch((*words, "--folder", str(folder), "--", *arguments), own, Path("/"))
-
-
-def scoped(words: Sequence[str]) -> list[str]:
-    """The same program, without a way to abstract unix sockets of others."""
-    return [*_starter(), "--scope-only", "--", *words]
+    return Launch((*words, "--folder", str(ready.folder), "--", *ready.arguments), own, Path("/"), ready.is_cage)
 
 
 @functools.cache

@@ -14,13 +14,15 @@ class Launch:
     """What to start, with which environment, and in which folder.
 
     ``is_cage`` says that the first process holds all others: it ends when they do, and its end is their end at once.
-    Who wants them to have time to finish must not signal it first.
+    Who wants them to have time to finish must not signal it first. ``restriction`` are words for ``restrict``: what
+    who starts the program keeps of its own rights, before it turns into it.
     """
 
     arguments: tuple[str, ...]
     environment: dict[str, str]
     folder: Path
     is_cage: bool = False
+    restriction: tuple[str, ...] = ()
 
 
 def split(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

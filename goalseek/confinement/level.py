@@ -125,7 +125,7 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
         script = 'cat allowed; cat "$1"; echo changed >> "$1"; echo written > written'
         words = ["sh", "-c", script, "sh", str(canary)]
         try:
-            ready = how(view, words, {"PATH": os.defpath}, folder / "tree")
+            ready = landlock.alone(how(view, words, {"PATH": os.defpath}, folder / "tree"))
             answer = process.ask(ready.arguments, ready.environment, folder=ready.folder)
         except FileNotFoundError as error:
             return f"there is no program {error.filename or error}"

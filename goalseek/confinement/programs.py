@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalseek.confinement.command_words import Word, words_of
 from goalseek.confinement.installations import installation
 from goalseek.confinement.links import way_to
 from goalseek.confinement.system import is_systems
@@ -30,20 +30,23 @@ def needs(
 ) -> tuple[Need, ...]:
     """What commands need to be shown beside the system's own folders and what is in ``inside`` anyway.
 
-    A string is one for ``sh -c``: every word of it that names a program counts, and every file that a command names by
-    its whole path. ``USUAL`` are looked for with them, as scripts in the tree call those. ``folder`` is where the
-    commands would run in the user's own checkout, never in a candidate's tree: the first line of a script says what is
-    shown. Nothing is started. What a program opens by itself is not known: that is for ``sandbox.read``.
+    A string is one for ``sh -c``. A path counts where it is run, as a program or as the script of an interpreter; the
+    bare name of a program counts wherever it stands, and ``USUAL`` are looked for with them, as scripts in the tree
+    call those. A file that is only mentioned is not shown: that, and what a program opens by itself, is for
+    ``sandbox.read``. ``folder`` is where the commands would run in the user's own checkout, never in a candidate's
+    tree: the first line of a script says what is shown. Nothing is started.
     """
     found: dict[Path, Need] = {}
     path = environment.get("PATH", os.defpath)
-    words = [word for command in commands for word in _words(command)]
-    for word in dict.fromkeys((*words, *USUAL)):
-        place = _which(word, path, folder)
+
+    def named(word: str) -> Path | None:
+        return which(word, path, folder) or _script(word, folder)
+
+    words = [word for command in commands for word in words_of(command, lambda text: named(text) is not None)]
+    for word in dict.fromkeys((*words, *(Word(name, False) for name in USUAL))):
+        place = named(word.text) if word.is_run or "/" not in word.text else None
         if place is not None:
-            _follow(place, word, path, folder, found)
-        elif word.startswith("/") and "\0" not in word and Path(word).is_file():
-            found.setdefault(Path(word), Need(Path(word), "the command names it"))
+            _follow(place, word.text, path, folder, found)
     for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
         for entry in filter(None, environment.get(name, "").split(os.pathsep)):
             if os.path.isabs(entry) and Path(entry).is_dir():
@@ -60,27 +63,8 @@ def to_paste(paths: Iterable[Path]) -> str:
     return f"sandbox.read = [{quoted}]"
 
 
-def _words(command: str | Sequence[str]) -> Iterator[str]:
-    """The words that may be programs."""
-    if not isinstance(command, str):
-        for word in command:
-            yield word
-            if any(space in word for space in " \n"):
-                yield from _words(word)
-        return
-    lexer = shlex.shlex(command.replace("`", " "), posix=True, punctuation_chars=True)
-    lexer.commenters = ""
-    try:
-        words = list(lexer)
-    except ValueError:  # quotes that do not end, as in an apostrophe of a here-document
-        words = command.replace('"', " ").replace("'", " ").split()
-    for word in words:
-        yield word.lstrip("$(")
-        if any(space in word for space in " \n"):
-            yield from _words(word)
-
-
-def _which(word: str, path: str, folder: Path) -> Path | None:
+def which(word: str, path: str, folder: Path) -> Path | None:
+    """The program that a word names: by a path from ``folder``, or the first such on ``path``; None for no program."""
     if not word or "\0" in word:
         return None
     places = [folder / word] if "/" in word else [Path(entry, word) for entry in path.split(os.pathsep) if entry]
@@ -88,6 +72,14 @@ def _which(word: str, path: str, folder: Path) -> Path | None:
         if os.path.isabs(place) and place.is_file() and os.access(place, os.X_OK):
             return Path(os.path.abspath(place))
     return None
+
+
+def _script(word: str, folder: Path) -> Path | None:
+    """A file that an interpreter is to read; in the tree itself, it need not be named."""
+    if "\0" in word:
+        return None
+    place = Path(os.path.normpath(folder / word))
+    return place if place.is_file() else None
 
 
 def _follow(place: Path, name: str, path: str, folder: Path, found: dict[Path, Need], depth: int = 0) -> None:
@@ -109,22 +101,25 @@ def _follow(place: Path, name: str, path: str, folder: Path, found: dict[Path, N
                 if interpreter.exists():
                     _follow(interpreter, name, path, folder, found, depth + 1)
     for word in _shebang(way.real):
-        interpreter_place = _which(word, path, folder)
+        interpreter_place = which(word, path, folder)
         if interpreter_place is not None and interpreter_place not in found:
             _follow(interpreter_place, f"{name}: {interpreter_place.name}", path, folder, found, depth + 1)
 
 
 def _shebang(program: Path) -> list[str]:
-    """The words of a script's first line."""
+    """The programs that a script's first line names, or their arguments."""
+    words = os.fsdecode(first_line(program)).split()
+    return [word for word in words if not word.startswith("-") and "=" not in word]
+
+
+def first_line(program: Path) -> bytes:
+    """What a script's first line says is to read it; empty for any other program."""
     try:
         with program.open("rb") as file:
             first = file.read(_SHEBANG_MOST)
     except OSError:
-        return []
-    if not first.startswith(b"#!"):
-        return []
-    words = os.fsdecode(first[2:].split(b"\n")[0]).split()
-    return [word for word in words if not word.startswith("-") and "=" not in word]
+        return b""
+    return first[2:].split(b"\n")[0] if first.startswith(b"#!") else b""
 
 
 def _is_seen(place: Path, top: Path) -> bool:

@@ -1,10 +1,12 @@
-"""Restricts itself with Landlock and becomes another program. Run as a file of its own: ``python -I -S restrict.py``.
+"""A process restricts itself with Landlock and becomes another program.
 
-Words: ``--read PATH``, ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, ``--set NAME VALUE``,
-``--folder PATH``, then ``--`` and the program. Unless ``--scope-only`` is given it stays behind as the reaper of all
-that descends from the program: when the program ends, or goalseek does, they are killed, whatever they did to hide.
+The reaper does so with the new process that it makes: starting an interpreter takes longer than all else. Where there
+is no reaper, this is run as a file of its own, ``python -I -S restrict.py``, and imports little.
 
-It imports nothing of goalseek, and little of Python: this is in the cost of every start.
+Words: ``--read PATH``, ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, and as a file of its
+own ``--set NAME VALUE``, ``--folder PATH``, then ``--`` and the program. Then, unless ``--scope-only`` is given, it
+stays behind as the reaper of all that descends from the program: when the program ends, or goalseek does, they are
+killed, whatever they did to hide.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # the public one imports enum, which takes long
@@ -84,19 +86,19 @@ def parsed(words: list[str]) -> tuple[Options, list[str]]:
 
 
 def restrict(options: Options) -> None:
-    """Gives up what the options do not grant. Raises OSError where the kernel has no Landlock."""
+    """Gives up what the options do not grant, for good. Raises OSError where the kernel refuses a part of it."""
     flags = options.flags
     version = call(CREATE, None, 0, 1)
     handled = 0 if "--scope-only" in flags else (1 << FILE_RIGHTS[min(version, 5)]) - 1
     network = TCP if "--no-tcp" in flags and version >= 4 else 0
     scopes = 0 if version < 6 else ABSTRACT_SOCKETS if "--scope-only" in flags else ABSTRACT_SOCKETS | SIGNALS
     size = 8 if version < 4 else 16 if version < 6 else 24
-    ruleset = call(CREATE, packed(handled, network, scopes)[:size], size, 0)
+    ruleset = call(CREATE, packed(handled, network, scopes)[:size], size, 0)  # closed on exec, as the kernel makes it
     for paths, rights in ((options.readable, handled & READING), (options.writable, handled)):
         for path in paths:
             allow(ruleset, path, rights)
     if control(NO_NEW_PRIVILEGES, 1) != 0:
-        raise OSError("no_new_privs is refused")
+        raise OSError(1, "no_new_privs is refused")
     if "--scope-only" not in flags:
         drop_capabilities("--keep-owner-rights" in flags)
     call(RESTRICT, ruleset, 0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.full_disk import as_full_disk
 from goalseek.manifest import ProviderTable
 from goalseek.providers.answer import block, plan_of, title_of, usage_of
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
@@ -58,7 +59,12 @@ class CommandProvider:
         program = self._program()
         if program is None:
             raise Rejected("skipped", "provider_failed", f"there is no program {self.command[0]!r}")
-        finished = call.start((program, *self.command[1:]), {})
+        try:
+            finished = call.start((program, *self.command[1:]), {})
+        except OSError as error:
+            if as_full_disk(error):
+                raise
+            raise Rejected("skipped", "provider_failed", f"the provider cannot be started: {error}") from None
         output = finished.stdout.decode("utf-8", "replace")
         errors = finished.stderr.decode("utf-8", "replace")
         usage = usage_of(call.usage_file)
