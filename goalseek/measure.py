@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from goalseek.handed_on import take_outputs
 from goalseek.listing import few
 from goalseek.manifest import VerifyCommand
 from goalseek.metric import NoNumber
+from goalseek.once import OnceLeft, facts_of, once_left, reads_once
 from goalseek.programs import Finished
 from goalseek.quoting import quote_path
 from goalseek.reading import read_number
@@ -45,48 +47,51 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     """
     verifier.refuse_changed()
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, tree)
-    run_folder, kept_outputs = verifier.places.scratch / "run", verifier.places.outputs
-    fresh = RunFolder.make(run_folder)
-    clear(kept_outputs)
-    kept_outputs.mkdir(parents=True)
+    place = _Place.make(verifier, tree)
     stale: dict[str, str] = {}
     ended: dict[str, Finished] = {}
     runs: list[CommandRun] = []
     failure = None
     for command in verifier.manifest.verify:
-        finished = _run(verifier, command, tree, seed, iteration, log, run_folder, kept_outputs)
+        if command.once and place.once and place.once.is_done:
+            log.write(f"[{command.name} runs once, and did]\n".encode())
+            continue
+        if command.name == verifier.own_folder:
+            place.fresh.empty()
+        before = facts_of(place.fresh.path) if command.once else {}
+        finished = _run(verifier, command, tree, seed, iteration, log, place)
         ended[command.name] = finished
         runs.append(CommandRun(command.name, finished.exit_code, round(finished.seconds, 6), finished.killed))
         failure = (
             failure_of(command, finished)
             or _touched(verifier, command)
-            or take_outputs(verifier, command, tree, kept_outputs, fresh, stale)
+            or take_outputs(verifier, command, tree, place.kept_outputs, place.fresh, stale)
         )
         if failure:
             break
+        if command.once and place.once:
+            place.once.take(command, place.fresh.path, before, place.kept_outputs)
     seconds = round(sum(run.seconds for run in runs), 6)
     value: float | None = None
     guards: dict[str, float] = {}
     if failure is None:
         try:
-            value = read_number(verifier.manifest.metric, fresh, kept_outputs, stale, ended)
-            guards = {
-                guard.name: read_number(guard, fresh, kept_outputs, stale, ended) for guard in verifier.manifest.guard
-            }
+            value, guards = _numbers(verifier, place, stale, ended)
         except NoNumber as nothing:
-            value, guards = None, {}
             failure = Failure(nothing.reason, nothing.why)
     verifier.refuse_changed()
     if artifacts is not None:
         clear(artifacts)
         try:
-            outputs.take(run_folder, artifacts, None, _ARTIFACTS_MOST)
+            outputs.take(place.fresh.path, artifacts, None, _ARTIFACTS_MOST)
         except FileNotFoundError:
             log.write(b"[the run folder is gone]\n")
         except outputs.TooMuch as error:
             log.write(f"[the run folder was not kept whole: {error}]\n".encode())
     if failure:
-        for folder in filter(Path.is_dir, (run_folder, kept_outputs)):  # what the candidate itself filled the disk with
+        for folder in filter(
+            Path.is_dir, (place.fresh.path, place.kept_outputs)
+        ):  # what the candidate itself filled the disk with
             clear(folder)
             folder.mkdir()
         refuse_full(verifier.places.scratch)
@@ -98,25 +103,58 @@ def is_in_place(verifier: Verifier) -> bool:
     return verifier.bench.is_whole() and (verifier.places.scratch / "run").is_dir()
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where one measurement writes: its run folder, the outputs handed on, and what commands that run once left."""
+
+    fresh: RunFolder
+    kept_outputs: Path
+    once: OnceLeft | None
+
+    @classmethod
+    def make(cls, verifier: Verifier, tree: str) -> _Place:
+        fresh = RunFolder.make(verifier.places.scratch / "run")
+        clear(verifier.places.outputs)
+        verifier.places.outputs.mkdir(parents=True)
+        once = once_left(verifier.manifest, verifier.bench.folder / "once", f"{tree} {verifier.ruler}")
+        if once and once.is_done:
+            once.give(fresh.path, verifier.places.outputs)
+        return cls(fresh, verifier.places.outputs, once)
+
+
+def _numbers(
+    verifier: Verifier, place: _Place, stale: Mapping[str, str], ended: Mapping[str, Finished]
+) -> tuple[float, dict[str, float]]:
+    """The metric and the guards. Raises NoNumber."""
+    manifest, once = verifier.manifest, place.once
+    known = (once.numbers or {}) if once else {}
+    value = read_number(manifest.metric, place.fresh, place.kept_outputs, stale, ended)
+    guards = {
+        guard.name: known[guard.name]
+        if guard.name in known
+        else read_number(guard, place.fresh, place.kept_outputs, stale, ended)
+        for guard in manifest.guard
+    }
+    if once and not once.is_done:
+        if manifest.metric.source == "json" and once.is_as_left(manifest.metric.path, place.fresh.path):
+            why = f"{manifest.metric.path} is written by a command that runs once: no repeat would give another number"
+            raise NoNumber("no_metric", why)
+        once.finish({guard.name: guards[guard.name] for guard in manifest.guard if reads_once(manifest, guard)})
+    return value, guards
+
+
 def _run(
-    verifier: Verifier,
-    command: VerifyCommand,
-    tree: str,
-    seed: int,
-    iteration: int,
-    log: Sink,
-    run_folder: Path,
-    kept_outputs: Path,
+    verifier: Verifier, command: VerifyCommand, tree: str, seed: int, iteration: int, log: Sink, place: _Place
 ) -> Finished:
     assert command.sees is not None
     root = verifier.bench.stand_at(command.sees, tree)
     below = root / verifier.places.prefix
     if command.sees != "hidden":
         give(verifier, below)
-    kept_outputs.mkdir(parents=True, exist_ok=True)
-    outputs.take(kept_outputs, below, None, 2**63)
+    place.kept_outputs.mkdir(parents=True, exist_ok=True)
+    outputs.take(place.kept_outputs, below, None, 2**63)
     variables = {
-        "GOALSEEK_RUN_DIR": str(run_folder),
+        "GOALSEEK_RUN_DIR": str(place.fresh.path),
         "GOALSEEK_ITERATION": str(iteration),
         "GOALSEEK_SEED": str(seed),
     }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek.baseline import take_ruler
 from goalseek.manifest_file import ignore_home
-from goalseek.phases.verify import verify
+from goalseek.phases.verify import one_more
 from goalseek.records import MeasurementRecord
 from goalseek.run import Run, Setting
-from goalseek.values import CommandRun, Evidence
+from goalseek.values import CommandRun, Evidence, Side
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,20 @@ def measure_subject(
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
         seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place))
-    return verify(verifier, tree or subject.tree, seed, iteration, folder)
+    return one_more(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
+
+
+def measure_side(run: Run, subject: Subject, of: Side, folder: Path, own_folder: str = "") -> Evidence:
+    """Measures the subject once on the bench of that side, whether it is the incumbent or not, with a fresh seed.
+
+    The command named ``own_folder`` finds its run folder empty.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    iteration = run.standing.last_iteration + 1
+    seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2))
+    verifier = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, subject.baseline_seconds, of)
+    verifier = replace(verifier, own_folder=own_folder)
+    return one_more(verifier, "candidate", subject.tree, Evidence(), seed, iteration, folder)
 
 
 def stand_back(run: Run, subject: Subject) -> None:
@@ -93,10 +106,8 @@ def stand_back(run: Run, subject: Subject) -> None:
             run.bench(subject.setting).stand_at(sees, subject.tree)
 
 
-def measurement_of(evidence: Evidence) -> Measurement | None:
-    """The measurement that succeeded; None where it failed."""
-    if evidence.failure or not evidence.runs or evidence.runs[0].value is None:
-        return None
+def measurement_of(evidence: Evidence) -> Measurement:
+    """The measurement of evidence that has just one, which succeeded."""
     made = evidence.runs[0]
     assert made.value is not None
     return Measurement(made.value, evidence.guards, evidence.verify, made.seconds, made.seed)
