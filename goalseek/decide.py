@@ -34,7 +34,7 @@ def decide(metric: Metric, guards: Sequence[Guard], to_beat: ToBeat, evidence: E
     """The verdict on a candidate by plain comparison; failures, validity and guards come before it."""
     refusal = refused(metric, guards, evidence) or broken_guard(guards, to_beat.guards, evidence)
     values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
-    if not values:
+    if evidence.failure:
         assert refusal
         return Verdict("reverted", *refusal, incumbent=to_beat.value)
     verdict = compared(metric.direction, metric.min_delta, to_beat.value, representative(values), lines_saved)

@@ -99,7 +99,7 @@ def try_and_write(loaded: Loaded, plain: dict[str, Any], watch: Watch) -> Measur
         subject = baseline_subject(run, run.setting_of(loaded.manifest))
         folder = run.places.scratch / "trial"
         evidence = measure_subject(run, subject, 0, folder)
-        if verdict := unfit(loaded.manifest.metric, loaded.manifest.guard, evidence):
+        if (verdict := unfit(loaded.manifest.metric, loaded.manifest.guard, evidence)) is not None:
             failed = failed_baseline(verdict, folder)
             raise GoalseekError(failed.message, _mend(loaded, verdict.reason, failed.hint), failed.exit_code)
         made = measurement_of(evidence)

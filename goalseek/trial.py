@@ -37,7 +37,7 @@ def trial(
     try:
         while len(subject.known) < NUMBERS:
             evidence = measure_subject(run, subject, len(made), folder)
-            if verdict := unfit(manifest.metric, manifest.guard, evidence):
+            if (verdict := unfit(manifest.metric, manifest.guard, evidence)) is not None:
                 is_fit = False
                 error = failed_baseline(verdict, folder)
                 yield Finding("verifier", False, error.message, error.hint)

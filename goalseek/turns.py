@@ -32,7 +32,7 @@ def what_next(
     """
     tried = values_of(evidence.runs, "candidate")
     if refusal := refused(metric, guards, evidence):
-        return _rejected(metric, state, tried, refusal)
+        return _rejected(metric, state, () if evidence.failure else tried, refusal)
     following = next_step(terms_of(metric), state, evidence.runs, lines_saved)
     broken = broken_guard(guards, baseline_guards, evidence)
     if broken and (isinstance(following, Verdict) or len(tried) > 1):
@@ -42,7 +42,7 @@ def what_next(
 
 def baseline_verdict(metric: Metric, guards: Sequence[Guard], evidence: Evidence, commit: str) -> Verdict | None:
     """What a baseline is once it was run often enough, None before; no baseline where it failed, or is not valid."""
-    if verdict := unfit(metric, guards, evidence):
+    if (verdict := unfit(metric, guards, evidence)) is not None:
         return verdict
     values = values_of(evidence.runs, "candidate")
     if baseline_needs_run(terms_of(metric), values):
