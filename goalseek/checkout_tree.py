@@ -24,8 +24,10 @@ def tree_of_checkout(repository: Repository) -> str:
     variables |= {"GIT_INDEX_FILE": str(index), "GIT_OPTIONAL_LOCKS": "0"}
     settings = [word for setting in _UNTOUCHED for word in ("-c", setting)]
     try:
-        with contextlib.suppress(FileNotFoundError):  # its copy knows which files need not be read again
-            shutil.copyfile(repository.location.git_dir / "index", index)
+        # The copy knows which files need not be read again. By its time, git knows which were written in the same
+        # second as it, and may have changed since all the same.
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy2(repository.location.git_dir / "index", index)
         written = b""
         for arguments in (["add", "--all"], ["write-tree"]):
             answer = process.ask(["git", *settings, *arguments], variables, folder=repository.top)

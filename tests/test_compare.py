@@ -200,3 +200,48 @@ def test_an_interrupt_shows_the_pairs_that_were_made(two: Project) -> None:
     assert "HEAD against HEAD~1: 20% better, 1 pair" in stdout
     assert "interrupted after 1 of 5 pairs" in stderr
     assert two.traces() == []
+
+
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+def test_a_manifest_in_a_subfolder_and_hidden_files_from_elsewhere(
+    make_project: Callable[..., Project], tmp_path: Path, object_format: str
+) -> None:
+    elsewhere = tmp_path / "verifier" / "hidden"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "judge.sh").write_text(JUDGE)
+    scope = {"writable": ["answer.json"], "hidden_from": str(elsewhere.parent)}
+    project = make_project(
+        files={"answer.json": answer(10)}, manifest={"scope": scope}, below="sub", object_format=object_format
+    )
+    project.write({"answer.json": answer(11)})
+    before = project.users()
+    ended = project.run("compare", "--dirty", "--json")
+    assert ended.exit_code == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert (found["before"]["median"], found["after"]["median"]) == (10, 11)
+    assert (project.traces(), project.users()) == ([], before)
+
+
+def test_a_worktree_of_its_own_is_the_checkout_that_is_meant(two: Project, tmp_path: Path) -> None:
+    two.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "other"))
+    other = Project(tmp_path / "other", tmp_path / "other")
+    other.write({"answer.json": answer(99)})
+    found = told(other, "--dirty")
+    assert (found["before"]["median"], found["after"]["median"]) == (12, 99)
+    assert two.git("status", "--porcelain") == ""
+
+
+def test_an_edit_of_the_same_size_in_the_second_of_the_commit_is_seen_later(two: Project) -> None:
+    two.write({"answer.json": answer(34)})
+    index = two.top / ".git" / "index"
+    two.git("add", "answer.json")
+    moment = index.stat().st_mtime_ns // 10**9 * 10**9
+    for path in (two.top / "answer.json", index):
+        os.utime(path, ns=(moment, moment))
+    two.git("update-index", "--refresh")
+    two.write({"answer.json": answer(56)})
+    for path in (two.top / "answer.json", index):
+        os.utime(path, ns=(moment, moment))
+    if time.time_ns() // 10**9 == moment // 10**9:
+        time.sleep(1)
+    assert told(two, "--dirty", "-n", "1")["after"]["median"] == 56

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import random
+import re
 import signal
+import struct
+import subprocess
+import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -230,3 +238,26 @@ def test_the_fixture_is_as_noisy_as_it_says(tmp_path: Path) -> None:
     assert max(lucks) - min(lucks) < 1
     assert found["sd_interval"][0] < 0.25 and found["sd_interval"][1] > 0.02
     assert not found["deterministic"]
+
+
+@pytest.mark.parametrize(("variable", "is_colored"), [("COLORTERM", True), ("NO_COLOR", False)])
+def test_at_a_terminal_it_fits_and_is_colored_where_that_is_wanted(
+    tmp_path: Path, variable: str, is_colored: bool
+) -> None:
+    arguments = [sys.executable, "-m", "goalseek", "noise", "-n", "3", "-q", "--run", "echo $GOALSEEK_SEED"]
+    environment = {**os.environ, "TERM": "xterm", variable: "1", "LC_ALL": "C.UTF-8"}
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
+    process = subprocess.Popen([*arguments, "--regex", "(.+)"], cwd=tmp_path, env=environment, stdout=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO at the end
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    os.close(ours)
+    assert process.wait() == 0
+    text = shown.decode().replace("\r\n", "\n")
+    assert ("\x1b[" in text) == is_colored
+    lines = re.sub(r"\x1b\[\d+m", "", text).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "┼" in next(line for line in lines if line.startswith("spread"))

@@ -69,13 +69,19 @@ def _of_project(options: argparse.Namespace) -> int:
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": subject.tree, "ruler": subject.ruler}
         runs = _Runs(options, unchanged_runs(opened_run, subject, options.count))
-        try:
-            runs.make()
-        finally:  # what was measured is recorded, and so it is shown, also where the rest was interrupted
+
+        def show() -> None:
             asked = Asked(
                 metric.direction, runs.seconds, metric.min_delta, limit or ITERATIONS, metric.source == "wall"
             )
             _show(options, runs, asked, what, plain)
+
+        try:
+            runs.make()
+        except (KeyboardInterrupt, Interrupted):  # what was measured is recorded
+            show()
+            raise
+        show()
     return BAD_FINDING if runs.failures else 0
 
 
