@@ -57,7 +57,7 @@ class Compared:
             return f"{told}; exactly, for each gave its value twice"
         if settled.interval is None:
             return f"{told}; how sure that is, a second pair would tell"
-        return f"{told}; " + ("sure: no difference lies outside" if settled.is_sure else "not sure: it may be none")
+        return f"{told}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
 
 
 def sides(run: Run, before: str, after: str | None) -> tuple[Side, Side]:

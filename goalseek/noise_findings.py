@@ -151,7 +151,7 @@ def _drift(report: NoiseReport, asked: Asked) -> str:
     if report.drift is None:
         return "none that shows"
     moved = f"{_size(report, abs(report.drift))} {_side('better' if report.drift > 0 else 'worse', asked)}"
-    return f"the last runs are {moved} than the first: only runs made in turn can be compared"
+    return f"the last runs look {moved} than the first (chance does that 1 time in 20): compare runs made in turn"
 
 
 def _side(side: str, asked: Asked) -> str:
