@@ -213,6 +213,7 @@ class TestOfAnyCommand:
             (("--run", "true"), "one of --regex, --query and --wall"),
             (("--run", "true", "--wall", "--regex", "(x)"), "one of --regex, --query and --wall"),
             (("--run", "true", "--wall", "--direction", "maximize"), "less is better"),
+            (("-m", "speed", "--run", "true", "--wall"), "-m and --run"),
             (("--run", "true", "--wall", "--matches", "last"), "--matches is for --regex"),
             (("--run", "true", "--regex", "(x"), "does not compile"),
             (("--run", "true", "--regex", "x"), "it needs one"),

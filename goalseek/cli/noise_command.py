@@ -91,6 +91,8 @@ def _alone(options: argparse.Namespace) -> int:
     if len(ways) != 1:
         said = "one of --regex, --query and --wall says what the number is"
         raise GoalseekError(said, "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'", USAGE)
+    if options.manifest:
+        raise GoalseekError("-m and --run: a manifest has its own command", "leave one of them out", USAGE)
     if options.wall and options.direction == "maximize":
         raise GoalseekError("--wall: of a time, less is better", "leave out --direction", USAGE)
     if options.matches and not options.regex:
