@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from goalseek.errors import GoalseekError
 from goalseek.manifest import Holdout, Manifest, Metric, VerifyCommand
-from goalseek.pool import Subject, measure_side, measurement_of
+from goalseek.pool import Subject, measure_subject, measurement_of
 from goalseek.records import HoldoutRecord
 from goalseek.run import Run, Setting
 from goalseek.standing import Mark, Standing
@@ -93,7 +93,7 @@ def _measured(run: Run, setting: Setting, holdout: Holdout, mark: Mark, begun: H
     subject = Subject(below, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     side: Side = "candidate" if of == "baseline" else "incumbent"
     try:
-        evidence = measure_side(run, subject, side, run.places.scratch / COMMAND, own_folder=COMMAND)
+        evidence = measure_subject(run, subject, 0, run.places.scratch / COMMAND, of=side, own_folder=COMMAND)
     except GoalseekError as error:
         if error.stop_reason == "tampered":
             raise

@@ -131,10 +131,11 @@ def _wrong_source(place: tuple[str | int, ...], reading: Reading | Holdout) -> l
         if given != (key == wants) and reading.source is not None:
             state = "has no use" if given else "is required"
             wrong.append(((*place, key), f'{state} where source = "{reading.source}"'))
-    return wrong + _not_compiling(place, reading)
+    return wrong + not_compiling(place, reading)
 
 
-def _not_compiling(place: tuple[str | int, ...], reading: Reading | Holdout) -> list[Wrong]:
+def not_compiling(place: tuple[str | int, ...], reading: Reading | Holdout) -> list[Wrong]:
+    """A query that is no JMESPath, a regular expression that is none, or has not one group."""
     if reading.query is not None:
         import jmespath
 

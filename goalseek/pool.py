@@ -67,36 +67,27 @@ def measure_subject(
     tree: str = "",
     seed: int = -1,
     iteration: int | None = None,
+    of: Side = "candidate",
+    own_folder: str = "",
 ) -> Evidence:
-    """Measures the subject, or another ``tree`` just as it; ``place`` counts this process's measurements from 0.
+    """Measures the subject, or another ``tree`` just as it, once; ``place`` counts those between two records from 0.
 
     The verifier is told another seed each time and the next iteration's number, where none are given.
-    What the verifier printed is in ``folder / "verifier.log"``.
+    What the verifier printed is in ``folder / "verifier.log"``. ``of`` says on whose bench; the command named
+    ``own_folder`` finds its run folder empty.
     """
     folder.mkdir(parents=True, exist_ok=True)
     seconds = subject.baseline_seconds
     if tree and not seconds and subject.known:
         seconds = {command.name: command.seconds for command in subject.known[-1].verify}
-    verifier = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, seconds)
+    verifier = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, seconds, of)
+    verifier = replace(verifier, own_folder=own_folder)
     if iteration is None:
         iteration = run.standing.last_iteration + 1
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
         seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place))
     return one_more(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
-
-
-def measure_side(run: Run, subject: Subject, of: Side, folder: Path, own_folder: str = "") -> Evidence:
-    """Measures the subject once on the bench of that side, whether it is the incumbent or not, with a fresh seed.
-
-    The command named ``own_folder`` finds its run folder empty.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    iteration = run.standing.last_iteration + 1
-    seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2))
-    verifier = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, subject.baseline_seconds, of)
-    verifier = replace(verifier, own_folder=own_folder)
-    return one_more(verifier, "candidate", subject.tree, Evidence(), seed, iteration, folder)
 
 
 def stand_back(run: Run, subject: Subject) -> None:

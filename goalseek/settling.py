@@ -11,7 +11,7 @@ from datetime import datetime
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.limits import seconds_left
 from goalseek.manifest import Manifest
-from goalseek.pool import Subject, measure_side, measurement_of, record_measurement
+from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement
 from goalseek.records import SettleRecord
 from goalseek.run import Run, Setting
 from goalseek.settle import settle
@@ -99,7 +99,7 @@ def _side(place: int) -> Side:
 
 def _measure(run: Run, subject: Subject, side: Side) -> None:
     folder = run.places.scratch / "settle"
-    evidence = measure_side(run, subject, side, folder)
+    evidence = measure_subject(run, subject, 0, folder, of=side)
     if evidence.failure:
         named = "the baseline" if side == "candidate" else "the best"
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
