@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from goalseek.manifest import Guard, Metric
 from goalseek.units import number, share_of
@@ -31,26 +31,50 @@ def representative(values: Sequence[float]) -> float:
 
 
 def decide(metric: Metric, guards: Sequence[Guard], to_beat: ToBeat, evidence: Evidence, lines_saved: int) -> Verdict:
-    """The verdict on a candidate: failures, validity and guards come before the comparison.
+    """The verdict on a candidate by plain comparison; failures, validity and guards come before it."""
+    refusal = refused(metric, guards, evidence) or broken_guard(guards, to_beat.guards, evidence)
+    values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
+    if evidence.failure:
+        assert refusal
+        return Verdict("reverted", *refusal, incumbent=to_beat.value)
+    verdict = compared(metric.direction, metric.min_delta, to_beat.value, representative(values), lines_saved)
+    return replace(verdict, outcome="reverted", reason=refusal[0], why=refusal[1]) if refusal else verdict
+
+
+def refused(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:
+    """The reason, and one sentence, why no comparison counts: a failure, or a value outside its range on any run."""
+    if evidence.failure:
+        return evidence.failure.reason, evidence.failure.why
+    for run in evidence.runs:
+        if run.of == "candidate" and run.value is not None and (why := outside(metric.name, metric.valid, run.value)):
+            return "not_valid", why
+    for values in evidence.guard_runs:
+        for guard in guards:
+            if why := outside(guard.name, guard.valid, values[guard.name]):
+                return "not_valid", why
+    return None
+
+
+def broken_guard(guards: Sequence[Guard], baseline: Mapping[str, float], evidence: Evidence) -> tuple[str, str] | None:
+    """The reason, and one sentence, where the median of a guard breaks its bound."""
+    medians = evidence.guards
+    for guard in guards:
+        if guard.name in medians and (why := broken(guard, medians[guard.name], baseline.get(guard.name))):
+            return "guard", why
+    return None
+
+
+def compared(direction: str, min_delta: float | str, incumbent: float, value: float, lines_saved: int) -> Verdict:
+    """Keep if strictly better, by ``min_delta`` at least.
 
     An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
     """
-    if evidence.failure:
-        return Verdict("reverted", evidence.failure.reason, evidence.failure.why, incumbent=to_beat.value)
-    value = representative([run.value for run in evidence.runs if run.of == "candidate" and run.value is not None])
-    delta = value - to_beat.value if metric.direction == "maximize" else to_beat.value - value
+    delta = incumbent - value if direction == "minimize" else value - incumbent
+    new, old = number(value), number(incumbent)
 
     def verdict(outcome: str, reason: str, why: str) -> Verdict:
-        return Verdict(outcome, reason, why, value, to_beat.value, delta)
+        return Verdict(outcome, reason, why, value, incumbent, delta)
 
-    if refusal := outside(metric.name, metric.valid, value):
-        return verdict("reverted", "not_valid", refusal)
-    for guard in guards:
-        if refusal := outside(guard.name, guard.valid, evidence.guards[guard.name]):
-            return verdict("reverted", "not_valid", refusal)
-        if refusal := broken(guard, evidence.guards[guard.name], to_beat.guards.get(guard.name)):
-            return verdict("reverted", "guard", refusal)
-    new, old = number(value), number(to_beat.value)
     if delta < 0:
         return verdict("reverted", "worse", f"{new} is worse than {old} by {number(-delta)}")
     if delta == 0:
@@ -58,7 +82,7 @@ def decide(metric: Metric, guards: Sequence[Guard], to_beat: ToBeat, evidence: E
             lines = "1 line" if lines_saved == 1 else f"{lines_saved} lines"
             return verdict("kept", "simpler", f"{new} as before, and {lines} fewer")
         return verdict("reverted", "tie", f"{new} as before, and no fewer lines")
-    margin = share_of(metric.min_delta, to_beat.value)
+    margin = share_of(min_delta, incumbent)
     if delta < margin:
         why = f"{new} beats {old} by {number(delta)}, less than min_delta, {number(margin)}"
         return verdict("reverted", "below_min_delta", why)

@@ -34,8 +34,8 @@ class LimitReached(Exception):
 class Desk:
     """The phases of one iteration, in order. ``most`` is how many may be done now (None: all).
 
-    ``on_phase`` is told of a phase that is about to begin, and may raise. ``seconds`` are of ``clock``. ``usage`` is
-    what each phase said that it cost; ``calls`` knows the rest.
+    ``on_phase`` is told of a phase that is about to begin (True) or to go on with its next part (False), and may raise.
+    ``seconds`` are of ``clock``. ``usage`` is what each phase said that it cost; ``calls`` knows the rest.
     """
 
     def __init__(
@@ -43,14 +43,13 @@ class Desk:
         memory: Memory,
         calls: Calls,
         made_from: str,
-        on_phase: Callable[[str], None],
+        on_phase: Callable[[str, bool], None],
         most: int | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.calls = calls
         self.usage: dict[str, Usage] = {}
         self.seconds: dict[str, float] = {}
-        self.done: list[str] = []
         self._memory = memory
         self._digest = made_from
         self._on_phase = on_phase
@@ -70,7 +69,7 @@ class Desk:
             self._raise_remembered(phase)
             if self._left == 0:
                 raise Paused(phase)
-            self._on_phase(phase)
+            self._on_phase(phase, True)
             began = self._clock()
             try:
                 value = work()
@@ -83,7 +82,6 @@ class Desk:
                 raise
             spent = self._clock() - began if is_timed else 0.0
             stored = self._memory.keep(stored_as, value, self._digest, spent)
-            self.done.append(phase)
             if self._left is not None:
                 self._left -= 1
         if is_timed:
@@ -92,6 +90,34 @@ class Desk:
         self.usage[phase] = getattr(stored.value, "usage", Usage())
         answer_value: Value = stored.value
         return answer_value
+
+    def gather(
+        self, phase: str, stored_as: str, begin: Value, owed: Callable[[Value], Callable[[], Value] | None]
+    ) -> Value:
+        """An answer that grows by one part at a time, each stored before the next begins: a killed phase goes on there.
+
+        ``owed`` is asked what the answer so far still lacks: work that gives it with one part more, or None. It is
+        asked for a part of ``begin`` at least. Raises Paused where no more may be done now.
+        """
+        stored = self._memory.recall(stored_as, type(begin), self._digest)
+        value: Value = stored.value if stored else begin
+        spent = stored.seconds if stored else 0.0
+        worked = False
+        while work := owed(value):
+            if self._left == 0:
+                raise Paused(phase)
+            if stored:
+                self.seconds[phase] = spent
+            self._on_phase(phase, not worked)
+            worked, began = True, self._clock()
+            value = work()
+            spent += self._clock() - began
+            stored = self._memory.keep(stored_as, value, self._digest, spent)
+        assert stored
+        if worked and self._left is not None:
+            self._left -= 1
+        self.seconds[phase], self._digest = stored.seconds, stored.digest
+        return value
 
     def has(self, *answers: tuple[str, type]) -> bool:
         """Whether the first answers of the iteration are stored, each made from the one before: (name, kind)."""
@@ -118,6 +144,5 @@ class Desk:
 
     def _count(self, phase: str, spent: float) -> None:
         self.seconds[phase] = spent
-        self.done.append(phase)
         if self._left is not None:
             self._left -= 1

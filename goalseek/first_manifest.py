@@ -12,9 +12,9 @@ from goalseek.baseline import failed_baseline
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.manifest_file import Loaded
 from goalseek.opening import check_fit, opened
-from goalseek.phases.decide import baseline_verdict
 from goalseek.pool import Measurement, baseline_subject, measure_subject, measurement_of, record_measurement
 from goalseek.run import chosen_provider
+from goalseek.turns import unfit
 from goalseek.watch import Watch
 
 HEAD_LINE = "# What goalseek climbs, and what it may change on the way. Every key: goalseek manifest schema\n"
@@ -99,11 +99,10 @@ def try_and_write(loaded: Loaded, plain: dict[str, Any], watch: Watch) -> Measur
         subject = baseline_subject(run, run.setting_of(loaded.manifest))
         folder = run.places.scratch / "trial"
         evidence = measure_subject(run, subject, 0, folder)
-        verdict = baseline_verdict(loaded.manifest, evidence, subject.tree)
-        made = measurement_of(evidence)
-        if not verdict or made is None:
+        if (verdict := unfit(loaded.manifest.metric, loaded.manifest.guard, evidence)) is not None:
             failed = failed_baseline(verdict, folder)
             raise GoalseekError(failed.message, _mend(loaded, verdict.reason, failed.hint), failed.exit_code)
+        made = measurement_of(evidence)
         manifest_file.write(loaded.path, plain, HEAD_LINE)
         record_measurement(run, subject, made, "init")
         return made

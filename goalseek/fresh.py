@@ -30,6 +30,11 @@ class RunFolder:
         found = path.stat()
         return cls(path, found.st_dev, found.st_ino, found.st_mtime_ns)
 
+    def empty(self) -> None:
+        """Removes what is in it."""
+        for path in self.path.iterdir():
+            clear(path)
+
     def is_itself(self) -> bool:
         """Whether the folder that was made still stands at its place."""
         try:

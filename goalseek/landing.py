@@ -49,7 +49,7 @@ def desk_for(
         lambda calls_each: usual_call(run.recent, calls_each),
     )
 
-    def on_phase(name: str) -> None:
+    def on_phase(name: str, begins: bool) -> None:
         calls.settle(desk.seconds)
         if limits:
             spent = run.standing.of_run(run.run_id).spending(sum(desk.seconds.values()), _usage(desk))
@@ -58,6 +58,8 @@ def desk_for(
         run.last_phase = name
         ignore_home(run.loaded)  # somebody's git clean may have removed it
         folder.mkdir(parents=True, exist_ok=True)
+        if not begins:
+            return
         run.watch.phase(number, name)
         if name in _LONG_PHASES:
             tell(run, "running", number, name)
@@ -202,7 +204,6 @@ def _land_refs(run: Run, refs: Refs, is_tip_ahead: bool = False) -> None:
     moves = []
     if refs.tip != standing.tip and not is_tip_ahead:
         make_roll_back_again(repository, standing.last)
-    if refs.tip != standing.tip and not is_tip_ahead:
         moves.append(RefMove(repository.tip_ref, refs.tip, standing.tip))
     if refs.branch != standing.tip and not refs.branch_is_checked_out:
         _refuse_moved_branch(run, refs)

@@ -29,6 +29,7 @@ SPENT_IN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("PLAN", "APPLY_CHANGE"), ("iterations", "time", "tokens", "cost")),
     "VERIFY": ("time",),
 }
+ENDS_THE_RUN = ("target", "iterations", "time", "deadline", "tokens", "cost", "needs_human")
 NEAR = 0.75
 PACE_OF = 5
 RAISE = "raise it in the manifest"
@@ -58,18 +59,24 @@ class Stop:
 
 
 def why_stop(
-    limits: Limits, metric: Metric, standing: Standing, now: datetime, usual: float | None = None
+    limits: Limits,
+    metric: Metric,
+    standing: Standing,
+    now: datetime,
+    usual: float | None = None,
+    reserved: float = 0.0,
 ) -> Stop | None:
     """The limit of the run that is reached, or None. ``now`` is an aware time.
 
-    ``usual`` is how many seconds an iteration takes: one that cannot end in time is not to be begun.
+    ``usual`` is how many seconds an iteration takes: one that cannot end in time is not to be begun. ``reserved`` are
+    seconds that the end of the run needs for itself.
     """
     return (
         _why_failed(limits, standing)
         or _why_reached(metric, standing)
         or _why_stagnant(limits, standing)
-        or _why_spent(limits, standing, usual)
-        or _why_late(limits, now, usual)
+        or _why_spent(limits, standing, usual, reserved=reserved)
+        or _why_late(limits, now, usual, reserved)
     )
 
 
@@ -81,6 +88,14 @@ def why_not_begin(phase: str, limits: Limits, standing: Standing, now: datetime)
     if phase not in SPENT_IN:
         return None
     return _why_spent(limits, standing, None, SPENT_IN[phase]) or _why_late(limits, now, None)
+
+
+def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | None:
+    """What is left of the run's time, until its deadline at most; None where there is no limit to either."""
+    left = [budget.most - budget.spent for budget in _budgets(limits, standing) if budget.reason == "time"]
+    if limits.deadline is not None:
+        left.append((_aware(limits.deadline) - now).total_seconds())
+    return min(left, default=None)
 
 
 def nearing(limits: Limits, standing: Standing) -> dict[str, str]:
@@ -162,19 +177,24 @@ def _why_stagnant(limits: Limits, standing: Standing) -> Stop | None:
 
 
 def _why_spent(
-    limits: Limits, standing: Standing, usual: float | None, reasons: tuple[str, ...] = SPENT_IN["PLAN"]
+    limits: Limits,
+    standing: Standing,
+    usual: float | None,
+    reasons: tuple[str, ...] = SPENT_IN["PLAN"],
+    reserved: float = 0.0,
 ) -> Stop | None:
     for budget in _budgets(limits, standing):
         if budget.reason in reasons and budget.spent >= budget.most:
             why = f"{budget.named} is reached, {budget.shown(budget.spent)} spent"
             return Stop(budget.reason, why, budget.following)
         left = budget.most - budget.spent
-        if budget.reason == "time" and usual is not None and usual > left:
-            return Stop("time", f"{budget.named} leaves {in_words(left)}{_too_short(usual)}", budget.following)
+        if budget.reason == "time" and usual is not None and usual + reserved > left:
+            told = f"{budget.named} leaves {in_words(left)}{_too_short(usual, reserved)}"
+            return Stop("time", told, budget.following)
     return None
 
 
-def _why_late(limits: Limits, now: datetime, usual: float | None) -> Stop | None:
+def _why_late(limits: Limits, now: datetime, usual: float | None, reserved: float = 0.0) -> Stop | None:
     if limits.deadline is None:
         return None
     named = f"limits.deadline = {limits.deadline.isoformat()}"
@@ -182,13 +202,14 @@ def _why_late(limits: Limits, now: datetime, usual: float | None) -> Stop | None
     left = (_aware(limits.deadline) - now).total_seconds()
     if left <= 0:
         return Stop("deadline", f"{named} is past", following)
-    if usual is not None and usual > left:
-        return Stop("deadline", f"{named} leaves {in_words(left)}{_too_short(usual)}", following)
+    if usual is not None and usual + reserved > left:
+        return Stop("deadline", f"{named} leaves {in_words(left)}{_too_short(usual, reserved)}", following)
     return None
 
 
-def _too_short(usual: float) -> str:
-    return f"; an iteration takes about {in_words(usual)} and could not end before that"
+def _too_short(usual: float, reserved: float) -> str:
+    kept = f", with {in_words(reserved)} kept for settling," if reserved else ""
+    return f"; an iteration takes about {in_words(usual)}{kept} and could not end before that"
 
 
 def _whole(count: float) -> str:

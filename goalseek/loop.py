@@ -12,23 +12,27 @@ from goalseek.call import briefing_for, call_for
 from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, Rejected
+from goalseek.holdout import look
 from goalseek.landing import check_refs, desk_for, land, record_iteration
 from goalseek.left_behind import left_behind, record_left_behind, refuse_under_way
-from goalseek.limits import Ends, Stop, nearing, pace, why_stop
+from goalseek.limits import ENDS_THE_RUN, Ends, Stop, nearing, pace, why_stop
 from goalseek.notify import NotifyWatch
 from goalseek.objects import Missing
 from goalseek.opening import check_fit, check_provider, opened
 from goalseek.packing import pack_when_due
 from goalseek.phases.apply_change import apply_change
 from goalseek.phases.commit import commit
-from goalseek.phases.decide import baseline_verdict, judge
+from goalseek.phases.decide import judge
 from goalseek.phases.log import Outcome
 from goalseek.phases.plan import make_plan
 from goalseek.phases.read_context import read_baseline_context, read_context
-from goalseek.phases.verify import evidence_from_pool, verify
+from goalseek.phases.verify import baseline_owes, candidate_owes
 from goalseek.records import IterationRecord
 from goalseek.run import Run, Setting
+from goalseek.settling import seconds_to_settle, settle_at_end
+from goalseek.small_set import small_set
 from goalseek.stop_request import asked_to_stop
+from goalseek.turns import baseline_verdict
 from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
 from goalseek.verifier import said_stop
 from goalseek.warned import not_said_yet
@@ -53,8 +57,10 @@ def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
         pack_when_due(run.repository, run.standing.seq, run.watch.note)
         setting = run.setting()
         _warn(run, setting)
+        look(run, setting, is_end=False)
         run.stop = _why_end(run, setting, ends, count, time.monotonic() - began)
         if run.stop:
+            _claim(run, setting, run.stop)
             return
         if run.standing.baseline is None:
             yield baseline(run)
@@ -63,12 +69,23 @@ def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
             record = iteration(run, setting)
         except LimitReached as reached:
             run.stop = reached.stop
+            _claim(run, setting, run.stop)
             return
         count += 1
         yield record
         if said_stop(setting.manifest, record.verify):
             run.stop = Stop("verifier_said_stop", record.why, "see its output: goalseek show")
             return
+
+
+def _claim(run: Run, setting: Setting, stop: Stop) -> None:
+    """What is claimed is measured afresh where the run ends by a limit or at its target, and the holdout looked at."""
+    if stop.reason not in ENDS_THE_RUN:
+        return
+    settle_at_end(run, setting)
+    look(run, setting, is_end=True)
+    if worn := small_set(setting.manifest.metric, run.standing):
+        run.watch.note(worn)
 
 
 def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationRecord:
@@ -83,8 +100,8 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
         return record_left_behind(run, setting, lost, most)
     calls = desk.calls
     context = plan = change = candidate = evidence = decision = None
-    objects, incumbent, start = run.repository.objects, standing.incumbent, standing.baseline
-    assert incumbent and start
+    objects, incumbent = run.repository.objects, standing.incumbent
+    assert incumbent
     try:
         context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, folder))
         briefing = briefing_for(run, setting, context)
@@ -111,11 +128,8 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
             ),
         )
         candidate = desk.do("COMMIT", "candidate", Candidate, lambda: commit(run, setting, context, change, folder))
-        verifier = run.verifier(setting, standing.ruler, start.tree, start.seconds)
-        seed = run.seal.seed(run.run_id, number, 1)
-        evidence = desk.do(
-            "VERIFY", "evidence", Evidence, lambda: verify(verifier, candidate.tree, seed, number, folder)
-        )
+        owed = partial(candidate_owes, run, setting, change, candidate, folder)
+        evidence = desk.gather("VERIFY", "evidence", Evidence(), owed)
         decision = desk.do(
             "DECIDE",
             "verdict",
@@ -151,20 +165,12 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
     if not run.repository.objects.has(candidate.commit):
         desk.forget("candidate")
         raise Missing(candidate.commit)
-    pooled = run.standing.pooled(candidate.tree, ruler.digest)
-    verifier = run.verifier(setting, ruler.digest, candidate.tree, {})
-    seed = run.seal.seed(run.run_id, number, 1)
-    evidence = desk.do(
-        "VERIFY",
-        "evidence",
-        Evidence,
-        lambda: (
-            evidence_from_pool(pooled, folder) if pooled else verify(verifier, candidate.tree, seed, number, folder)
-        ),
-    )
-    decision = desk.do(
-        "DECIDE", "verdict", Decision, lambda: Decision(baseline_verdict(setting.manifest, evidence, candidate.commit))
-    )
+    owed = partial(baseline_owes, run, setting, ruler.digest, candidate, folder)
+    evidence = desk.gather("VERIFY", "evidence", Evidence(), owed)
+    metric, guards = setting.manifest.metric, setting.manifest.guard
+    verdict = baseline_verdict(metric, guards, evidence, candidate.commit)
+    assert verdict is not None  # else VERIFY would not have ended
+    decision = desk.do("DECIDE", "verdict", Decision, lambda: Decision(verdict))
     if not decision.verdict:
         desk.forget("evidence")
         raise failed_baseline(decision.verdict, folder)
@@ -208,7 +214,8 @@ def _why_over(run: Run, setting: Setting, usual: float | None = None) -> Stop | 
     if question_of(run.loaded.runs, run.standing, run.run_id):
         return None
     standing, manifest = run.standing.of_run(run.run_id), setting.manifest
-    return why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), usual)
+    reserved = seconds_to_settle(manifest, run.standing)
+    return why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), usual, reserved)
 
 
 def _usual_seconds(run: Run) -> float | None:

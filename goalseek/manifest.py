@@ -54,6 +54,21 @@ def _count(text: Any) -> Any:
     return _optional(text)
 
 
+def _alpha(text: Any) -> Any:
+    if isinstance(text, int | float) and not 0 < text <= 0.5:
+        raise ValueError('more than 0 and at most 0.5, or "auto"')
+    return None if text == "auto" else text
+
+
+def _at_least(least: int) -> Callable[[Any], Any]:
+    def checked(text: Any) -> Any:
+        if isinstance(text, int) and text < least:
+            raise ValueError(f"at least {least}")
+        return text
+
+    return checked
+
+
 def _cost(text: Any) -> Any:
     if isinstance(text, int | float) and not 0 < text < float("inf"):
         raise ValueError('dollars, more than zero, or "none"')
@@ -115,6 +130,9 @@ Timeout = Annotated[float | str | None, Written(_timeout, _TEXT_OR_NUMBER)]
 Size = Annotated[int, Written(units.size, {"type": ["string", "integer"]})]
 Margin = Annotated[float | str, Written(_margin, _TEXT_OR_NUMBER)]
 Count = Annotated[int | None, Written(_count, {"type": ["integer", "string"], "minimum": 1})]
+Positive = Annotated[int, Written(_at_least(1), {"type": "integer", "minimum": 1})]
+Repeats = Annotated[int, Written(_at_least(2), {"type": "integer", "minimum": 2})]
+Alpha = Annotated[float | None, Written(_alpha, _TEXT_OR_NUMBER)]
 Amount = Annotated[float | None, Written(_optional, _TEXT_OR_NUMBER)]
 Cost = Annotated[float | None, Written(_cost, _TEXT_OR_NUMBER)]
 Moment = Annotated[datetime | None, Written(_moment, {"type": "string", "format": "date-time"})]
@@ -173,6 +191,7 @@ class VerifyCommand:
     sees: Sees | None = None
     outputs: Patterns = ()
     output_max: Size = 2 * 2**30
+    once: bool = False
     keep: Patterns = ()
     timeout: Timeout = "auto"
     network: bool = False
@@ -210,11 +229,23 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(Reading):
-    """The number that is climbed, and what counts as better."""
+    """The number that is climbed, and what counts as better.
+
+    ``repeats`` runs make one measurement, by ``aggregate``. ``alpha`` is None for "auto"; ``window`` is in verifier
+    runs, ``settle`` in pairs; ``examples`` is the size of a fixed evaluation set.
+    """
 
     direction: Literal["maximize", "minimize"]
     target: Amount = None
     min_delta: Margin = 0.0
+    noise: Literal["auto", "none", "always"] = "auto"
+    max_repeats: Repeats = 8
+    alpha: Alpha = None
+    window: Positive = 30
+    settle: Count = 5
+    repeats: Positive = 1
+    aggregate: Literal["median", "mean", "min", "max"] = "median"
+    examples: Count = None
     exclusive: str = "none"
 
 
@@ -226,6 +257,19 @@ class Guard(Reading):
     max: float | None = None
     max_increase: Margin | None = None
     max_decrease: Margin | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holdout(VerifyCommand):
+    """A command whose number decides nothing, and how it is read: at a run's end, or after each keep too."""
+
+    when: Literal["end", "kept"] = "end"
+    source: Source | None = None
+    path: str = "metrics.json"
+    query: str | None = None
+    regex: str | None = None
+    matches: Literal["only", "last"] = "only"
+    valid: Range = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,6 +365,7 @@ class Manifest:
     env: EnvironmentTable = EnvironmentTable()
     guard: tuple[Guard, ...] = ()
     cheat: tuple[Cheat, ...] = ()
+    holdout: Holdout | None = None
     provider: ProviderTable | None = None
     limits: Limits = Limits()
     sandbox: SandboxTable = SandboxTable()

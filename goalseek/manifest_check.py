@@ -10,15 +10,14 @@ from typing import Any
 
 from goalseek import manifest as tables
 from goalseek.errors import GoalseekError
-from goalseek.manifest import Manifest, VerifyCommand
+from goalseek.manifest import Holdout, Manifest, Source
 from goalseek.manifest_together import Wrong, words_of, wrong_together
 from goalseek.scope import scope
 from goalseek.toml_lines import line_of
 
 NOT_YET = frozenset(
-    """verify.once metric.noise metric.max_repeats metric.alpha
-    metric.window metric.settle metric.repeats metric.aggregate metric.examples holdout
-    provider.fallback provider.repair provider.billing provider.prompts provider.endpoint provider.credentials
+    """provider.fallback provider.repair provider.billing provider.prompts provider.endpoint
+    provider.credentials
     provider.record provider.recordings provider.plan price review""".split()
 )
 _RENAMED = {"pass_": "pass"}
@@ -142,10 +141,16 @@ def _resolved(manifest: Manifest, folder: Path) -> Manifest:
     last = verify[-1].name if verify else ""
     metric = _resolved_reading(manifest.metric, last, "metric")
     guards = tuple(_resolved_reading(guard, last, "guard") for guard in manifest.guard)
-    return replace(manifest, verify=verify, metric=metric, guard=guards)
+    holdout = _resolved_holdout(manifest.holdout, is_hidden) if manifest.holdout else None
+    return replace(manifest, verify=verify, metric=metric, guard=guards, holdout=holdout)
 
 
-def _resolved_command(command: VerifyCommand, hidden: Any) -> VerifyCommand:
+def _resolved_holdout(holdout: Holdout, is_hidden: Any) -> Holdout:
+    resolved: Holdout = _resolved_command(holdout, is_hidden)
+    return replace(resolved, source=_source_of(holdout))
+
+
+def _resolved_command(command: Any, hidden: Any) -> Any:
     words = words_of(command)
     names_hidden = any(hidden(word.removeprefix("./")) for word in words)
     return replace(
@@ -156,9 +161,12 @@ def _resolved_command(command: VerifyCommand, hidden: Any) -> VerifyCommand:
 
 
 def _resolved_reading(reading: Any, last: str, fallback: str) -> Any:
-    source = reading.source or ("json" if reading.query else "stdout" if reading.regex else None)
     name = reading.name or reading.query or fallback
-    return replace(reading, source=source, name=name, command=reading.command or last)
+    return replace(reading, source=_source_of(reading), name=name, command=reading.command or last)
+
+
+def _source_of(reading: Any) -> Source | None:
+    return reading.source or ("json" if reading.query else "stdout" if reading.regex else None)
 
 
 def _dotted(place: tuple[str | int, ...]) -> str:

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from goalseek.globs import compiled, matcher
-from goalseek.manifest import Guard, Manifest, Metric, Reading, ScopeTable, VerifyCommand
+from goalseek.manifest import Holdout, Manifest, Reading, ScopeTable, VerifyCommand
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Wrong = tuple[tuple[str | int, ...], str]
@@ -32,6 +32,8 @@ def wrong_together(manifest: Manifest) -> list[Wrong]:
     provider = manifest.provider
     if provider and provider.name == "command" and not provider.command:
         wrong.append((("provider", "command"), 'is required by the provider "command": ["my-agent", "--edit"]'))
+    wrong += _wrong_once(manifest)
+    wrong += _wrong_holdout(manifest)
     wrong += _wrong_cheats(manifest)
     home = Path(manifest.log.home)
     if home.is_absolute() or ".." in home.parts:
@@ -58,17 +60,45 @@ def _wrong_commands(manifest: Manifest) -> list[Wrong]:
     wrong: list[Wrong] = []
     names: list[str] = []
     for place, command in enumerate(manifest.verify):
-        if not command.run or not words_of(command):
-            wrong.append((("verify", place, "run"), "is empty"))
+        wrong += _wrong_command(("verify", place), command)
         if command.name in names:
             wrong.append((("verify", place, "name"), f"{command.name!r} is taken; give it a name of its own"))
-        if Path(command.cwd).is_absolute() or ".." in Path(command.cwd).parts:
-            wrong.append((("verify", place, "cwd"), "is a folder in the manifest's folder"))
-        if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
-            reason = "keeps Python's bytecode, and would measure the candidate before this one"
-            wrong.append((("verify", place, "keep"), reason))
         names.append(command.name)
     return wrong
+
+
+def _wrong_command(place: tuple[str | int, ...], command: VerifyCommand) -> list[Wrong]:
+    wrong: list[Wrong] = []
+    if not command.run or not words_of(command):
+        wrong.append(((*place, "run"), "is empty"))
+    if Path(command.cwd).is_absolute() or ".." in Path(command.cwd).parts:
+        wrong.append(((*place, "cwd"), "is a folder in the manifest's folder"))
+    if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
+        wrong.append(((*place, "keep"), "keeps Python's bytecode, and would measure the candidate before this one"))
+    return wrong
+
+
+def _wrong_once(manifest: Manifest) -> list[Wrong]:
+    """A number that is of a command which runs once could never be measured again."""
+    once = [place for place, command in enumerate(manifest.verify) if command.once]
+    if once and len(once) == len(manifest.verify):
+        return [(("verify", once[-1], "once"), "nothing would be left to repeat: the last command makes the number")]
+    for place in once:
+        if manifest.metric.source != "json" and manifest.metric.command == manifest.verify[place].name:
+            return [(("verify", place, "once"), "the metric is this command's: it runs with every measurement")]
+    return []
+
+
+def _wrong_holdout(manifest: Manifest) -> list[Wrong]:
+    holdout = manifest.holdout
+    if holdout is None:
+        return []
+    wrong = _wrong_command(("holdout",), holdout)
+    if any(command.name == "holdout" for command in manifest.verify):
+        wrong.append((("holdout",), "a verify command is named holdout: give that one another name"))
+    if holdout.once:
+        wrong.append((("holdout", "once"), "has no use: the holdout is not repeated"))
+    return wrong + _wrong_source(("holdout",), holdout)
 
 
 def _wrong_cheats(manifest: Manifest) -> list[Wrong]:
@@ -85,6 +115,13 @@ def _wrong_cheats(manifest: Manifest) -> list[Wrong]:
 
 
 def _wrong_reading(place: tuple[str | int, ...], reading: Reading, manifest: Manifest) -> list[Wrong]:
+    wrong = _wrong_source(place, reading)
+    if reading.command not in [command.name for command in manifest.verify]:
+        wrong.append(((*place, "command"), f"there is no verify command named {reading.command!r}"))
+    return wrong
+
+
+def _wrong_source(place: tuple[str | int, ...], reading: Reading | Holdout) -> list[Wrong]:
     wrong: list[Wrong] = []
     wants = {"json": "query", "stdout": "regex", "stderr": "regex", "wall": None, None: None}[reading.source]
     if reading.source is None:
@@ -94,13 +131,11 @@ def _wrong_reading(place: tuple[str | int, ...], reading: Reading, manifest: Man
         if given != (key == wants) and reading.source is not None:
             state = "has no use" if given else "is required"
             wrong.append(((*place, key), f'{state} where source = "{reading.source}"'))
-    wrong += _not_compiling(place, reading)
-    if reading.command not in [command.name for command in manifest.verify]:
-        wrong.append(((*place, "command"), f"there is no verify command named {reading.command!r}"))
-    return wrong
+    return wrong + not_compiling(place, reading)
 
 
-def _not_compiling(place: tuple[str | int, ...], reading: Metric | Guard | Reading) -> list[Wrong]:
+def not_compiling(place: tuple[str | int, ...], reading: Reading | Holdout) -> list[Wrong]:
+    """A query that is no JMESPath, a regular expression that is none, or has not one group."""
     if reading.query is not None:
         import jmespath
 

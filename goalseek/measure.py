@@ -17,6 +17,7 @@ from goalseek.handed_on import take_outputs
 from goalseek.listing import few
 from goalseek.manifest import Reading, VerifyCommand
 from goalseek.metric import NoNumber
+from goalseek.once import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once
 from goalseek.programs import Finished
 from goalseek.quoting import quote_path
 from goalseek.reading import read_number
@@ -47,25 +48,31 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     """
     verifier.refuse_changed()
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, tree)
-    kept_outputs = verifier.places.outputs
-    fresh = {sees: RunFolder.make(verifier.places.run_folder(sees)) for sees in ("both", "hidden")}
-    clear(kept_outputs)
-    kept_outputs.mkdir(parents=True)
+    place = _Place.make(verifier, tree)
     stale: dict[str, str] = {}
     ended: dict[str, Finished] = {}
     runs: list[CommandRun] = []
     failure = None
     for command in verifier.manifest.verify:
-        made = fresh["hidden" if command.sees == "hidden" else "both"]
+        if command.once and place.once and place.once.is_done:
+            log.write(f"[{command.name} runs once, and did]\n".encode())
+            continue
+        if command.name == verifier.own_folder:
+            for made in place.fresh.values():
+                made.empty()
+        made = place.fresh[_kind(command)]
+        before = facts_of(made.path) if command.once else {}
         try:
-            finished = _run(verifier, command, tree, seed, iteration, log, made.path, kept_outputs)
+            finished = _run(verifier, command, tree, seed, iteration, log, made.path, place.kept_outputs)
             ended[command.name] = finished
             runs.append(CommandRun(command.name, finished.exit_code, round(finished.seconds, 6), finished.killed))
             failure = (
                 failure_of(command, finished)
                 or _touched(verifier, command)
-                or take_outputs(verifier, command, tree, kept_outputs, made, stale)
+                or take_outputs(verifier, command, tree, place.kept_outputs, made, stale)
             )
+            if command.once and place.once and not failure:
+                place.once.take(command, _kind(command), made.path, before, place.kept_outputs)
         except OSError as error:
             if not is_full_disk(error):
                 raise
@@ -77,18 +84,13 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     guards: dict[str, float] = {}
     if failure is None:
         try:
-            value = _number(verifier, verifier.manifest.metric, fresh, kept_outputs, stale, ended)
-            guards = {
-                guard.name: _number(verifier, guard, fresh, kept_outputs, stale, ended)
-                for guard in verifier.manifest.guard
-            }
+            value, guards = _numbers(verifier, place, stale, ended)
         except NoNumber as nothing:
-            value, guards = None, {}
             failure = Failure(nothing.reason, nothing.why)
     verifier.refuse_changed()
     if artifacts is not None:
         clear(artifacts)
-        for made in fresh.values():
+        for made in place.fresh.values():
             _keep(made.path, artifacts, log)
     if failure or is_full(verifier.places.scratch):
         _make_room(verifier)
@@ -102,22 +104,17 @@ def is_in_place(verifier: Verifier) -> bool:
 
 
 def _number(
-    verifier: Verifier,
-    reading: Reading,
-    fresh: Mapping[str, RunFolder],
-    kept_outputs: Path,
-    stale: Mapping[str, str],
-    ended: Mapping[str, Finished],
+    verifier: Verifier, reading: Reading, place: _Place, stale: Mapping[str, str], ended: Mapping[str, Finished]
 ) -> float:
     """A number that the candidate's commands have no say in, where it is that of a command without its code."""
     sees = {command.name: command.sees for command in verifier.manifest.verify}
-    folders = (fresh["hidden"], fresh["both"])
+    folders = (place.fresh["hidden"], place.fresh["both"])
     if sees[reading.command] != "hidden":
-        return read_number(reading, folders, kept_outputs, stale, ended)
+        return read_number(reading, folders, place.kept_outputs, stale, ended)
     try:
-        return read_number(reading, folders[:1], kept_outputs, stale, ended)
+        return read_number(reading, folders[:1], place.kept_outputs, stale, ended)
     except NoNumber as nothing:
-        if reading.source != "json" or not os.path.lexists(fresh["both"].path / reading.path):
+        if reading.source != "json" or not os.path.lexists(place.fresh["both"].path / reading.path):
             raise
         told = (
             f"what a command with candidate code wrote is not read as {reading.command}'s: see {reading.name}.command"
@@ -148,6 +145,50 @@ def _make_room(verifier: Verifier) -> None:
     for folder in filter(Path.is_dir, (*map(places.run_folder, ("both", "hidden")), *own)):
         clear(folder)
         folder.mkdir()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where one measurement writes: its run folders, the outputs handed on, and what commands that run once left."""
+
+    fresh: dict[Kind, RunFolder]
+    kept_outputs: Path
+    once: OnceLeft | None
+
+    @classmethod
+    def make(cls, verifier: Verifier, tree: str) -> _Place:
+        fresh = {kind: RunFolder.make(verifier.places.run_folder(kind)) for kind in KINDS}
+        clear(verifier.places.outputs)
+        verifier.places.outputs.mkdir(parents=True)
+        once = once_left(verifier.manifest, verifier.bench.folder / "once", f"{tree} {verifier.ruler}")
+        if once and once.is_done:
+            once.give({kind: made.path for kind, made in fresh.items()}, verifier.places.outputs)
+        return cls(fresh, verifier.places.outputs, once)
+
+
+def _kind(command: VerifyCommand) -> Kind:
+    """Which run folder a command has: that of commands without the candidate's code is theirs alone."""
+    return "hidden" if command.sees == "hidden" else "both"
+
+
+def _numbers(
+    verifier: Verifier, place: _Place, stale: Mapping[str, str], ended: Mapping[str, Finished]
+) -> tuple[float, dict[str, float]]:
+    """The metric and the guards. Raises NoNumber."""
+    manifest, once = verifier.manifest, place.once
+    known = (once.numbers or {}) if once else {}
+    value = _number(verifier, manifest.metric, place, stale, ended)
+    guards = {
+        guard.name: known[guard.name] if guard.name in known else _number(verifier, guard, place, stale, ended)
+        for guard in manifest.guard
+    }
+    if once and not once.is_done:
+        left = any(once.is_as_left(manifest.metric.path, kind, place.fresh[kind].path) for kind in KINDS)
+        if manifest.metric.source == "json" and left:
+            why = f"{manifest.metric.path} is written by a command that runs once: no repeat would give another number"
+            raise NoNumber("no_metric", why)
+        once.finish({guard.name: guards[guard.name] for guard in manifest.guard if reads_once(manifest, guard)})
+    return value, guards
 
 
 def _run(

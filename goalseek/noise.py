@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from goalseek.decide import representative
+from goalseek.decide import compared, representative
 from goalseek.noise_state import INCUMBENT_MOST, NoiseState, repeats_of, values_of
 from goalseek.noise_words import in_one_line
 from goalseek.spread import Scale, scale_of, spread, successive
 from goalseek.units import number, share_of
-from goalseek.values import VerifierRun
+from goalseek.values import Verdict, VerifierRun
 
 BASELINE_MOST = 5
 AGREEING = 2
@@ -73,27 +73,7 @@ class RunIncumbent:
     """The incumbent is to be run afresh."""
 
 
-@dataclass(frozen=True)
-class Ruling:
-    """Keep or revert. Values are medians in the metric's units, ``delta`` positive where better.
-
-    ``odds`` are those of "1.5 sd better" against "no better"; None where no odds were needed.
-    """
-
-    outcome: Literal["kept", "reverted"]
-    reason: str
-    why: str
-    value: float
-    incumbent: float
-    delta: float
-    odds: float | None = None
-
-    def __bool__(self) -> bool:
-        """Whether the candidate becomes the incumbent."""
-        return self.outcome == "kept"
-
-
-Next = RunCandidate | RunIncumbent | Ruling
+Next = RunCandidate | RunIncumbent | Verdict
 
 
 def baseline_needs_run(terms: Terms, values: Sequence[float]) -> bool:
@@ -141,26 +121,9 @@ def alpha_of(terms: Terms, state: NoiseState) -> float:
     return min(0.2, max(0.02, (1 + state.kept) / (10 + state.tested)))
 
 
-def _once(terms: Terms, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Ruling:
+def _once(terms: Terms, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
     value = representative(values_of(runs, "candidate"))
-    delta = incumbent - value if terms.direction == "minimize" else value - incumbent
-    new, old = number(value), number(incumbent)
-
-    def ruling(outcome: Literal["kept", "reverted"], reason: str, why: str) -> Ruling:
-        return Ruling(outcome, reason, why, value, incumbent, delta)
-
-    if delta < 0:
-        return ruling("reverted", "worse", f"{new} is worse than {old} by {number(-delta)}")
-    if delta == 0:
-        if lines_saved > 0:
-            lines = "1 line" if lines_saved == 1 else f"{lines_saved} lines"
-            return ruling("kept", "simpler", f"{new} as before, and {lines} fewer")
-        return ruling("reverted", "tie", f"{new} as before, and no fewer lines")
-    margin = share_of(terms.min_delta, incumbent)
-    if delta < margin:
-        why = f"{new} beats {old} by {number(delta)}, less than min_delta, {number(margin)}"
-        return ruling("reverted", "below_min_delta", why)
-    return ruling("kept", "better", f"{new} beats {old} by {number(delta)}")
+    return compared(terms.direction, terms.min_delta, incumbent, value, lines_saved)
 
 
 @dataclass(frozen=True)
@@ -216,16 +179,16 @@ def _under_noise(terms: Terms, state: NoiseState, runs: Sequence[VerifierRun]) -
     screened = _Compared(scale, sd, before, tried[:1])
     if len(tried) == 1 and before and screened.gain < 0:
         return _ruling(terms, screened, "worse", None)
-    compared = _Compared(scale, sd, old, tried)
+    both = _Compared(scale, sd, old, tried)
     wanted = min(INCUMBENT_MOST, max(INCUMBENT_LEAST, len(tried) + 1))
     if len(old) >= INCUMBENT_LEAST:
-        log_odds, alpha = compared.log_odds(), alpha_of(terms, state)
+        log_odds, alpha = both.log_odds(), alpha_of(terms, state)
         enough = len(tried) >= CANDIDATE_LEAST and len(old) >= wanted
-        if enough and log_odds >= math.log((1 - BETA) / alpha) and compared.gain > 0:
-            return _ruling(terms, compared, "better", log_odds)
+        if enough and log_odds >= math.log((1 - BETA) / alpha) and both.gain > 0:
+            return _ruling(terms, both, "better", log_odds)
         spent = len(tried) >= terms.max_repeats and len(old) >= wanted
         if spent or log_odds <= math.log(BETA / (1 - alpha)):
-            return _ruling(terms, compared, "within_noise", log_odds)
+            return _ruling(terms, both, "within_noise", log_odds)
     return RunIncumbent() if len(old) < wanted else RunCandidate()
 
 
@@ -234,16 +197,16 @@ def _before_the_candidate(runs: Sequence[VerifierRun]) -> list[float]:
     return values_of(runs[:first], "incumbent")
 
 
-def _ruling(terms: Terms, compared: _Compared, reason: str, log_odds: float | None) -> Ruling:
-    incumbent, gain = compared.incumbent_middle, compared.gain
-    counts = (len(compared.candidate), len(compared.incumbent))
+def _ruling(terms: Terms, both: _Compared, reason: str, log_odds: float | None) -> Verdict:
+    incumbent, gain = both.incumbent_middle, both.gain
+    counts = (len(both.candidate), len(both.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
-    why = in_one_line(gain, incumbent, compared.scale.logarithmic, odds, counts)
+    why = in_one_line(gain, incumbent, both.scale.logarithmic, odds, counts)
     margin = share_of(terms.min_delta, incumbent)
     if reason == "better" and gain < margin:
         reason, why = "below_min_delta", f"{why}; less than min_delta, {number(margin)}"
     elif reason == "within_noise" and gain <= 0:
         reason = "worse" if gain < 0 else "tie"
-    return Ruling(
-        "kept" if reason == "better" else "reverted", reason, why, compared.candidate_middle, incumbent, gain, odds
+    return Verdict(
+        "kept" if reason == "better" else "reverted", reason, why, both.candidate_middle, incumbent, gain, odds
     )

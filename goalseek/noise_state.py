@@ -113,7 +113,8 @@ class NoiseState:
 def after_baseline(runs: Sequence[VerifierRun]) -> NoiseState:
     """The state that a baseline begins with."""
     as_incumbent = [replace(run, of="incumbent") for run in runs]
-    return replace(NoiseState().with_runs(as_incumbent), value=representative(values_of(runs, "candidate")))
+    values = values_of(runs, "candidate")
+    return replace(NoiseState().with_runs(as_incumbent), value=representative(values) if values else None)
 
 
 def values_of(runs: Sequence[VerifierRun], of: str) -> list[float]:

@@ -17,7 +17,7 @@ from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded
 from goalseek.plain import to_line, to_plain
 from goalseek.programs import Programs
-from goalseek.records import IterationRecord
+from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.watch import Watch
 
 SECONDS_MOST = 30.0
@@ -62,6 +62,14 @@ class NotifyWatch(Watch):
         if record.outcome == "kept":
             self._tell({"kept"}, to_plain(record))
 
+    def settled(self, record: SettleRecord) -> None:
+        """Handed on; the end tells it."""
+        self._shown.settled(record)
+
+    def looked(self, record: HoldoutRecord) -> None:
+        """Handed on; the end tells it."""
+        self._shown.looked(record)
+
     def is_attended(self) -> bool:
         """As the other watch has it."""
         return self._shown.is_attended()
@@ -94,7 +102,7 @@ class NotifyWatch(Watch):
         if not command or not events & set(wanted):
             return
         try:
-            more = {"project": loaded.manifest.project.name, "best": _best(loaded)} if is_end else {}
+            more = {"project": loaded.manifest.project.name, **_result(loaded)} if is_end else {}
             wrong = self._run(command, loaded, to_line({**told, **more}))
         except (GoalseekError, OSError, ValueError) as error:
             wrong = str(error)
@@ -115,6 +123,12 @@ class NotifyWatch(Watch):
         return ""
 
 
-def _best(loaded: Loaded) -> dict[str, Any] | None:
-    best = believed_standing(loaded).best
-    return {"iteration": best.iteration, "value": best.value, "commit": best.commit} if best else None
+def _result(loaded: Loaded) -> dict[str, Any]:
+    """The best, the claim where it was settled, and what the holdout said."""
+    standing = believed_standing(loaded)
+    best, settled = standing.best, standing.settled
+    return {
+        "best": {"iteration": best.iteration, "value": best.value, "commit": best.commit} if best else None,
+        "settled": to_plain(settled) if settled else None,
+        "holdout": [to_plain(look) for look in standing.holdout],
+    }

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from goalseek.approval import Question, Word, commands_for, waiting, word_on
 from goalseek.believed import believed_standing
+from goalseek.cost_words import cost_of_deciding
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
 from goalseek.git import GitFailed, git_text
+from goalseek.level import level_moved
 from goalseek.lock import holder_of
+from goalseek.manifest import Metric
 from goalseek.manifest_file import Loaded, base_of
+from goalseek.records import HoldoutRecord, SettleRecord
 from goalseek.repository import Location, locate
 from goalseek.shared import Shares
+from goalseek.small_set import small_set
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.stop_request import pending_run
@@ -43,6 +49,10 @@ class Overview:
     outcomes: dict[str, int]
     spend: Spend
     differs: tuple[str, ...]
+    warnings: tuple[str, ...]
+    settled: SettleRecord | None
+    holdout: tuple[HoldoutRecord, ...]
+    cost: str
     waits: Question | None
     word: Word | None
     next: str
@@ -88,10 +98,29 @@ def overview(loaded: Loaded) -> Overview:
         outcomes=standing.outcomes,
         spend=standing.spend,
         differs=(*differing(loaded, standing), *_shared(loaded, location, standing)),
+        warnings=tuple(warnings(loaded.manifest.metric, standing)),
+        settled=standing.settled,
+        holdout=standing.holdout,
+        cost=_cost(loaded, standing),
         waits=waits,
         word=word,
         next=way_to_fetched(loaded) or told,
     )
+
+
+def warnings(metric: Metric, standing: Standing) -> Iterator[str]:
+    """What a person should know about the numbers themselves."""
+    if moved := level_moved(standing.direction or metric.direction, standing.noise):
+        yield moved
+    if worn := small_set(metric, standing):
+        yield worn
+
+
+def _cost(loaded: Loaded, standing: Standing) -> str:
+    if standing.baseline is None:
+        return ""
+    seconds = sum(standing.baseline.seconds.values())
+    return cost_of_deciding(loaded.manifest, standing.noise.differed, seconds)
 
 
 def _shared(loaded: Loaded, location: Location, standing: Standing) -> tuple[str, ...]:

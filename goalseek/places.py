@@ -9,6 +9,7 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.repository import Location
+from goalseek.values import Side
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,9 @@ class Places:
         """Where the agent edits."""
         return self.home / "workspace"
 
-    @property
-    def bench(self) -> Path:
-        """Where the verifier runs: a tree for each way of seeing."""
-        return self.home / "bench"
+    def bench_of(self, of: Side) -> Path:
+        """Where the verifier runs, for the candidate or for the incumbent: a tree for each way of seeing."""
+        return self.home / ("bench" if of == "candidate" else "incumbent")
 
     @property
     def scratch(self) -> Path:

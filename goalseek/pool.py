@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek.baseline import take_ruler
 from goalseek.manifest_file import ignore_home
-from goalseek.phases.verify import verify
+from goalseek.phases.verify import one_more
 from goalseek.records import MeasurementRecord
 from goalseek.run import Run, Setting
-from goalseek.values import CommandRun, Evidence
+from goalseek.values import CommandRun, Evidence, Side
 
 
 @dataclass(frozen=True)
@@ -67,23 +67,27 @@ def measure_subject(
     tree: str = "",
     seed: int = -1,
     iteration: int | None = None,
+    of: Side = "candidate",
+    own_folder: str = "",
 ) -> Evidence:
-    """Measures the subject, or another ``tree`` just as it; ``place`` counts this process's measurements from 0.
+    """Measures the subject, or another ``tree`` just as it, once; ``place`` counts those between two records from 0.
 
     The verifier is told another seed each time and the next iteration's number, where none are given.
-    What the verifier printed is in ``folder / "verifier.log"``.
+    What the verifier printed is in ``folder / "verifier.log"``. ``of`` says on whose bench; the command named
+    ``own_folder`` finds its run folder empty.
     """
     folder.mkdir(parents=True, exist_ok=True)
     seconds = subject.baseline_seconds
     if tree and not seconds and subject.known:
         seconds = {command.name: command.seconds for command in subject.known[-1].verify}
-    verifier = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, seconds)
+    verifier = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, seconds, of)
+    verifier = replace(verifier, own_folder=own_folder)
     if iteration is None:
         iteration = run.standing.last_iteration + 1
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
         seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place))
-    return verify(verifier, tree or subject.tree, seed, iteration, folder)
+    return one_more(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
 
 
 def stand_back(run: Run, subject: Subject) -> None:
@@ -93,10 +97,8 @@ def stand_back(run: Run, subject: Subject) -> None:
             run.bench(subject.setting).stand_at(sees, subject.tree)
 
 
-def measurement_of(evidence: Evidence) -> Measurement | None:
-    """The measurement that succeeded; None where it failed."""
-    if evidence.failure or not evidence.runs or evidence.runs[0].value is None:
-        return None
+def measurement_of(evidence: Evidence) -> Measurement:
+    """The measurement of evidence that has just one, which succeeded."""
     made = evidence.runs[0]
     assert made.value is not None
     return Measurement(made.value, evidence.guards, evidence.verify, made.seconds, made.seed)

@@ -23,7 +23,11 @@ def read_number(
     stale: Mapping[str, str],
     ended: Mapping[str, Finished],
 ) -> float:
-    """The number, from the first run folder that has its file. Raises NoNumber where there is none that counts."""
+    """The number, from the first run folder that has its file. Raises NoNumber where there is none that counts.
+
+    A wall time is in seconds, as ``Programs.supervise`` measures it from outside: the start of the sandbox and of the
+    interpreter are in it, the making of trees is not, and no clock of the command's own counts.
+    """
     if reading.source == "wall":
         return finite(reading.name, ended[reading.command].seconds)
     if reading.source in ("stdout", "stderr"):

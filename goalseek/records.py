@@ -115,12 +115,61 @@ class IterationRecord(Head):
     seal: str = ""
 
 
-Record = RunRecord | MeasurementRecord | IterationRecord
+@dataclass(frozen=True, kw_only=True)
+class SettleRecord(Head):
+    """The claim: baseline and best, which was kept in ``iteration``, measured afresh in turn.
 
-KINDS: dict[str, type[RunRecord] | type[MeasurementRecord] | type[IterationRecord]] = {
+    ``pairs`` are (baseline, best), ``baseline`` and ``best`` their medians, all in the metric's units. ``difference``
+    is positive where better; it and its 95% interval are shares of the baseline where ``in_percent``, else in the
+    metric's units. The interval is None for a single pair.
+    """
+
+    metric: str
+    direction: str
+    ruler: str
+    baseline_commit_hash: str
+    best_commit_hash: str
+    iteration: int
+    pairs: tuple[tuple[float, float], ...]
+    baseline: float
+    best: float
+    difference: float
+    interval: tuple[float, float] | None
+    in_percent: bool
+    seconds: float
+    why: str
+    seal: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldoutRecord(Head):
+    """A look at the holdout: written as ``begun`` before it is made, and again with what came of it.
+
+    ``of`` is "baseline" or "best", which was kept in ``iteration``. ``gap`` is the verifier's gain less the holdout's,
+    in the metric's units.
+    """
+
+    look: int
+    of: str
+    iteration: int
+    commit_hash: str
+    ruler: str
+    reason: str
+    value: float | None = None
+    gap: float | None = None
+    seconds: float = 0.0
+    why: str = ""
+    seal: str = ""
+
+
+Record = RunRecord | MeasurementRecord | IterationRecord | SettleRecord | HoldoutRecord
+
+KINDS: dict[str, type[Record]] = {
     "run": RunRecord,
     "measurement": MeasurementRecord,
     "iteration": IterationRecord,
+    "settle": SettleRecord,
+    "holdout": HoldoutRecord,
 }
 
 

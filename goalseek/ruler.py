@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from goalseek.listing import Listing
-from goalseek.manifest import EnvironmentTable, Guard, Manifest, Metric, Setup, Variables, VerifyCommand
+from goalseek.manifest import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
 from goalseek.objects import Entry
 from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.scope import Scope
@@ -56,8 +56,9 @@ def keys_of(manifest: Manifest) -> dict[str, Any]:
         "setup": {**to_plain(manifest.setup), "timeout": None} if manifest.setup else None,
         "verify": commands,
         "env": manifest.env.verify,
-        "metric": {name: getattr(manifest.metric, name) for name in (*_READING, "direction")},
+        "metric": {**{name: getattr(manifest.metric, name) for name in (*_READING, "direction")}, **_several(manifest)},
         "guard": [{name: getattr(guard, name) for name in _READING} for guard in manifest.guard],
+        **({"holdout": {**to_plain(manifest.holdout), "timeout": None}} if manifest.holdout else {}),
     }
     made: dict[str, Any] = json.loads(to_line(plain))
     return made
@@ -77,7 +78,14 @@ def under(manifest: Manifest, ruler: Ruler) -> Manifest:
         replace(from_plain(VerifyCommand, plain), timeout=timeouts.get(plain["name"], "auto"))
         for plain in keys["verify"]
     )
-    metric: Metric = replace(manifest.metric, **_reading(keys["metric"]), direction=keys["metric"]["direction"])
+    pinned_metric = keys["metric"]
+    metric: Metric = replace(
+        manifest.metric,
+        **_reading(pinned_metric),
+        direction=pinned_metric["direction"],
+        repeats=pinned_metric.get("repeats", 1),
+        aggregate=pinned_metric.get("aggregate", "median"),
+    )
     bounds = {guard.name: guard for guard in manifest.guard}
     guards = tuple(replace(bounds.get(plain["name"], Guard()), **_reading(plain)) for plain in keys["guard"])
     setup = None
@@ -92,13 +100,29 @@ def under(manifest: Manifest, ruler: Ruler) -> Manifest:
         hidden_from=pinned.get("hidden_from"),
     )
     env = EnvironmentTable(verify=from_plain(Variables, keys["env"]), agent=manifest.env.agent)
-    return replace(manifest, verify=verify, metric=metric, guard=guards, setup=setup, scope=scope, env=env)
+    holdout = _holdout(manifest, keys.get("holdout"))
+    return replace(
+        manifest, verify=verify, metric=metric, guard=guards, setup=setup, scope=scope, env=env, holdout=holdout
+    )
+
+
+def _holdout(manifest: Manifest, pinned: dict[str, Any] | None) -> Holdout | None:
+    if pinned is None:
+        return None
+    timeout = manifest.holdout.timeout if manifest.holdout else "auto"
+    return replace(from_plain(Holdout, pinned), timeout=timeout)
 
 
 def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
     """The names of the keys in which the manifest has come to differ from the pinned ruler."""
     now = keys_of(manifest)
-    return [name for name in now if now[name] != ruler.keys.get(name)]
+    return [name for name in {**now, **ruler.keys} if now.get(name) != ruler.keys.get(name)]
+
+
+def _several(manifest: Manifest) -> dict[str, Any]:
+    """How several runs make one measurement; nothing where one does."""
+    metric = manifest.metric
+    return {"repeats": metric.repeats, "aggregate": metric.aggregate} if metric.repeats > 1 else {}
 
 
 def _reading(plain: dict[str, Any]) -> dict[str, Any]:

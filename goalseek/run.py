@@ -7,7 +7,7 @@ import hashlib
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,7 +20,6 @@ from goalseek.confinement.level import Level
 from goalseek.confines import Confines, confines
 from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
-from goalseek.globs import matcher
 from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.limits import Stop
@@ -28,11 +27,11 @@ from goalseek.listing import Listing
 from goalseek.manifest import Manifest, ProviderTable
 from goalseek.manifest_file import Loaded
 from goalseek.measured import Measured
-from goalseek.objects import Entry
 from goalseek.places import Places
 from goalseek.plain import to_line
 from goalseek.programs import PROGRAMS_LOCK, Programs
 from goalseek.project_scope import scope_of
+from goalseek.project_trees import ProjectTrees, TreePlan
 from goalseek.providers import make_provider
 from goalseek.providers.provider import Provider
 from goalseek.records import IterationRecord
@@ -43,6 +42,7 @@ from goalseek.seal import Seal
 from goalseek.shared import Shares
 from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
+from goalseek.values import Side
 from goalseek.verifier import Verifier
 from goalseek.watch import Watch
 from goalseek.workspace import Workspace
@@ -92,9 +92,7 @@ class Run:
         self.stop: Stop | None = None
         self._asked = asked
         self._provider: Provider | None = None
-        self._workspace: Workspace | None = None
-        self._bench: Bench | None = None
-        self._trees_for = ""
+        self._trees = ProjectTrees(places, repository.objects)
         self._ruler: tuple[int, Ruler] | None = None
         self._scopes: tuple[Manifest, Listing, Scope, str] | None = None
         self._confines: tuple[Loaded, Confines] | None = None
@@ -141,7 +139,7 @@ class Run:
             last.callback(shutil.rmtree, self.places.scratch, ignore_errors=True)
             last.callback(self.repository.close)
             last.callback(self.measured.close)
-            last.callback(self._close_trees)
+            last.callback(self._trees.close)
             last.callback(self.programs.close)
 
     def setting(self) -> Setting:
@@ -190,20 +188,24 @@ class Run:
 
     def workspace(self, setting: Setting) -> Workspace:
         """The agent's tree under this setting, at the incumbent."""
-        self._trees(setting)
-        assert self._workspace
-        self._workspace.stand_at(lambda label: kept_steps(self.ledger.history, self.standing, label))
-        return self._workspace
+        workspace = self._trees.workspace(self._plan(setting))
+        workspace.stand_at(lambda label: kept_steps(self.ledger.history, self.standing, label))
+        return workspace
 
-    def bench(self, setting: Setting) -> Bench:
-        """The verifier's trees under this setting."""
-        self._trees(setting)
-        assert self._bench
-        return self._bench
+    def bench(self, setting: Setting, of: Side = "candidate") -> Bench:
+        """The verifier's trees under this setting, for the candidate or for the incumbent."""
+        return self._trees.bench(self._plan(setting), of)
 
-    def verifier(self, setting: Setting, ruler: str, baseline_tree: str, seconds: dict[str, float]) -> Verifier:
-        """The pinned way to measure."""
-        bench = self.bench(setting)
+    def verifier(
+        self,
+        setting: Setting,
+        ruler: str,
+        baseline_tree: str,
+        seconds: dict[str, float],
+        of: Side = "candidate",
+    ) -> Verifier:
+        """The pinned way to measure the candidate, or the incumbent, which has a bench of its own."""
+        bench = self.bench(setting, of)
         return Verifier(
             setting.manifest,
             bench,
@@ -280,48 +282,17 @@ class Run:
         folder = hidden_from.folder_of(self.folder, manifest)
         return hidden_from.list_hidden(folder, self.repository.top) if folder else ()
 
-    def _trees(self, setting: Setting) -> None:
-        keep = [pattern for command in setting.manifest.verify for pattern in command.keep]
-        wanted = setting.scope_key + to_line(keep)
-        if self._trees_for == wanted:
-            return
-        self._close_trees()
-        self.places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        prefix, kept = self.places.prefix, matcher(tuple(keep))
-        links, objects = self.links(setting.manifest), self.repository.objects
-        mounted = frozenset(links if self.confines.mounts else ())
-        links = {} if self.confines.mounts else links
-        is_seen = setting.scope.seen_by("agent")
-        self._workspace = Workspace(self.places.workspace, objects, is_seen, setting.scope_key, links, mounted)
-        self._bench = Bench(
-            self.places.bench,
-            objects,
+    def _plan(self, setting: Setting) -> TreePlan:
+        manifest = setting.manifest
+        return TreePlan(
             setting.scope,
             setting.scope_key,
-            links,
-            (lambda path: path.startswith(prefix) and kept(path[len(prefix) :])) if keep else None,
-            mounted,
-            hidden_from.as_entries(setting.hidden_from, prefix),
-            self._copied(setting),
+            tuple(pattern for command in manifest.verify for pattern in command.keep),
+            self.links(manifest),
+            self.confines.mounts,
+            setting.hidden_from,
+            hidden_from.folder_of(self.folder, manifest),
         )
-        self._trees_for = wanted
-
-    def _copied(self, setting: Setting) -> Callable[[str, Entry], bytes]:
-        folder, prefix = hidden_from.folder_of(self.folder, setting.manifest), self.places.prefix
-
-        def content(path: str, expected: Entry) -> bytes:
-            assert folder
-            return hidden_from.content_of(folder, path[len(prefix) :], expected)
-
-        return content
-
-    def _close_trees(self) -> None:
-        if self._workspace:
-            self._workspace.close()
-        if self._bench:
-            self._bench.close()
-        self._workspace = self._bench = None
-        self._trees_for = ""
 
     def _newest(self) -> list[IterationRecord]:
         newest = (record for record in self.ledger.history.newest() if isinstance(record, IterationRecord))

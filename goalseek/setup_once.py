@@ -55,7 +55,11 @@ def give(verifier: Verifier, below: Path) -> None:
 
 
 def _given(verifier: Verifier) -> Path | None:
-    return verifier.places.setup / verifier.ruler[:16] if verifier.manifest.setup else None
+    """Where it is; a build folder is bound to its path, so that each bench has its own where trees are not mounted."""
+    if verifier.manifest.setup is None:
+        return None
+    bench = "" if verifier.confines.mounts else f"-{verifier.bench.folder.name}"
+    return verifier.places.setup / f"{verifier.ruler[:16]}{bench}"
 
 
 def _forget_old_setups(folder: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from goalseek.records import IterationRecord, MeasurementRecord, Record, RunRecord
-from goalseek.values import Usage
+from goalseek.noise_state import NoiseState
+from goalseek.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
+from goalseek.values import CommandRun, Usage
 
 PROVIDER_FAILED = ("provider_failed", "provider_timeout")
 CRASHED = ("verify_failed", "verify_timeout", "no_metric", "not_finite", "unmeasurable")
@@ -75,6 +77,7 @@ class Standing:
     incumbent: Mark | None = None
     best: Mark | None = None
     last: IterationRecord | None = None
+    keeps: int = 0
     stagnation: int = 0
     provider_failures: int = 0
     crashes: int = 0
@@ -82,14 +85,23 @@ class Standing:
     spend: Spend = Spend()
     total: Spend = Spend()
     pool: tuple[Pooled, ...] = ()
+    noise: NoiseState = NoiseState()
+    settling: tuple[MeasurementRecord, ...] = ()
+    settled: SettleRecord | None = None
+    looks: int = 0
+    holdout: tuple[HoldoutRecord, ...] = ()
 
     def after(self, record: Record) -> Standing:
         """The standing with one more record."""
-        following = replace(self, seq=record.seq, project=record.project)
+        following = replace(self, seq=record.seq, project=record.project, noise=self.noise.after(record))
         if isinstance(record, RunRecord):
             return _after_run(following, record)
         if isinstance(record, MeasurementRecord):
-            return replace(following, pool=(*self.pool, Pooled(record.tree, record.ruler, record))[-50:])
+            return _after_measurement(following, record)
+        if isinstance(record, SettleRecord):
+            return replace(following, settled=record, settling=())
+        if isinstance(record, HoldoutRecord):
+            return _after_look(following, record)
         return _after_iteration(following, record)
 
     def of_run(self, run_id: str) -> Standing:
@@ -109,6 +121,25 @@ def _after_run(standing: Standing, record: RunRecord) -> Standing:
     return replace(_unspent(standing), run_id=record.run_id, run_began=record.timestamp)
 
 
+def _after_measurement(standing: Standing, record: MeasurementRecord) -> Standing:
+    following = replace(standing, pool=(*standing.pool, Pooled(record.tree, record.ruler, record))[-50:])
+    if record.asked_by != "settle":
+        return following
+    return _spent_outside(replace(following, settling=(*standing.settling, record)), record.seconds)
+
+
+def _after_look(standing: Standing, record: HoldoutRecord) -> Standing:
+    """With the newest word on each commit that was looked at: the baseline, and the last best."""
+    others = tuple(look for look in standing.holdout if look.of != record.of)
+    return _spent_outside(replace(standing, looks=record.look, holdout=(*others, record)), record.seconds)
+
+
+def _spent_outside(standing: Standing, seconds: float) -> Standing:
+    """With time that the run has spent outside its iterations."""
+    none = Usage()
+    return replace(standing, spend=standing.spend.and_more(seconds, none), total=standing.total.and_more(seconds, none))
+
+
 def _unspent(standing: Standing) -> Standing:
     return replace(standing, spend=Spend(), outcomes={}, stagnation=0, provider_failures=0, crashes=0)
 
@@ -122,6 +153,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         direction=record.metric.direction,
         last_iteration=record.iteration,
         last=record,
+        settling=(),
         outcomes=outcomes,
         spend=standing.spend.plus(record),
         total=standing.total.plus(record),
@@ -131,7 +163,17 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         mark = _mark(record)
         ruler = record.digests.get("ruler", "")
         return replace(
-            following, ruler=ruler, baseline=mark, incumbent=mark, best=mark, stagnation=0, crashes=0, pool=()
+            following,
+            ruler=ruler,
+            baseline=mark,
+            incumbent=mark,
+            best=mark,
+            stagnation=0,
+            crashes=0,
+            pool=(),
+            keeps=0,
+            settled=None,
+            holdout=(),
         )
     following = replace(
         following,
@@ -142,12 +184,20 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     if record.outcome != "kept":
         return replace(following, stagnation=standing.stagnation + 1)
     mark = _mark(record)
-    return replace(following, incumbent=mark, best=mark, stagnation=0)
+    return replace(following, incumbent=mark, best=mark, keeps=standing.keeps + 1, stagnation=0, settled=None)
 
 
 def _uncrashed(standing: Standing, record: IterationRecord) -> int:
     """A measured candidate ends a streak of crashes; one that was never measured says nothing about it."""
     return standing.crashes if record.outcome == "skipped" else 0
+
+
+def slowest(runs: Iterable[CommandRun]) -> dict[str, float]:
+    """The seconds of each command where it took longest."""
+    seconds: dict[str, float] = {}
+    for run in runs:
+        seconds[run.name] = max(run.seconds, seconds.get(run.name, 0.0))
+    return seconds
 
 
 def _mark(record: IterationRecord) -> Mark:
@@ -160,5 +210,5 @@ def _mark(record: IterationRecord) -> Mark:
         tree=record.tree_hash,
         value=record.metric.value,
         guards=record.guards,
-        seconds={command.name: command.seconds for command in record.verify},
+        seconds=slowest(record.verify),
     )

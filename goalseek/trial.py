@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from goalseek.baseline import failed_baseline
 from goalseek.cheats import Cheat, runs_owed, tried
-from goalseek.decide import ToBeat, decide
+from goalseek.cost_words import cost_of_deciding
+from goalseek.decide import ToBeat, decide, median
 from goalseek.findings import Finding
 from goalseek.manifest import Manifest
 from goalseek.outside import why_inside
-from goalseek.phases.decide import baseline_verdict
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
 from goalseek.run import Run
 from goalseek.sabotage import BREAKAGES, sabotage
+from goalseek.turns import unfit
 from goalseek.units import in_words, number
 from goalseek.values import Evidence, Verdict, VerifierRun
 
@@ -36,14 +37,13 @@ def trial(
     try:
         while len(subject.known) < NUMBERS:
             evidence = measure_subject(run, subject, len(made), folder)
-            verdict = baseline_verdict(manifest, evidence, subject.tree)
-            measurement = measurement_of(evidence)
-            if not verdict or measurement is None:
+            if (verdict := unfit(manifest.metric, manifest.guard, evidence)) is not None:
                 is_fit = False
                 error = failed_baseline(verdict, folder)
                 yield Finding("verifier", False, error.message, error.hint)
                 yield from why_inside(run, subject, folder, may_leave)
                 return
+            measurement = measurement_of(evidence)
             if not subject.known:
                 owed = runs_owed(cheats, subject.tree)
                 least, most = NUMBERS + owed, NUMBERS - 1 + len(BREAKAGES) + owed
@@ -52,6 +52,7 @@ def trial(
             subject = replace(subject, known=(*subject.known, measurement))
         yield _shown(manifest, subject.known)
         yield unchanged(manifest, subject.known)
+        yield _cost(run, manifest, subject.known)
         noticed, told = sabotage(run, subject, folder)
         is_fit = noticed
         remedy = "" if noticed else "make the verifier run or read the writable files of the tree in which it runs"
@@ -73,28 +74,33 @@ def unchanged(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
     first, second = known[-2:]
     verdicts = [_as_candidate(manifest, second, first), _as_candidate(manifest, first, second)]
     won = next((verdict for verdict in verdicts if verdict), None)
-    if won:
-        text = (
-            f"a candidate that changes nothing can win: {won.why}. The metric is noisy, and for now goalseek keeps any "
-        )
+    if won and manifest.metric.noise == "none":
+        text = f"a candidate that changes nothing can win: {won.why}. The metric is noisy, and metric.noise is none"
         gap = number(abs(first.value - second.value))
-        remedy = (
-            f"make the verifier repeatable (GOALSEEK_SEED, threads, warm-up), or set metric.min_delta well above {gap}"
-        )
-        return Finding("unchanged", False, text + "number that is better by min_delta", remedy)
+        remedy = f'take metric.noise = "none" out, or set metric.min_delta well above {gap}'
+        return Finding("unchanged", False, text, remedy)
     refused = next((verdict for verdict in verdicts if verdict.reason in ("guard", "not_valid")), None)
     if refused:
         text = f"the code as it is would be refused: {refused.why}"
         return Finding("unchanged", True, text, "no candidate is kept before it mends that")
     if first.value == second.value:
         return Finding("unchanged", True, "a candidate that changes nothing does not win")
+    if won:
+        text = "the metric is noisy: a candidate that seems better is run again, in turn with the incumbent"
+        return Finding("unchanged", True, text, "how noisy, and what that costs, tells: goalseek noise")
     text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
     return Finding("unchanged", True, text)
 
 
+def _cost(run: Run, manifest: Manifest, known: Sequence[Measurement]) -> Finding:
+    """What the rule will cost in time."""
+    is_noisy = run.standing.noise.differed or len({made.value for made in known}) > 1
+    return Finding("cost", True, cost_of_deciding(manifest, is_noisy, median([made.seconds for made in known])))
+
+
 def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measurement) -> Verdict:
     run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
-    evidence = Evidence((run,), candidate.guards, candidate.verify)
+    evidence = Evidence((run,), (candidate.guards,), candidate.verify)
     return decide(manifest.metric, manifest.guard, ToBeat(incumbent.value, incumbent.guards), evidence, 0)
 
 

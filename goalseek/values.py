@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
 
 VISIBLE_FILES_MOST = 200
+Side = Literal["candidate", "incumbent"]
 
 
 @dataclass(frozen=True)
@@ -162,17 +165,35 @@ class Failure:
 
 @dataclass(frozen=True)
 class Evidence:
-    """VERIFY's answer: what was measured, and what failed where something did."""
+    """VERIFY's answer: the runs in the order in which they were made, and what failed where one did.
+
+    ``guard_runs`` has the guards of each of the candidate's runs, ``verify`` its commands, both in that order.
+    """
 
     runs: tuple[VerifierRun, ...] = ()
-    guards: dict[str, float] = field(default_factory=dict)
+    guard_runs: tuple[dict[str, float], ...] = ()
     verify: tuple[CommandRun, ...] = ()
     failure: Failure | None = None
+
+    @property
+    def guards(self) -> dict[str, float]:
+        """Each guard's median over the candidate's runs."""
+        names = self.guard_runs[0] if self.guard_runs else ()
+        return {name: median([guards[name] for guards in self.guard_runs]) for name in names}
+
+    def plus(self, more: Evidence) -> Evidence:
+        """With what was measured after it."""
+        return Evidence(
+            self.runs + more.runs, self.guard_runs + more.guard_runs, self.verify + more.verify, more.failure
+        )
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """DECIDE's answer. ``delta`` is in the metric's units and positive where better."""
+    """DECIDE's answer. Values are medians in the metric's units, ``delta`` is positive where better.
+
+    ``odds`` are those of "1.5 sd better" against "no better"; None where none were needed.
+    """
 
     outcome: str
     reason: str
@@ -180,6 +201,7 @@ class Verdict:
     value: float | None = None
     incumbent: float | None = None
     delta: float | None = None
+    odds: float | None = None
 
     def __bool__(self) -> bool:
         """Whether the candidate becomes the incumbent."""

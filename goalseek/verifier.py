@@ -28,6 +28,7 @@ class Verifier:
     """The pinned way to measure: commands and readings of ``manifest``, run on ``bench``.
 
     ``baseline_seconds`` are those of the baseline's commands, for ``timeout = "auto"``; empty for the baseline itself.
+    The command named ``own_folder`` finds its run folder empty: no file of an earlier one can be taken for its own.
     ``refuse_changed`` raises GoalseekError where what the ruler comes from is not as it was pinned.
     """
 
@@ -39,6 +40,7 @@ class Verifier:
     ruler: str
     baseline_tree: str
     baseline_seconds: Mapping[str, float] = field(default_factory=dict)
+    own_folder: str = ""
     on_output: Callable[[bytes], None] | None = None
     waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     refuse_changed: Callable[[], None] = lambda: None

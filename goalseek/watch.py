@@ -7,7 +7,7 @@ from collections.abc import Callable
 from goalseek.approval import Question, Word
 from goalseek.confinement.level import Level
 from goalseek.limits import Stop
-from goalseek.records import IterationRecord
+from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 
 
 class Watch:
@@ -31,6 +31,12 @@ class Watch:
 
     def recorded(self, record: IterationRecord) -> None:
         """An iteration ended, and counts."""
+
+    def settled(self, record: SettleRecord) -> None:
+        """The result was measured afresh."""
+
+    def looked(self, record: HoldoutRecord) -> None:
+        """A look at the holdout was made."""
 
     def is_attended(self) -> bool:
         """Whether a person is there who can be asked."""

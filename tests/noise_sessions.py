@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from goalseek.noise import Next, Ruling, RunIncumbent, Terms, baseline_needs_run, next_step
+from goalseek.noise import Next, RunIncumbent, Terms, baseline_needs_run, next_step
 from goalseek.noise_state import NoiseState
 from goalseek.plain import from_plain, to_plain
 from goalseek.records import Isolation, IterationRecord, MetricResult
-from goalseek.values import VerifierRun
+from goalseek.values import Verdict, VerifierRun
 
 RULER = "the ruler"
 
@@ -53,7 +53,7 @@ class Session:
     terms: Terms
     draw: Callable[[str], float]
     records: list[IterationRecord] = field(default_factory=list)
-    rulings: list[Ruling] = field(default_factory=list)
+    rulings: list[Verdict] = field(default_factory=list)
     state: NoiseState = NoiseState()
 
     def add(self, outcome: str, runs: Sequence[VerifierRun], odds: float | None) -> None:
@@ -70,7 +70,7 @@ class Session:
         """All answers for one candidate, the last of them the ruling."""
         runs: list[VerifierRun] = []
         answers = [next_step(self.terms, self.state, runs, lines_saved)]
-        while not isinstance(answers[-1], Ruling):
+        while not isinstance(answers[-1], Verdict):
             assert len(answers) < 200
             of = "incumbent" if isinstance(answers[-1], RunIncumbent) else "candidate"
             runs += runs_of(of, self.draw(of))

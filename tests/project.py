@@ -35,7 +35,7 @@ MANIFEST: dict[str, Any] = {
     "version": 1,
     "project": {"name": "demo"},
     "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"]},
-    "metric": {"direction": "maximize", "query": "score"},
+    "metric": {"direction": "maximize", "query": "score", "noise": "none"},
     "verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}],
     "sandbox": {"mode": "none"},
 }

@@ -15,7 +15,7 @@ directions = st.sampled_from(["maximize", "minimize"])
 
 
 def measured(*values: float | None, guards: dict[str, float] | None = None, failure: Failure | None = None) -> Evidence:
-    return Evidence(tuple(VerifierRun("candidate", value, 1, 1.0) for value in values), guards or {}, (), failure)
+    return Evidence(tuple(VerifierRun("candidate", value, 1, 1.0) for value in values), (guards or {},), (), failure)
 
 
 def metric(direction: str = "maximize", **more: object) -> Metric:

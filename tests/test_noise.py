@@ -6,11 +6,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from goalseek.noise import Ruling, RunCandidate, RunIncumbent, Terms, alpha_of, baseline_needs_run, next_step
+from goalseek.noise import RunCandidate, RunIncumbent, Terms, alpha_of, baseline_needs_run, next_step
 from goalseek.noise_state import NoiseState
 from goalseek.noise_words import in_one_line
 from goalseek.spread import scale_of, smallest_step, spread
-from goalseek.values import VerifierRun
+from goalseek.values import Verdict, VerifierRun
 from tests.noise_sessions import Session, baseline_state, noisy_session, runs_of
 
 DOWN = Terms("minimize")
@@ -49,7 +49,7 @@ def test_a_deterministic_metric_costs_four_runs_more_and_decides_as_plain_compar
     best, made = 10.0, []
     for level in levels:
         answers = session.candidate()
-        assert isinstance(answers[-1], Ruling)
+        assert isinstance(answers[-1], Verdict)
         assert bool(answers[-1]) == (level < best)
         assert answers[-1].odds is None
         best = min(best, level)
@@ -74,7 +74,7 @@ def test_a_deterministic_verdict(
     terms = Terms("minimize", min_delta=min_delta)
     runs = runs_of("candidate", value, value)
     ruling = next_step(terms, baseline_state(10.0, 10.0, 10.0), runs, lines_saved)
-    assert isinstance(ruling, Ruling)
+    assert isinstance(ruling, Verdict)
     assert (ruling.outcome, ruling.reason, ruling.why) == outcome
 
 
@@ -87,7 +87,7 @@ def test_a_second_value_of_the_same_code_switches_to_the_noisy_rule_with_five_fr
         assert next_step(DOWN, state, runs) == RunIncumbent()
         runs += runs_of("incumbent", value)
     ruling = next_step(DOWN, state, runs)
-    assert isinstance(ruling, Ruling) and ruling and ruling.odds is not None
+    assert isinstance(ruling, Verdict) and ruling and ruling.odds is not None
     after = state.after_candidate(runs, True, ruling.odds)
     assert after.differed
     assert after.pairs[:4] == ((10.0, 10.1), (10.1, 9.9), (9.9, 10.05), (10.05, 10.0))
@@ -106,7 +106,7 @@ def test_what_is_not_known_to_move_or_not_is_asked_first() -> None:
 def test_a_first_run_worse_than_the_incumbents_median_is_enough_to_revert() -> None:
     state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     ruling = next_step(DOWN, state, runs_of("candidate", 100.3))
-    assert isinstance(ruling, Ruling)
+    assert isinstance(ruling, Verdict)
     assert (ruling.reason, ruling.odds, ruling.why) == ("worse", None, "0.1% worse, 1 run against 5")
 
 
@@ -127,7 +127,7 @@ def test_what_is_far_better_is_kept_with_its_odds() -> None:
 def test_a_gain_below_min_delta_is_reverted_under_noise_too() -> None:
     state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     ruling = next_step(Terms("minimize", min_delta="15%"), state, runs_of("candidate", 90.0, 90.0))
-    assert isinstance(ruling, Ruling)
+    assert isinstance(ruling, Verdict)
     assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
     assert ruling.why == "10.2% better, odds 9.5:1, 2 runs against 3; less than min_delta, 15.03"
 

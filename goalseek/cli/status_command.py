@@ -49,6 +49,12 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in seen.outcomes.items())
     lines.append(f"  this run   {counts or 'nothing yet'}; {seen.stagnation} since the last keep")
     lines.append(f"  spend      {in_words(seen.spend.seconds)}, {_tokens(seen)}")
+    if seen.settled:
+        lines.append(f"  settled    {seen.settled.why}")
+    lines += [f"  holdout    look {look.look}: {look.why}" for look in seen.holdout]
+    if seen.cost:
+        lines.append(f"  deciding   {seen.cost}")
+    lines += [f"  {paint('warning', 'yellow')}    {text}" for text in seen.warnings]
     lines += [f"  {paint('differs', 'yellow')}    {name}; goalseek baseline adopts it" for name in seen.differs]
     if seen.waits:
         lines += ["", *question_lines(seen.waits)]

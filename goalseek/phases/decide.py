@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from goalseek.decide import ToBeat, decide, outside, representative
 from goalseek.manifest import Manifest
+from goalseek.noise import Next
 from goalseek.objects import Missing
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 from goalseek.standing import Standing
+from goalseek.turns import what_next
 from goalseek.values import Candidate, Change, Context, Decision, Evidence, Verdict
 
 
@@ -20,12 +21,18 @@ def judge(
     candidate: Candidate,
     evidence: Evidence,
 ) -> Decision:
-    """Asks the rule, and makes the revert commit of a rejected candidate."""
-    assert standing.incumbent and standing.baseline
-    to_beat = ToBeat(standing.incumbent.value, standing.baseline.guards)
-    lines_saved = change.lines_removed - change.lines_added
-    verdict = decide(manifest.metric, manifest.guard, to_beat, evidence, lines_saved)
+    """Takes the rule's verdict, and makes the revert commit of a rejected candidate."""
+    verdict = ruling(manifest, standing, change, evidence)
+    assert isinstance(verdict, Verdict)  # else VERIFY would not have ended
     return Decision(verdict, None if verdict else roll_back(repository, candidate, context.moment))
+
+
+def ruling(manifest: Manifest, standing: Standing, change: Change, evidence: Evidence) -> Next:
+    """What the rule says of a candidate after these runs: one more, or the verdict."""
+    assert standing.baseline
+    lines_saved = change.lines_removed - change.lines_added
+    guards = standing.baseline.guards
+    return what_next(manifest.metric, manifest.guard, guards, standing.noise, evidence, lines_saved)
 
 
 def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
@@ -48,17 +55,3 @@ def make_roll_back_again(repository: Repository, record: IterationRecord) -> Non
     candidate = Candidate(record.commit_hash, record.tree_hash, record.parent_commit_hash)
     if roll_back(repository, candidate, repository.moment_of(candidate.commit)) != made:
         raise Missing(made)
-
-
-def baseline_verdict(manifest: Manifest, evidence: Evidence, commit: str) -> Verdict:
-    """What a measured baseline is; no baseline where it failed, or lies outside the valid range."""
-    if evidence.failure:
-        return Verdict("reverted", evidence.failure.reason, evidence.failure.why)
-    value = representative([run.value for run in evidence.runs if run.value is not None])
-    for name, valid, found in (
-        (manifest.metric.name, manifest.metric.valid, value),
-        *((guard.name, guard.valid, evidence.guards[guard.name]) for guard in manifest.guard),
-    ):
-        if refusal := outside(name, valid, found):
-            return Verdict("reverted", "not_valid", refusal)
-    return Verdict("baseline", "measured", f"measured at {commit[:12]}", value)

@@ -66,8 +66,9 @@ def build_record(
             manifest.metric.name,
             manifest.metric.direction,
             verdict.value,
-            standing.incumbent.value if standing.incumbent and verdict.outcome != "baseline" else None,
+            _incumbent_value(standing, verdict),
             verdict.delta,
+            verdict.odds,
         ),
         runs=found.runs,
         guards=found.guards,
@@ -91,6 +92,13 @@ def build_record(
         run_dir=run_dir,
         notes=notes,
     )
+
+
+def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
+    """What the candidate was held against; where it came to no comparison, what it would have been."""
+    if verdict.outcome == "baseline" or verdict.incumbent is not None:
+        return verdict.incumbent
+    return standing.incumbent.value if standing.incumbent else None
 
 
 def write_for_people(run_folder: Path, record: IterationRecord) -> None:

@@ -1,71 +1,146 @@
-"""VERIFY: the verifier's commands run on the bench; what they left becomes the evidence."""
+"""VERIFY: the verifier's commands run on a bench, one measurement at a time; what they left becomes the evidence."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from goalseek.artifacts import OUTPUTS, put_outputs
 from goalseek.beneath import clear
-from goalseek.capture import LogFile
+from goalseek.capture import LogFile, Sink
+from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.exclusive import alone
-from goalseek.measure import Sample, is_in_place, measure
+from goalseek.measure import Sample, is_in_place
 from goalseek.metric import NoNumber
+from goalseek.noise import RunIncumbent
+from goalseek.phases.decide import ruling
 from goalseek.records import MeasurementRecord
+from goalseek.repeats import measure_repeatedly
+from goalseek.run import Run, Setting
 from goalseek.setup_once import prepare
-from goalseek.values import Evidence, Failure, VerifierRun
+from goalseek.turns import baseline_verdict
+from goalseek.values import Candidate, Change, Evidence, Failure, Side, Verdict, VerifierRun
 from goalseek.verifier import Verifier
 
 
-def verify(verifier: Verifier, tree: str, seed: int, iteration: int, run_folder: Path) -> Evidence:
-    """Measures a tree once; writes ``verifier.log``, ``metrics.json``, ``measurements/1/`` and ``outputs/``.
+def candidate_owes(
+    run: Run, setting: Setting, change: Change, candidate: Candidate, folder: Path, evidence: Evidence
+) -> Callable[[], Evidence] | None:
+    """The measurement that the candidate's verdict needs next, its own or the incumbent's; None where it needs none."""
+    standing = run.standing
+    following = ruling(setting.manifest, standing, change, evidence)
+    if isinstance(following, Verdict):
+        return None
+    assert standing.incumbent and standing.baseline
+    of: Side = "incumbent" if isinstance(following, RunIncumbent) else "candidate"
+    tree = standing.incumbent.tree if of == "incumbent" else candidate.tree
+    baseline, number = standing.baseline, standing.last_iteration + 1
 
-    Where the bench was removed under a measurement that failed, it is made anew, and the tree measured once more: a
-    second time it is the candidate's doing.
+    def measured() -> Evidence:
+        verifier = run.verifier(setting, standing.ruler, baseline.tree, baseline.seconds, of)
+        return one_more(verifier, of, tree, evidence, _seed(run, number, evidence), number, folder)
+
+    return measured
+
+
+def baseline_owes(
+    run: Run, setting: Setting, ruler: str, candidate: Candidate, folder: Path, evidence: Evidence
+) -> Callable[[], Evidence] | None:
+    """The measurement that a baseline lacks: what was measured before, then one at a time; None where it lacks none."""
+    manifest, number = setting.manifest, run.standing.last_iteration + 1
+    pooled = run.standing.pooled(candidate.tree, ruler)
+    if pooled and not evidence.runs:
+        return partial(evidence_from_pool, pooled, folder)
+    if baseline_verdict(manifest.metric, manifest.guard, evidence, candidate.commit) is not None:
+        return None
+
+    def measured() -> Evidence:
+        verifier = run.verifier(setting, ruler, candidate.tree, {})
+        seed = _seed(run, number, evidence)
+        return one_more(verifier, "candidate", candidate.tree, evidence, seed, number, folder)
+
+    return measured
+
+
+def _seed(run: Run, number: int, evidence: Evidence) -> int:
+    return run.seal.seed(run.run_id, number, len(evidence.runs) + 1)
+
+
+def one_more(
+    verifier: Verifier, of: Side, tree: str, evidence: Evidence, seed: int, iteration: int, run_folder: Path
+) -> Evidence:
+    """The evidence with one more measurement, of the candidate or the incumbent.
+
+    Measurement k writes ``measurements/k/`` and goes on with ``verifier.log``; ``metrics.json`` and ``outputs/`` are
+    those of the candidate's last. Where the bench was removed under a measurement that failed, it is made anew, and the
+    tree measured once more: a second time it is the candidate's doing.
+
+    Raises GoalseekError, ``incumbent_failed``, where the incumbent has no number any more.
     """
-    (run_folder / "verifier.log").unlink(missing_ok=True)
-    clear(run_folder / "measurements")
-    clear(run_folder / OUTPUTS)
-    artifacts = run_folder / "measurements" / "1"
+    run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
+    place = len(evidence.runs) + 1
+    if place == 1:
+        (run_folder / "verifier.log").unlink(missing_ok=True)
+        clear(run_folder / "measurements")
+        clear(run_folder / OUTPUTS)
+    artifacts = run_folder / "measurements" / str(place)
     exclusive = alone(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
-        for is_last in (False, True):
-            try:
-                prepare(verifier, log)
-            except NoNumber as failed:
-                return Evidence(failure=Failure(failed.reason, failed.why))
-            sample = measure(verifier, tree, seed, iteration, log, artifacts)
-            if is_last or not sample.failure or is_in_place(verifier):
-                break
-            log.write(b"[the bench was removed while it was in use: measured once more]\n")
-    run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
+        log.write(f"[run {place}: {of}, seed {seed}]\n".encode())
+        sample = _measured(verifier, tree, seed, iteration, log, artifacts)
+        told = sample.failure.why if sample.failure else f"{verifier.manifest.metric.name} = {sample.value!r}"
+        log.write(f"[run {place}: {told}]\n".encode("utf-8", "replace"))
+    run_folder.mkdir(parents=True, exist_ok=True)
+    run = VerifierRun(of, sample.value, sample.seed, sample.seconds)
+    if of == "incumbent":
+        if sample.failure:
+            raise _incumbent_failed(sample.failure)
+        return evidence.plus(Evidence((run,)))
     if sample.failure is None and verifier.manifest.log.keep_outputs != "none":
         put_outputs(verifier.places.outputs, run_folder)
     _write_metrics(run_folder / "metrics.json", verifier, sample, artifacts)
-    return evidence_of(sample)
-
-
-def evidence_of(sample: Sample) -> Evidence:
-    """One measurement of the candidate as evidence."""
-    run = VerifierRun("candidate", sample.value, sample.seed, sample.seconds)
-    return Evidence((run,), sample.guards, sample.verify, sample.failure)
+    guards = () if sample.failure else (sample.guards,)
+    return evidence.plus(Evidence((run,), guards, sample.verify, sample.failure))
 
 
 def evidence_from_pool(pooled: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
     """Measurements made before, as evidence for the baseline that need not make them again."""
-    runs = tuple(VerifierRun("candidate", record.value, record.seed, record.seconds) for record in pooled)
-    last = pooled[-1]
+    evidence = Evidence()
+    for record in pooled:
+        run = VerifierRun("candidate", record.value, record.seed, record.seconds)
+        evidence = evidence.plus(Evidence((run,), (record.guards,), record.verify))
     told = [f"[measured before by {record.asked_by}: {record.value}, seed {record.seed}]\n" for record in pooled]
     (run_folder / "verifier.log").write_text("".join(told))
-    (run_folder / "metrics.json").write_text(json.dumps({"value": last.value, **last.guards}) + "\n")
-    return Evidence(runs, last.guards, last.verify)
+    (run_folder / "metrics.json").write_text(json.dumps({"value": pooled[-1].value, **pooled[-1].guards}) + "\n")
+    return evidence
+
+
+def _measured(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path) -> Sample:
+    try:
+        prepare(verifier, log)
+        sample = measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
+        if sample.failure is None or is_in_place(verifier):
+            return sample
+        log.write(b"[the bench was removed while it was in use: measured once more]\n")
+        prepare(verifier, log)
+        return measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
+    except NoNumber as failed:
+        return Sample(None, {}, (), seed, 0.0, Failure(failed.reason, failed.why))
+
+
+def _incumbent_failed(failure: Failure) -> GoalseekError:
+    message = f"the incumbent, measured again, has no number any more: {failure.why}"
+    hint = "see its output: goalseek show --output; mend what has changed around it, and run the same command again"
+    return GoalseekError(message, hint, BAD_FINDING, "incumbent_failed")
 
 
 def _write_metrics(path: Path, verifier: Verifier, sample: Sample, artifacts: Path) -> None:
     """The metric's own file where there is one, else what was read."""
     metric = verifier.manifest.metric
-    source = artifacts / metric.path
+    last = artifacts / str(metric.repeats) if metric.repeats > 1 else artifacts
+    source = last / metric.path
     if metric.source == "json" and source.is_file():
         path.write_bytes(source.read_bytes())
         return

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from goalseek.confinement.level import Level
 from goalseek.limits import Stop
 from goalseek.plain import to_plain
-from goalseek.records import IterationRecord
+from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.units import in_words, number
 from goalseek.views.asking import AskingWatch
 from goalseek.views.confined import ConfinedWatch
@@ -28,6 +28,11 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
         tail = tail[: max(width - len(head) - 1, 0)] + "…"
     color = OUTCOME_COLORS[record.outcome]
     return paint(head, color) + (paint(tail, "grey") if record.outcome in ("reverted", "skipped") else tail)
+
+
+def settled_line(record: SettleRecord) -> str:
+    """``settled: score 3.412 to 3.371, 1.1% better (95% interval 0.8% to 1.4%), 5 pairs``."""
+    return f"settled: {record.metric} {number(record.baseline)} to {number(record.best)}, {record.why}"
 
 
 def width_of(stream: TextIO) -> int | None:
@@ -65,6 +70,14 @@ class LineWatch(AskingWatch, ConfinedWatch):
         if self._is_verbose:
             print(f"      took {in_words(took)}", file=sys.stderr)
 
+    def settled(self, record: SettleRecord) -> None:
+        """The claim."""
+        print(settled_line(record), flush=True)
+
+    def looked(self, record: HoldoutRecord) -> None:
+        """What the holdout said."""
+        print(f"holdout, look {record.look}: {record.why}", flush=True)
+
     def stopped(self, stop: Stop) -> None:
         """Why it ended, and what to do next."""
         if not self._is_quiet:
@@ -72,7 +85,10 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
 
 class EventWatch(Watch):
-    """One JSON event a line: ``phase``, ``iteration``, ``note``, ``stopped``; of each, what ``select`` finds in it."""
+    """One JSON event a line: ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
+
+    Of each it prints what ``select`` finds in it.
+    """
 
     def __init__(self, stream: TextIO, select: Callable[[Any], Any] | None = None) -> None:
         self._stream = stream
@@ -94,6 +110,14 @@ class EventWatch(Watch):
     def recorded(self, record: IterationRecord) -> None:
         """An iteration counts: its whole record."""
         self._emit({"event": "iteration", "record": to_plain(record)})
+
+    def settled(self, record: SettleRecord) -> None:
+        """The result was measured afresh."""
+        self._emit({"event": "settle", "record": to_plain(record)})
+
+    def looked(self, record: HoldoutRecord) -> None:
+        """A look at the holdout was made."""
+        self._emit({"event": "holdout", "record": to_plain(record)})
 
     def stopped(self, stop: Stop) -> None:
         """The end."""

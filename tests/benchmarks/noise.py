@@ -22,9 +22,9 @@ from statistics import fmean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from goalseek.noise import Ruling, RunIncumbent, Terms, baseline_needs_run, next_step
+from goalseek.noise import RunIncumbent, Terms, baseline_needs_run, next_step
 from goalseek.noise_state import NoiseState, after_baseline
-from goalseek.values import VerifierRun
+from goalseek.values import Verdict, VerifierRun
 
 TERMS = Terms("minimize")
 PAIRS = 5
@@ -148,7 +148,7 @@ class Rule:
             self.baseline(incumbent)
         assert self.state
         runs: list[VerifierRun] = []
-        while not isinstance(answer := next_step(TERMS, self.state, runs), Ruling):
+        while not isinstance(answer := next_step(TERMS, self.state, runs), Verdict):
             of = "incumbent" if isinstance(answer, RunIncumbent) else "candidate"
             runs.append(VerifierRun(of, incumbent() if of == "incumbent" else candidate(), 0, 0.0))
         self.state = self.state.after_candidate(runs, bool(answer), answer.odds)

@@ -1,0 +1,122 @@
+"""The holdout: a number that nobody climbs, looked at seldom; each look is written as begun before it is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from goalseek.errors import GoalseekError
+from goalseek.manifest import Holdout, Manifest, Metric, VerifyCommand
+from goalseek.pool import Subject, measure_subject, measurement_of
+from goalseek.records import HoldoutRecord
+from goalseek.run import Run, Setting
+from goalseek.standing import Mark, Standing
+from goalseek.units import number
+from goalseek.values import Side
+
+COMMAND = "holdout"
+
+
+def looks_owed(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str, ...]:
+    """Which of "baseline" and "best" are to be looked at now: nothing before a keep, each commit once."""
+    if manifest.holdout is None or standing.best is None or standing.best == standing.baseline:
+        return ()
+    if not is_end and manifest.holdout.when != "kept":
+        return ()
+    seen = {(look.of, look.commit_hash) for look in standing.holdout if look.reason != "begun"}
+    assert standing.baseline
+    wanted = (("baseline", standing.baseline.commit), ("best", standing.best.commit))
+    return tuple(of for of, commit in wanted if (of, commit) not in seen)
+
+
+def look(run: Run, setting: Setting, is_end: bool) -> None:
+    """Makes the looks that are owed. One whose command fails is recorded as that, and not made again."""
+    for of in looks_owed(setting.manifest, run.standing, is_end):
+        _look(run, setting, of)
+
+
+def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
+    """The manifest whose metric is the holdout's: its command comes last, after those whose outputs it may need."""
+    command = VerifyCommand(
+        **{name: getattr(holdout, name) for name in VerifyCommand.__dataclass_fields__ if name != "name"}, name=COMMAND
+    )
+    metric = Metric(
+        name=COMMAND,
+        direction=manifest.metric.direction,
+        source=holdout.source,
+        path=holdout.path,
+        query=holdout.query,
+        regex=holdout.regex,
+        matches=holdout.matches,
+        command=COMMAND,
+        valid=holdout.valid,
+        exclusive=manifest.metric.exclusive,
+    )
+    return replace(manifest, verify=(*manifest.verify, command), metric=metric, guard=())
+
+
+def gain_of(direction: str, before: float, after: float) -> float:
+    """How much better ``after`` is, in the metric's units."""
+    return after - before if direction == "maximize" else before - after
+
+
+def _look(run: Run, setting: Setting, of: str) -> None:
+    standing = run.standing
+    assert setting.manifest.holdout and standing.baseline and standing.best
+    mark = standing.baseline if of == "baseline" else standing.best
+    begun = HoldoutRecord(
+        seq=0,
+        kind="holdout",
+        project=run.repository.name,
+        run_id=run.run_id,
+        epoch=standing.epoch,
+        timestamp=run.ledger.now(),
+        look=standing.looks + 1,
+        of=of,
+        iteration=mark.iteration,
+        commit_hash=mark.commit,
+        ruler=standing.ruler,
+        reason="begun",
+        why=f"a look at the {of}, iteration {mark.iteration}, begins",
+    )
+    run.measured.add(run.ledger.append(begun))
+    made = replace(_measured(run, setting, setting.manifest.holdout, mark, begun), timestamp=run.ledger.now())
+    run.measured.add(run.ledger.append(made))
+    run.watch.looked(made)
+
+
+def _measured(run: Run, setting: Setting, holdout: Holdout, mark: Mark, begun: HoldoutRecord) -> HoldoutRecord:
+    """What came of a look."""
+    standing, of = run.standing, begun.of
+    assert standing.baseline
+    below = replace(setting, manifest=with_holdout(setting.manifest, holdout))
+    baseline = standing.baseline
+    subject = Subject(below, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    side: Side = "candidate" if of == "baseline" else "incumbent"
+    try:
+        evidence = measure_subject(run, subject, 0, run.places.scratch / COMMAND, of=side, own_folder=COMMAND)
+    except GoalseekError as error:
+        if error.stop_reason == "tampered":
+            raise
+        return replace(begun, reason="failed", why=f"the look at the {of} failed: {error.message}")
+    if evidence.failure:
+        return replace(begun, reason="failed", why=f"the look at the {of} failed: {evidence.failure.why}")
+    found = measurement_of(evidence)
+    made = replace(begun, reason="measured", value=found.value, seconds=found.seconds)
+    before = next((look.value for look in standing.holdout if look.of == "baseline"), None)
+    if of == "baseline" or before is None:
+        return replace(made, why=f"{of} {number(found.value)}")
+    own = gain_of(standing.direction, before, found.value)
+    claimed = _claimed(standing)
+    why = (
+        f"baseline {number(before)}, best {number(found.value)}: a gain of {number(own)}, "
+        f"where the verifier's is {number(claimed)}"
+    )
+    return replace(made, gap=claimed - own, why=why)
+
+
+def _claimed(standing: Standing) -> float:
+    """The verifier's gain: as it was settled, else as it was decided."""
+    if standing.settled:
+        return gain_of(standing.direction, standing.settled.baseline, standing.settled.best)
+    assert standing.baseline and standing.best
+    return gain_of(standing.direction, standing.baseline.value, standing.best.value)

@@ -1,0 +1,95 @@
+"""``once = true``: what such a command left is given again to the later measurements of the same tree on its bench.
+
+It lies in the bench's folder, so that it goes with the bench; no command can write there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from goalseek import outputs
+from goalseek.beneath import clear
+from goalseek.globs import matcher
+from goalseek.manifest import Manifest, Reading, VerifyCommand
+from goalseek.memory import write_durably
+
+_ALL = 2**63
+Facts = Mapping[str, tuple[int, int]]
+Kind = Literal["both", "hidden"]
+KINDS: tuple[Kind, ...] = ("both", "hidden")
+
+
+@dataclass(frozen=True)
+class OnceLeft:
+    """What the commands that run once have left for one tree under one ruler.
+
+    ``numbers`` are the readings of their output and times; None until all of them were run.
+    """
+
+    folder: Path
+    label: str
+    numbers: dict[str, float] | None = None
+    made: dict[tuple[Kind, str], tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether they need not be run again."""
+        return self.numbers is not None
+
+    def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:
+        """Puts what they left where they put it."""
+        for kind, run_folder in run_folders.items():
+            for path in outputs.take(self.folder / kind, run_folder, None, _ALL):
+                os.utime(run_folder / path)  # as if it had just been written: it is of this measurement
+        outputs.take(self.folder / "outputs", kept_outputs, None, _ALL)
+
+    def take(self, command: VerifyCommand, kind: Kind, run_folder: Path, before: Facts, kept_outputs: Path) -> None:
+        """Takes what a command has just left: files of its run folder that were not so ``before``, and its outputs."""
+        made = {path: facts for path, facts in facts_of(run_folder).items() if before.get(path) != facts}
+        self.made.update({(kind, path): facts for path, facts in made.items()})
+        outputs.take(run_folder, self.folder / kind, made.__contains__, _ALL)
+        if command.outputs:
+            outputs.take(kept_outputs, self.folder / "outputs", matcher(command.outputs), _ALL)
+
+    def is_as_left(self, path: str, kind: Kind, run_folder: Path) -> bool:
+        """Whether a file of a run folder was written by one of them, and by nobody after."""
+        made = self.made.get((kind, path))
+        return made is not None and facts_of(run_folder).get(path) == made
+
+    def finish(self, numbers: Mapping[str, float]) -> None:
+        """Says durably that all of them were run."""
+        told = {"label": self.label, "numbers": dict(numbers)}
+        write_durably(self.folder / "done.json", json.dumps(told).encode())
+
+
+def once_left(manifest: Manifest, folder: Path, label: str) -> OnceLeft | None:
+    """What is there for this label, emptied where it was for another; None where no command runs once."""
+    if not any(command.once for command in manifest.verify):
+        return None
+    try:
+        told = json.loads((folder / "done.json").read_bytes())
+        if told["label"] == label:
+            return OnceLeft(folder, label, told["numbers"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    clear(folder)
+    for name in (*KINDS, "outputs"):
+        (folder / name).mkdir(parents=True)
+    return OnceLeft(folder, label)
+
+
+def reads_once(manifest: Manifest, reading: Reading) -> bool:
+    """Whether a number is of the output or the time of a command that runs once."""
+    named = {command.name for command in manifest.verify if command.once}
+    return reading.source != "json" and reading.command in named
+
+
+def facts_of(folder: Path) -> dict[str, tuple[int, int]]:
+    """The regular files below a folder: inode and time, by path."""
+    found = {path: (folder / path).lstat() for path in outputs.regular_files(folder)}
+    return {path: (facts.st_ino, facts.st_mtime_ns) for path, facts in found.items()}

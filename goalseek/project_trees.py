@@ -1,0 +1,105 @@
+"""The trees of one project under one setting: the workspace, the candidate's bench, and the incumbent's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek import hidden_from
+from goalseek.bench import Bench
+from goalseek.globs import matcher
+from goalseek.listing import Listing
+from goalseek.objects import Entry, Objects
+from goalseek.places import Places
+from goalseek.plain import to_line
+from goalseek.scope import Scope
+from goalseek.values import Side
+from goalseek.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    """What the trees are made by. ``links`` are the shared folders: path in a tree, place on disk.
+
+    Where ``mounts``, these are mounted on their paths, not linked. ``keep`` are the patterns of what outlives a
+    command; ``hidden_folder`` is where the files of ``hidden_from`` are read.
+    """
+
+    scope: Scope
+    scope_key: str
+    keep: tuple[str, ...]
+    links: dict[str, str]
+    mounts: bool
+    hidden_from: Listing
+    hidden_folder: Path | None
+
+
+class ProjectTrees:
+    """Makes each tree when it is first asked for, and all anew where the plan has changed."""
+
+    def __init__(self, places: Places, objects: Objects) -> None:
+        self._places = places
+        self._objects = objects
+        self._made_for = ""
+        self._workspace: Workspace | None = None
+        self._benches: dict[Side, Bench] = {}
+
+    def workspace(self, plan: TreePlan) -> Workspace:
+        """The agent's tree."""
+        self._turn_to(plan)
+        if self._workspace is None:
+            links = {} if plan.mounts else plan.links
+            is_seen, mounted = plan.scope.seen_by("agent"), _mounted(plan)
+            folder = self._places.workspace
+            self._workspace = Workspace(folder, self._objects, is_seen, plan.scope_key, links, mounted)
+        return self._workspace
+
+    def bench(self, plan: TreePlan, of: Side) -> Bench:
+        """The verifier's trees for the candidate, or for the incumbent."""
+        self._turn_to(plan)
+        if of not in self._benches:
+            self._benches[of] = self._bench(plan, of)
+        return self._benches[of]
+
+    def close(self) -> None:
+        """Records the trees' state for the next process."""
+        if self._workspace:
+            self._workspace.close()
+        for bench in self._benches.values():
+            bench.close()
+        self._workspace, self._benches, self._made_for = None, {}, ""
+
+    def _turn_to(self, plan: TreePlan) -> None:
+        wanted = plan.scope_key + to_line(plan.keep)
+        if self._made_for == wanted:
+            return
+        self.close()
+        self._places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._made_for = wanted
+
+    def _bench(self, plan: TreePlan, of: Side) -> Bench:
+        prefix, kept = self._places.prefix, matcher(plan.keep)
+        return Bench(
+            self._places.bench_of(of),
+            self._objects,
+            plan.scope,
+            plan.scope_key,
+            {} if plan.mounts else plan.links,
+            (lambda path: path.startswith(prefix) and kept(path[len(prefix) :])) if plan.keep else None,
+            _mounted(plan),
+            hidden_from.as_entries(plan.hidden_from, prefix),
+            _copied(plan, prefix),
+        )
+
+
+def _mounted(plan: TreePlan) -> frozenset[str]:
+    return frozenset(plan.links if plan.mounts else ())
+
+
+def _copied(plan: TreePlan, prefix: str) -> Callable[[str, Entry], bytes]:
+    def content(path: str, expected: Entry) -> bytes:
+        assert plan.hidden_folder
+        return hidden_from.content_of(plan.hidden_folder, path[len(prefix) :], expected)
+
+    return content

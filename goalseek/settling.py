@@ -1,0 +1,144 @@
+"""The claim: baseline and best measured afresh in turn, at a run's end or when a person asks, and recorded.
+
+Each run is recorded as it is made, so that a killed settling goes on with the runs that are still owed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.limits import seconds_left
+from goalseek.manifest import Manifest
+from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement
+from goalseek.records import SettleRecord
+from goalseek.run import Run, Setting
+from goalseek.settle import settle
+from goalseek.standing import Mark, Standing
+from goalseek.units import in_words
+from goalseek.values import Side
+
+ASKED_BY = "settle"
+
+
+def owes_settling(manifest: Manifest, standing: Standing) -> bool:
+    """Whether the claim is to be measured: something was kept, the metric is noisy, and it was not settled yet."""
+    if standing.best is None or standing.best == standing.baseline or not manifest.metric.settle:
+        return False
+    is_noisy = standing.noise.differed or manifest.metric.noise == "always"
+    return is_noisy and standing.settled is None
+
+
+def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
+    """How long settling would take; 0 where nothing is owed."""
+    if not owes_settling(manifest, standing):
+        return 0.0
+    assert manifest.metric.settle
+    return 2 * manifest.metric.settle * _seconds_each(standing)
+
+
+def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
+    """How many pairs fit into what is left of the run's time."""
+    assert manifest.metric.settle
+    left = seconds_left(manifest.limits, standing, now)
+    each = 2 * _seconds_each(standing)
+    if left is None or each <= 0:
+        return manifest.metric.settle
+    return min(manifest.metric.settle, max(0, int(left / each)))
+
+
+def settle_at_end(run: Run, setting: Setting) -> SettleRecord | None:
+    """Settles where that is owed, with the pairs that there is time for. A failure is told, and is no error."""
+    manifest = setting.manifest
+    if not owes_settling(manifest, run.standing):
+        return None
+    pairs = pairs_in_time(manifest, run.standing.of_run(run.run_id), run.clock.now())
+    later = "settle it with: goalseek report --settle"
+    if pairs == 0:
+        run.watch.note(f"no time is left to measure the result afresh; {later}")
+        return None
+    if pairs != manifest.metric.settle:
+        run.watch.note(f"settling with {pairs} pairs in place of {manifest.metric.settle}: the time is nearly spent")
+    try:
+        return settle_now(run, setting, pairs)
+    except GoalseekError as error:
+        if error.stop_reason == "tampered":
+            raise
+        run.watch.note(f"{error.message}; {later}")
+        return None
+
+
+def settle_now(run: Run, setting: Setting, pairs: int) -> SettleRecord:
+    """Measures baseline and best afresh in turn, and records the difference.
+
+    Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
+    """
+    standing = run.standing
+    baseline, best = standing.baseline, standing.best
+    if baseline is None or best is None or best == baseline:
+        raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
+    seconds = 2 * pairs * _seconds_each(standing)
+    run.watch.note(f"settling: baseline and best afresh in turn, {pairs} pairs, about {in_words(seconds)}")
+    subject = Subject(setting, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    for place in range(len(standing.settling), 2 * pairs):
+        side = _side(place)
+        _measure(run, replace(subject, tree=baseline.tree if side == "candidate" else best.tree), side)
+    record = _record(run, setting, baseline, best, 2 * pairs)
+    made = run.ledger.append(record)
+    run.measured.add(made)
+    assert isinstance(made, SettleRecord)
+    run.watch.settled(made)
+    return made
+
+
+def _side(place: int) -> Side:
+    """Whose turn it is: baseline (on the candidate's bench), best, best, baseline, and so on, so that drift cancels."""
+    return "candidate" if place % 4 in (0, 3) else "incumbent"
+
+
+def _measure(run: Run, subject: Subject, side: Side) -> None:
+    folder = run.places.scratch / "settle"
+    evidence = measure_subject(run, subject, 0, folder, of=side)
+    if evidence.failure:
+        named = "the baseline" if side == "candidate" else "the best"
+        message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
+        raise GoalseekError(message, "goalseek doctor", BAD_FINDING, "incumbent_failed")
+    record_measurement(run, subject, measurement_of(evidence), ASKED_BY)
+
+
+def _record(run: Run, setting: Setting, baseline: Mark, best: Mark, count: int) -> SettleRecord:
+    made = run.standing.settling[:count]
+    values = [record.value for record in made]
+    of = [_side(place) for place in range(count)]
+    befores = [value for value, side in zip(values, of, strict=True) if side == "candidate"]
+    afters = [value for value, side in zip(values, of, strict=True) if side == "incumbent"]
+    pairs = tuple(zip(befores, afters, strict=True))
+    metric = setting.manifest.metric
+    found = settle(metric.direction, pairs)
+    return SettleRecord(
+        seq=0,
+        kind="settle",
+        project=run.repository.name,
+        run_id=run.run_id,
+        epoch=run.standing.epoch,
+        timestamp=run.ledger.now(),
+        metric=metric.name,
+        direction=metric.direction,
+        ruler=run.standing.ruler,
+        baseline_commit_hash=baseline.commit,
+        best_commit_hash=best.commit,
+        iteration=best.iteration,
+        pairs=pairs,
+        baseline=found.before,
+        best=found.after,
+        difference=found.difference,
+        interval=found.interval,
+        in_percent=found.in_percent,
+        seconds=round(sum(record.seconds for record in made), 6),
+        why=found.in_words(),
+    )
+
+
+def _seconds_each(standing: Standing) -> float:
+    return sum(standing.baseline.seconds.values()) if standing.baseline else 0.0

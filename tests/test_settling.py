@@ -1,0 +1,294 @@
+"""What is claimed in the end: measured afresh, at a run's end and nowhere else; and the holdout, looked at seldom."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+from project import FILES, Project, answer
+from test_under_noise import METRIC, NOISY, home, journal
+
+from goalseek.manifest import Limits, Metric
+from goalseek.small_set import reach, small_set
+from goalseek.standing import Mark, Standing
+
+SETTLE = {**METRIC, "settle": 3}
+
+
+def project_of(make_project: Callable[..., Project], **tables: Any) -> Project:
+    """A noisy project whose run ends after two iterations, the first of which is far better."""
+    manifest = {"metric": SETTLE, "limits": {"iterations": 2}, **tables}
+    project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest=manifest)
+    project.set_moves(answer(90), answer(0))
+    return project
+
+
+def of_kind(project: Project, kind: str) -> list[dict[str, Any]]:
+    return [record for record in project.records() if record["kind"] == kind]
+
+
+class TestSettling:
+    def test_a_run_that_ends_by_a_limit_claims_what_is_measured_afresh(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0
+        (record,) = of_kind(project, "settle")
+        measured = [made["value"] for made in of_kind(project, "measurement") if made["asked_by"] == "settle"]
+        order = [0, 1, 1, 0, 0, 1]
+        befores = [value for value, side in zip(measured, order, strict=True) if side == 0]
+        afters = [value for value, side in zip(measured, order, strict=True) if side == 1]
+        assert record["pairs"] == [list(pair) for pair in zip(befores, afters, strict=True)]
+        assert (record["baseline"], record["best"]) == (median(befores), median(afters))
+        assert record["interval"][0] <= record["difference"] <= record["interval"][1] and record["in_percent"]
+        assert "settled: score 1" in ended.stdout and record["why"] in ended.stdout
+        assert record["why"] in project.run("status").stdout
+        assert project.run("audit").exit_code == 0
+
+    def test_none_of_its_runs_led_to_the_decision(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "--forever")
+        decided = {run["value"] for record in project.iterations() for run in record["runs"]}
+        (record,) = of_kind(project, "settle")
+        assert not decided & {value for pair in record["pairs"] for value in pair}
+
+    def test_it_is_done_once_and_not_at_the_end_of_an_invocation_only(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        assert not of_kind(project, "settle")
+        project.climb("iterate", "--forever")
+        project.climb("iterate", "--forever")
+        assert len(of_kind(project, "settle")) == 1
+
+    @pytest.mark.parametrize("metric", [{**SETTLE, "settle": "none"}, {**SETTLE, "noise": "none"}])
+    def test_not_where_it_is_not_wished(self, make_project: Callable[..., Project], metric: dict[str, Any]) -> None:
+        project = project_of(make_project, metric=metric)
+        project.climb("iterate", "--forever")
+        assert not of_kind(project, "settle")
+
+    def test_not_where_the_metric_never_moved(self, make_project: Callable[..., Project]) -> None:
+        project = make_project(manifest={"metric": SETTLE, "limits": {"iterations": 1}})
+        project.set_moves(answer(90))
+        project.climb("iterate", "--forever")
+        assert not of_kind(project, "settle")
+
+    def test_a_killed_settling_goes_on_with_the_runs_that_are_owed(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        before = len(journal()) + 1  # the second candidate is worse at first sight
+        (home() / "during").write_text(
+            f'if [ "$(wc -l < "$HOME/journal")" -eq {before + 3} ]; then touch "$HOME/there"; sleep 60; fi\n'
+        )
+        climb = project.start("iterate", "--forever")
+        deadline = time.monotonic() + 60
+        while not (home() / "there").exists():
+            assert time.monotonic() < deadline and climb.poll() is None
+            time.sleep(0.01)
+        os.kill(climb.pid, signal.SIGKILL)
+        climb.communicate()
+        (home() / "during").unlink()
+        project.climb("iterate", "--forever")
+        assert len(of_kind(project, "settle")) == 1
+        assert len(journal()) == before + 6 + 1
+
+    def test_time_is_kept_for_it_and_with_less_there_are_fewer_pairs(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        slow = NOISY.replace("base=", "sleep 0.3\nbase=", 1)
+        project = project_of(make_project, limits={"time": "1h"})
+        project.write({"hidden/judge.sh": slow})
+        project.commit()
+        project.climb("iterate", "-n", "2")
+        spent = sum(sum(record["seconds"].values()) for record in project.iterations())
+        project.set_manifest({"metric": SETTLE, "limits": {"time": spent + 1.6}})
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0 and "kept for settling" in ended.stderr, ended.stderr
+        (record,) = of_kind(project, "settle")
+        assert 1 <= len(record["pairs"]) < 3
+        assert f"settling with {len(record['pairs'])} pairs in place of 3" in ended.stderr
+
+    def test_the_end_is_told_with_the_claim(self, make_project: Callable[..., Project]) -> None:
+        told = home() / "told"
+        notify = {"command": ["sh", "-c", f"cat > {told}"], "on": ["stopped"]}
+        project = project_of(make_project, notify=notify)
+        project.climb("iterate", "--forever")
+        (record,) = of_kind(project, "settle")
+        assert json.loads(told.read_text())["settled"]["why"] == record["why"]
+
+    def test_it_counts_as_the_runs_time(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "--forever")
+        (record,) = of_kind(project, "settle")
+        iterations = sum(sum(made["seconds"].values()) for made in project.iterations())
+        spend = json.loads(project.run("--json", "status").stdout)["spend"]["seconds"]
+        assert spend == pytest.approx(iterations + record["seconds"], abs=1e-3)
+
+
+AGENT = """\
+import glob, json, os, sys
+n = int(os.environ["GOALSEEK_ITERATION"])
+seen = sys.stdin.read() + open(os.environ["GOALSEEK_BRIEF"]).read()
+for path in glob.glob("**/*", recursive=True):
+    if os.path.isfile(path):
+        seen += open(path, errors="replace").read()
+open(os.environ["HOME_OF_TEST"] + "/seen", "a").write(seen)
+json.dump({"score": [0, 50, 90, 0][n], "size": 10}, open("answer.json", "w"))
+"""
+FINAL = """\
+if [ -e "$HOME/hang" ]; then touch "$HOME/there"; sleep 60; fi
+echo "final $GOALSEEK_ITERATION" >> "$HOME/looks"
+score=$(sed -n 's/.*"score": \\([0-9]*\\).*/\\1/p' answer.json)
+echo "{\\"accuracy\\": $((score + 770000))}" > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+
+
+HOLDOUT = {"run": "sh hidden/final.sh", "sees": "both", "query": "accuracy"}
+
+
+class TestHoldout:
+    def made(self, make_project: Callable[..., Project], **more: Any) -> Project:
+        (home() / "agent.py").write_text(AGENT)
+        os.environ["HOME_OF_TEST"] = str(home())
+        agent = [sys.executable, str(home() / "agent.py")]
+        return make_project(
+            files={**FILES, "hidden/final.sh": FINAL},
+            manifest={
+                "metric": METRIC,
+                "limits": {"iterations": 3},
+                "holdout": {**HOLDOUT, **more},
+                "provider": {"name": "command", "command": agent},
+                "env": {"agent": {"pass": ["HOME_OF_TEST"]}},
+            },
+        )
+
+    def test_it_is_looked_at_once_in_the_end_and_each_look_is_written_before_it_is_made(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = self.made(make_project)
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0, ended.stderr
+        looks = of_kind(project, "holdout")
+        assert [(look["look"], look["of"], look["reason"], look["value"]) for look in looks] == [
+            (1, "baseline", "begun", None),
+            (1, "baseline", "measured", 770001.0),
+            (2, "best", "begun", None),
+            (2, "best", "measured", 770090.0),
+        ]
+        assert looks[-1]["gap"] == 0.0
+        assert "holdout, look 2: baseline 770001, best 770090: a gain of 89, where the verifier's is 89" in ended.stdout
+        assert len((home() / "looks").read_text().splitlines()) == 2
+        project.climb("iterate", "--forever")
+        assert len((home() / "looks").read_text().splitlines()) == 2
+        assert "holdout    look 2" in project.run("status").stdout
+
+    def test_its_number_never_comes_before_a_provider(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project, when="kept")
+        project.climb("iterate", "--forever")
+        looks = of_kind(project, "holdout")
+        assert [look["iteration"] for look in looks if look["reason"] == "measured"] == [0, 1, 2]
+        seen = (home() / "seen").read_text()
+        assert '"iteration": 2' in seen
+        assert "77000" not in seen and "holdout" not in seen and "final.sh" not in seen
+
+    def test_a_look_that_was_killed_counts_and_the_next_is_another(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project)
+        (home() / "hang").touch()
+        climb = project.start("iterate", "--forever")
+        deadline = time.monotonic() + 60
+        while not (home() / "there").exists():
+            assert time.monotonic() < deadline and climb.poll() is None, climb.communicate()
+            time.sleep(0.01)
+        os.kill(climb.pid, signal.SIGKILL)
+        climb.communicate()
+        (home() / "hang").unlink()
+        project.climb("iterate", "--forever")
+        looks = [(look["look"], look["of"], look["reason"]) for look in of_kind(project, "holdout")]
+        assert looks == [
+            (1, "baseline", "begun"),
+            (2, "baseline", "begun"),
+            (2, "baseline", "measured"),
+            (3, "best", "begun"),
+            (3, "best", "measured"),
+        ]
+
+    def test_a_failing_one_is_recorded_and_not_tried_again(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project, run="exit 3")
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0
+        looks = of_kind(project, "holdout")
+        assert [look["reason"] for look in looks] == ["begun", "failed", "begun", "failed"]
+        assert "the look at the best failed" in ended.stdout
+        project.climb("iterate", "--forever")
+        assert len(of_kind(project, "holdout")) == 4
+
+    def test_the_verifiers_own_number_cannot_stand_for_it(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project, run="true", query="score")
+        assert project.run("iterate", "--forever").exit_code == 0
+        failed = [look for look in of_kind(project, "holdout") if look["reason"] == "failed"]
+        assert len(failed) == 2 and "wrote no metrics.json" in failed[0]["why"]
+
+    def test_it_belongs_to_the_ruler(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project)
+        project.climb("baseline")
+        project.set_manifest(project.manifest.read_text().replace("accuracy", "score"))
+        assert "holdout; goalseek baseline adopts it" in project.run("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"query": "accuracy"}, "holdout.run"),
+        ({"run": "true"}, "say how to read it"),
+        ({"run": "true", "query": "a", "once": True}, "holdout.once"),
+        ({"run": "true", "query": "a", "when": "never"}, "holdout.when"),
+    ],
+)
+def test_an_impossible_holdout_is_refused(project: Project, keys: dict[str, Any], told: str) -> None:
+    project.set_manifest({"holdout": keys})
+    ended = project.run("status")
+    assert ended.exit_code == 2 and told in ended.stderr
+
+
+class TestExamples:
+    def standing(self, gain: float, keeps: int) -> Standing:
+        marks = [Mark(number, number, "c", "t", value) for number, value in ((0, 0.7), (9, 0.7 + gain))]
+        return Standing(baseline=marks[0], incumbent=marks[1], best=marks[1], keeps=keeps)
+
+    @pytest.mark.parametrize(("gain", "keeps", "warned"), [(0.05, 5, True), (0.05, 4, False), (0.09, 5, False)])
+    def test_many_keeps_with_little_gain_on_few_examples_are_warned_of(
+        self, gain: float, keeps: int, warned: bool
+    ) -> None:
+        metric = Metric(name="accuracy", direction="maximize", examples=500)
+        assert reach(0.7, 500) == pytest.approx(0.08198, abs=1e-5)
+        told = small_set(metric, self.standing(gain, keeps))
+        assert (told is not None) == warned
+        if told:
+            assert told.startswith("5 keeps gained 0.05 on 500 examples, where luck alone reaches 0.08")
+
+    def test_nothing_is_said_of_what_is_no_proportion_or_has_no_size(self) -> None:
+        standing = self.standing(0.01, 9)
+        assert small_set(Metric(name="a", direction="maximize"), standing) is None
+        far = Standing(baseline=Mark(0, 0, "c", "t", 70.0), best=Mark(1, 1, "c", "t", 71.0), keeps=9)
+        assert small_set(Metric(name="a", direction="maximize", examples=500), far) is None
+
+
+def test_settling_keeps_its_time_free() -> None:
+    from datetime import UTC, datetime
+
+    from goalseek.limits import why_stop
+
+    metric, now = Metric(name="a", direction="maximize"), datetime.now(UTC)
+    limits = Limits(time=100.0)
+    assert why_stop(limits, metric, Standing(), now, usual=60.0, reserved=30.0) is None
+    stop = why_stop(limits, metric, Standing(), now, usual=60.0, reserved=50.0)
+    assert stop and stop.reason == "time" and "with 50s kept for settling" in stop.why
