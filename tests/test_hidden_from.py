@@ -44,7 +44,8 @@ def test_the_judge_has_them_and_nobody_else(make_project: Callable[..., Project]
         {"name": "judge", "run": LIST("both") + "; sh verifier/judge.sh", "sees": "both"},
         {"name": "score", "run": LIST("hidden") + '; test -x "$0" || sh verifier/judge.sh || exit 0', "sees": "hidden"},
     ]
-    project = made(make_project, verify=commands)
+    metric = {"direction": "maximize", "query": "score", "command": "judge"}
+    project = made(make_project, verify=commands, metric=metric)
     project.set_moves(answer(2), answer(3))
     records = project.climb("iterate", "-n", "2")
     assert [record["outcome"] for record in records] == ["baseline", "kept", "kept"]
