@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from http.client import IncompleteRead
+from pathlib import Path
 from typing import Any
 
 import pytest
+from model_server import stand_in
 from model_server.moves import Cut, Die, Edit, Hang, Refuse, Tokens, plan
 from model_server.server import ModelServer
 
@@ -85,7 +90,9 @@ def test_an_edit_is_a_call_of_the_agents_shell_and_then_a_text_with_the_nonce(se
             assert json.dumps(COMMAND)[1:-1].replace("\\", "") in called.replace("\\", "")
             assert "done 5F3A9C" in said and "a b.txt" not in said
     assert server.done() == ["call", "answer"] * 8 and server.moves_left == 0
-    assert {seen.key for seen in server.seen} == {"planted"} and {seen.asked.model for seen in server.seen} == {"m"}
+    assert {seen.asked.key for seen in server.seen} == {"planted"} and {seen.asked.model for seen in server.seen} == {
+        "m"
+    }
 
 
 @EACH
@@ -164,3 +171,22 @@ def test_tokens_are_counted_and_a_question_without_tools_is_answered_aside(serve
     with urllib.request.urlopen(request, timeout=10) as answer:
         assert "Aside" in answer.read().decode()
     assert server.done() == [] and server.moves_left == 1
+
+
+def test_the_stand_in_is_called_and_answers_as_claude_code(server: ModelServer, tmp_path: Path) -> None:
+    def call(*words: str) -> tuple[int, dict[str, Any]]:
+        program = [sys.executable, stand_in.__file__, "-p", "--output-format", "json", *words]
+        given = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "planted", "HOME": str(tmp_path)}
+        environment = {**os.environ, **given}
+        done = subprocess.run(program, input=PROMPT, text=True, capture_output=True, cwd=tmp_path, env=environment)
+        return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+    server.play(plan("a title", "x"), Edit({"x": "edited"}), Refuse(429, 7))
+    code, planned = call("--permission-mode", "plan")
+    assert (code, planned["is_error"], planned["usage"]["input_tokens"]) == (0, False, 100)
+    code, applied = call("--resume", planned["session_id"])
+    assert code == 0 and (tmp_path / "x").read_text() == "edited" and applied["usage"]["input_tokens"] == 200
+    assert "a title" in server.seen[-1].asked.said
+    assert applied["total_cost_usd"] == pytest.approx(3 * planned["total_cost_usd"]), "the session's, as Claude Code's"
+    code, refused = call()
+    assert (code, refused["is_error"], refused["subtype"], refused["api_error_status"]) == (1, True, "success", 429)

@@ -14,7 +14,7 @@ with ModelServer(otherwise=Edit(files, text="edited, {nonce}")) as server:
     while True:
         time.sleep(0.2)
         for seen in server.seen[told:]:
-            print(seen.done, seen.path, seen.key, seen.asked.model, json.dumps(seen.asked.tools), flush=True)
+            print(seen.done, seen.path, seen.asked.key, seen.asked.model, json.dumps(seen.asked.tools), flush=True)
             print("  asked:", repr(seen.asked.prompt[-200:]), "results:", seen.asked.results, flush=True)
             told += 1
         for path in server.unknown:

@@ -18,6 +18,7 @@ class Asked:
     """One request. ``prompt`` is the last thing that the user said, ``said`` what the model had said before it.
 
     ``results`` are what the tools gave since ``prompt``. ``tools`` maps names to kinds, as the interface calls them.
+    ``key`` is what the request was signed with.
     """
 
     model: str
@@ -28,6 +29,7 @@ class Asked:
     tools: Mapping[str, str]
     is_streamed: bool
     body: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    key: str = ""
 
     @property
     def nonce(self) -> str:

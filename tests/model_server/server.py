@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -21,6 +21,7 @@ from model_server.moves import Cut, Die, Edit, Hang, Move, Refuse
 from model_server.openai_chat import CHAT
 from model_server.openai_responses import RESPONSES
 
+_NOTHING = Edit(text="There is nothing to do.")
 _ASIDE = Edit(text="Aside")
 
 
@@ -28,27 +29,30 @@ _ASIDE = Edit(text="Aside")
 class Seen:
     """A request, and what was done about it: ``answer``, ``call``, ``aside``, or the name of a move that fails.
 
-    ``key`` is what it was signed with. ``seconds`` are of the monotonic clock.
+    ``seconds`` are of the monotonic clock.
     """
 
     path: str
-    key: str
     asked: Asked
     done: str
     seconds: float
 
 
 class ModelServer:
-    """Plays ``moves``, one for each new question, then ``otherwise`` again and again.
+    """Plays ``moves``, one for each new question, then ``otherwise`` again and again, or what it says to a question.
 
     A question that follows the result of a tool goes on with its move. An agent's side questions, which offer no tool
     (a title for the session, say), are answered aside. Closes and reopens at the same address where a move says so.
     """
 
-    def __init__(self, moves: Iterable[Move] = (), otherwise: Move | None = None) -> None:
+    def __init__(
+        self,
+        moves: Iterable[Move] = (),
+        otherwise: Move | Callable[[Asked], Move] = _NOTHING,
+    ) -> None:
         self.seen: list[Seen] = []
         self.unknown: list[str] = []
-        self.otherwise = otherwise or Edit(text="There is nothing to do.")
+        self.otherwise = otherwise
         self._moves = list(moves)
         self._playing: dict[str, Edit] = {}
         self._number = 0
@@ -126,7 +130,7 @@ class ModelServer:
             self._number += 1
             if own_tools.is_aside(asked):
                 return "aside", _ASIDE, Answer(_ASIDE.text, None, _ASIDE.tokens, self._number)
-            move: Move = self._playing.get(asked.prompt, self.otherwise) if asked.results else self._new()
+            move: Move = self._playing[asked.prompt] if asked.results else self._new(asked)
             if not isinstance(move, Edit):
                 if not isinstance(move, Cut):
                     return type(move).__name__.lower(), move, None
@@ -143,8 +147,10 @@ class ModelServer:
             if select.select([connection], [], [], 0)[0] and not connection.recv(1, socket.MSG_PEEK):
                 return
 
-    def _new(self) -> Move:
-        return self._moves.pop(0) if self._moves else self.otherwise
+    def _new(self, asked: Asked) -> Move:
+        if self._moves:
+            return self._moves.pop(0)
+        return self.otherwise(asked) if callable(self.otherwise) else self.otherwise
 
 
 class _Listening(ThreadingHTTPServer):
@@ -190,9 +196,9 @@ class _Handler(BaseHTTPRequestHandler):
             owner.unknown.append(path)
             self._send(404, {"error": {"message": "there is no such path", "type": "not_found_error"}})
             return
-        asked = interface.read(path, body)
+        asked = replace(interface.read(path, body), key=self._key())
         done, move, answer = owner.next_move(asked)
-        owner.seen.append(Seen(self.path, self._key(), asked, done, time.monotonic()))
+        owner.seen.append(Seen(self.path, asked, done, time.monotonic()))
         if isinstance(move, Hang):
             owner.wait_while_asked(self.connection)
             self.close_connection = True
