@@ -182,7 +182,7 @@ def test_the_stand_in_is_called_and_answers_as_claude_code(server: ModelServer, 
         return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
     server.play(plan("a title", "x"), Edit({"x": "edited"}), Refuse(429, 7))
-    code, planned = call("--permission-mode", "plan")
+    code, planned = call("--tools", "Read,Glob")
     assert (code, planned["is_error"], planned["usage"]["input_tokens"]) == (0, False, 100)
     code, applied = call("--resume", planned["session_id"])
     assert code == 0 and (tmp_path / "x").read_text() == "edited" and applied["usage"]["input_tokens"] == 200

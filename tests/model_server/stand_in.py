@@ -1,7 +1,8 @@
 """A program that stands in for Claude Code where a test needs hundreds of calls: it starts in a tenth of a second.
 
-It takes Claude Code's command line, speaks Anthropic's Messages, runs the commands that it is told to in a shell, and
-prints the JSON that Claude Code prints, as far as anybody reads that. It never tries again by itself.
+It takes Claude Code's command line, speaks Anthropic's Messages, has the tools Bash and Write, and prints the JSON that
+Claude Code prints, as far as anybody reads that. It never tries again by itself. Without ``--output-format`` it answers
+as a program of one's own does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 DOLLARS = {"input_tokens": 3e-6, "cache_read_input_tokens": 3e-7, "cache_creation_input_tokens": 3.75e-6}
 DOLLARS["output_tokens"] = 15e-6
-BASH = {"name": "Bash", "description": "", "input_schema": {"type": "object"}}
+TOOLS = ("Bash", "Write")
 
 
 def value(name: str, otherwise: str = "") -> str:
@@ -37,8 +38,17 @@ def ask(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str
         return told
 
 
+def done_with(tool: str, given: dict[str, str]) -> str:
+    """What a tool says after its use."""
+    if tool == "Write":
+        Path(given["file_path"]).write_text(given["content"])
+        return "written"
+    done = subprocess.run(["sh", "-c", given["command"]], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
 def turn(messages: list[dict[str, Any]], tools: list[dict[str, Any]], usage: dict[str, int]) -> str:
-    """Asks, and runs the commands of the answers, until there is a text. Adds to messages and usage."""
+    """Asks, and does what the answers say, until there is a text. Adds to messages and usage."""
     while True:
         told = ask(messages, tools)
         for name in usage:
@@ -47,13 +57,16 @@ def turn(messages: list[dict[str, Any]], tools: list[dict[str, Any]], usage: dic
         messages.append({"role": "assistant", "content": [block]})
         if block["type"] == "text":
             return str(block["text"])
-        done = subprocess.run(["sh", "-c", block["input"]["command"]], capture_output=True, text=True, check=False)
-        result = {"type": "tool_result", "tool_use_id": block["id"], "content": done.stdout + done.stderr}
+        result = {
+            "type": "tool_result",
+            "tool_use_id": block["id"],
+            "content": done_with(block["name"], block["input"]),
+        }
         messages.append({"role": "user", "content": [result]})
 
 
 def as_any_program(usage: dict[str, int], cost: float, text: str, failed: bool) -> int:
-    """Answers as a program of one's own does: in plain text, with its usage in the file of that name."""
+    """Answers in plain text, with the usage in the file that goalseek names."""
     told = {
         "input_tokens": usage["input_tokens"] + usage["cache_creation_input_tokens"],
         "cached_tokens": usage["cache_read_input_tokens"],
@@ -78,7 +91,8 @@ def main() -> int:
         return 1
     earlier = json.loads(stored.read_text()) if stored.exists() else {"messages": [], "cost": 0.0}
     messages = [*earlier["messages"], {"role": "user", "content": sys.stdin.read()}]
-    tools = [] if value("--permission-mode") == "plan" else [BASH]
+    allowed = value("--tools", ",".join(TOOLS)).split(",")
+    tools = [{"name": name, "description": "", "input_schema": {"type": "object"}} for name in TOOLS if name in allowed]
     usage = dict.fromkeys(DOLLARS, 0)
     status, error = None, ""
     try:
@@ -95,7 +109,7 @@ def main() -> int:
     if "--no-session-persistence" not in sys.argv:
         folder.mkdir(parents=True, exist_ok=True)
         stored.write_text(json.dumps({"messages": messages, "cost": cost}))
-    if "GOALSEEK_USAGE" in os.environ and "--output-format" not in sys.argv:
+    if "--output-format" not in sys.argv:
         return as_any_program(usage, cost, error or text, bool(error))
     told = {
         "type": "result",
