@@ -18,8 +18,7 @@ from goalseek.toml_lines import line_of
 NOT_YET = frozenset(
     """verify.once metric.noise metric.max_repeats metric.alpha
     metric.window metric.settle metric.repeats metric.aggregate metric.examples holdout
-    provider.fallback provider.repair provider.billing provider.prompts provider.endpoint provider.credentials
-    provider.record provider.recordings provider.plan price review""".split()
+    provider.repair provider.prompts provider.record provider.recordings review""".split()
 )
 _RENAMED = {"pass_": "pass"}
 

@@ -34,7 +34,7 @@ from goalseek.plain import to_line
 from goalseek.programs import PROGRAMS_LOCK, Programs
 from goalseek.project_scope import scope_of
 from goalseek.providers import make_provider
-from goalseek.providers.provider import Provider
+from goalseek.providers.chain import Chain
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 from goalseek.ruler import Ruler, under
@@ -90,8 +90,9 @@ class Run:
         self.clock = Clock.started()
         self.last_phase = ""
         self.stop: Stop | None = None
+        self.ends_at: float | None = None
         self._asked = asked
-        self._provider: Provider | None = None
+        self._provider: Chain | None = None
         self._workspace: Workspace | None = None
         self._bench: Bench | None = None
         self._trees_for = ""
@@ -169,7 +170,7 @@ class Run:
         self.loaded = manifest_file.load(self.loaded.path)
         return self.setting_of(self.loaded.manifest, ())
 
-    def provider(self) -> Provider:
+    def provider(self) -> Chain:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
         if self._provider is None:
             self._provider = chosen_provider(self.loaded, self.provider_table())
@@ -328,11 +329,14 @@ class Run:
         return list(islice(newest, RECENT))
 
 
-def chosen_provider(loaded: Loaded, table: ProviderTable) -> Provider:
+def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
     """The provider to use. Raises GoalseekError where a program would start without consent."""
-    provider = make_provider(table, loaded.folder)
-    if provider.needs_consent:
-        sandbox.refuse_without_consent(loaded.manifest, provider.name)
+    provider = make_provider(table, loaded.folder, loaded.manifest.price)
+    for one in provider.everybody:
+        if one.needs_consent:
+            sandbox.refuse_without_consent(loaded.manifest, one.name)
+        if one.needs_sandbox:
+            sandbox.refuse_unconfined(loaded.manifest, one.name)
     return provider
 
 

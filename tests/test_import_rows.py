@@ -21,7 +21,7 @@ ROWS = {
     "phases": 3,
     "crashes": 3,
     "opening": 3,
-    **dict.fromkeys(("call", "landing", "left_behind", "baseline", "desk", "word", "ending"), 4),
+    **dict.fromkeys(("call", "seat", "patience", "landing", "left_behind", "baseline", "desk", "word", "ending"), 4),
     "loop": 5,
     **dict.fromkeys("pool trial sabotage cheats rerun survey first_manifest checks doctor demo outside".split(), 6),
     "views": 6,
