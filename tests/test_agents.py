@@ -134,9 +134,9 @@ def test_it_plans_edits_and_is_kept_with_its_usage_and_without_its_key(
 def test_a_refused_key_stops_the_run_at_once(name: str, asked: Callable[..., Project], server: ModelServer) -> None:
     project = asked(name)
     server.otherwise = Refuse(401)
-    told = ended(("--json", "iterate", "-n", "3"), project.folder, seconds=400)
-    last = json.loads(told.stdout.splitlines()[-1])
-    assert (told.exit_code, last["stop_reason"]) == (3, "auth"), (last, server.done())
+    told = ended(("iterate", "-n", "3"), project.folder, seconds=400)
+    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    assert (told.exit_code, state["status"], state["stop_reason"]) == (3, "blocked", "auth"), (told, server.done())
     assert len(project.iterations()) <= 2, "it does not go on with a key that nobody takes"
 
 

@@ -13,7 +13,7 @@ from model_server import stand_in
 from model_server.asked import Asked
 from model_server.moves import Cut, Die, Edit, Hang, Move, Refuse, Tokens, plan
 from model_server.server import ModelServer
-from project import Project, answer
+from project import Project, answer, ended
 
 NIGHT = 50
 TOKENS = Tokens(fresh=1000, cached=400, output=200)
@@ -79,9 +79,9 @@ def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
             "sandbox": {"mode": "bubblewrap"},
         }
         project = make_project(manifest=tables)
-        ended = project.run("--json", "iterate", "--forever")
-        last = json.loads(ended.stdout.splitlines()[-1])
-        assert (ended.exit_code, last["stop_reason"]) == (0, "iterations"), (last, ended.stderr)
+        told = ended(("--json", "iterate", "--forever"), project.folder, seconds=900)
+        last = json.loads(told.stdout.splitlines()[-1])
+        assert (told.exit_code, last["stop_reason"]) == (0, "iterations"), (last, told.stderr)
 
         _, *records = project.iterations()
         assert [record["iteration"] for record in records] == list(range(1, NIGHT + 1))
@@ -100,8 +100,8 @@ def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
         lost = spent(next(record for record in records if record["reason"] == "provider_timeout"))
         assert sum(map(spent, records)) - lost == WHOLE * (len(answered) - in_vain(server))
         assert WHOLE <= lost <= 2 * median, "a call that was killed is charged as a median one"
-        told = json.loads(project.run("--json", "status").stdout)
-        assert told["spend"]["usage"]["input_tokens"] == sum(record["usage"]["input_tokens"] for record in records)
+        status = json.loads(project.run("--json", "status").stdout)
+        assert status["spend"]["usage"]["input_tokens"] == sum(record["usage"]["input_tokens"] for record in records)
         cost = sum(record["usage"]["cost_usd"] for record in records)
         assert cost == pytest.approx(sum(map(spent, records)) / WHOLE * DOLLARS)
         assert project.run("audit").exit_code == 0

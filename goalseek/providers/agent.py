@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
@@ -16,8 +16,9 @@ from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
-from goalseek.values import Plan
+from goalseek.values import Plan, Usage
 
+_NO_USAGE = Usage()
 _LONG_AGO = 1_000_000_000  # larger than any wait in seconds: a moment, in seconds since 1970
 
 
@@ -88,10 +89,10 @@ class AgentProvider:
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the agent edit. Where it planned in this HOME itself, it goes on from there."""
         is_mine = plan.provider == self.name and plan.model == self.model and call.is_same_home(self.name)
-        return self.ask(call, plan.session if is_mine else "")
+        return self.ask(call, plan.session if is_mine else "", plan.usage)
 
-    def ask(self, call: Call, session: str = "") -> Reply:
-        """One call, whatever it answers. Raises Failed where no answer came."""
+    def ask(self, call: Call, session: str = "", before: Usage = _NO_USAGE) -> Reply:
+        """One call, whatever it answers. ``before`` is what the session had used. Raises Failed where none came."""
         program = self.program()
         if program is None:
             raise Failed("crashed", f"there is no program {self.words[0]!r}")
@@ -117,7 +118,7 @@ class AgentProvider:
         stdout, stderr = (text.decode("utf-8", "replace") for text in (finished.stdout, finished.stderr))
         printed = Printed(finished.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
         answer = self._read(printed)
-        usage = answer.usage
+        usage = self._of_this_call(answer.usage, before) if session else answer.usage
         if finished.timed_out:
             why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
             raise Failed("timeout", why, stdout + stderr, usage)
@@ -137,6 +138,13 @@ class AgentProvider:
             return self.preset.read(printed)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             return Answer(trouble=Trouble("crashed", f"its answer cannot be read ({type(error).__name__}: {error})"))
+
+    def _of_this_call(self, told: Usage, before: Usage) -> Usage:
+        """What is left of a usage that tells of the whole session, without what that had used before."""
+        paid = before.about_usd if before.cost_usd is None else before.cost_usd
+        earlier = {**vars(before), "cost_usd": paid}
+        counted = [name for name in self.preset.whole_session if getattr(told, name) is not None]
+        return replace(told, **{name: max(getattr(told, name) - (earlier[name] or 0), 0) for name in counted})
 
     def _facts(self, call: Call, login: Login, session: str) -> set[str]:
         facts = {

@@ -75,7 +75,8 @@ class Preset:
 
     ``variables`` and ``home_files`` (path below HOME to text) go by the same words as ``parts`` do. An agent that
     ``needs_sandbox`` runs every command unasked and has no other way. ``read`` makes an answer of what was printed.
-    ``address`` is where it asks when no endpoint is named.
+    ``address`` is where it asks when no endpoint is named. ``whole_session`` names the fields of its usage that tell
+    of the whole session where it goes on with one, not of this call.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Preset:
     tried: str = ""
     needs_sandbox: bool = False
     reads_only: bool = True
+    whole_session: tuple[str, ...] = ()
     version: tuple[str, ...] = field(default=("--version",))
 
 

@@ -49,7 +49,7 @@ PRESET = Preset(
     name="claude",
     program="claude",
     install="npm install -g @anthropic-ai/claude-code",
-    tried="2.1.197",
+    tried="2.1.329",
     parts=(
         Part(("-p", "--output-format", "stream-json", "--verbose")),
         Part(("--bare",), ("key",)),
@@ -72,4 +72,5 @@ PRESET = Preset(
         ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
     ),
     address="https://api.anthropic.com",
+    whole_session=("cost_usd",),
 )

@@ -67,4 +67,5 @@ PRESET = Preset(
     ),
     reads_only=False,
     address="https://api.openai.com",
+    whole_session=("input_tokens", "cached_tokens", "output_tokens"),
 )
