@@ -86,33 +86,22 @@ def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
         _, *records = project.iterations()
         assert [record["iteration"] for record in records] == list(range(1, NIGHT + 1))
         outcomes = [(record["outcome"], record["reason"]) for record in records]
-        assert outcomes.count(("kept", "better")) == NIGHT - 1
-        assert outcomes.count(("skipped", "provider_timeout")) == 1
-        by_second = [record["provider"] for record in records].count("command")
-        assert 1 <= by_second <= len(REFUSED)
+        assert set(outcomes) == {("kept", "better")}, "where one hangs or is refused, the other one answers"
+        by_second = [record["iteration"] for record in records if record["provider"] == "command"]
+        assert 1 <= len(by_second) <= len(REFUSED) + 1
         assert records[-1]["provider"] == "claude", "the first is asked again when its key is taken"
 
-        done = server.done()
-        assert {"refuse", "die", "cut", "hang"} <= set(done)
+        assert {"refuse", "die", "cut", "hang"} <= set(server.done())
         answered = [seen for seen in server.seen if seen.done in ("call", "answer")]
         assert {seen.asked.key for seen in answered} == {FIRST, SECOND}
-        median = sorted(spent(record) for record in records)[NIGHT // 2]
-        lost = spent(next(record for record in records if record["reason"] == "provider_timeout"))
-        assert sum(map(spent, records)) - lost == WHOLE * (len(answered) - in_vain(server))
-        assert WHOLE <= lost <= 2 * median, "a call that was killed is charged as a median one"
+        total = sum(map(spent, records))
+        assert total == len(answered) * WHOLE, "what the server answered, whoever asked, and nothing twice"
+        assert sum(record["usage"]["cost_usd"] for record in records) == pytest.approx(total / WHOLE * DOLLARS)
         status = json.loads(project.run("--json", "status").stdout)
-        assert status["spend"]["usage"]["input_tokens"] == sum(record["usage"]["input_tokens"] for record in records)
-        cost = sum(record["usage"]["cost_usd"] for record in records)
-        assert cost == pytest.approx(sum(map(spent, records)) / WHOLE * DOLLARS)
+        assert status["spend"]["usage"]["cost_usd"] == pytest.approx(total / WHOLE * DOLLARS)
         assert project.run("audit").exit_code == 0
 
 
 def spent(record: dict[str, dict[str, int]]) -> int:
     """The tokens of an iteration."""
     return sum(record["usage"][name] for name in ("input_tokens", "cached_tokens", "output_tokens"))
-
-
-def in_vain(server: ModelServer) -> int:
-    """How many answers went to the plan of the call that hung."""
-    place = server.done().index("hang")
-    return int(server.done()[place - 1] == "answer" and not server.seen[place - 1].asked.tools)
