@@ -28,10 +28,16 @@ elif NAME == "mini-swe-agent":
 else:
     prompt = sys.stdin.read()
 phase, nonce = environment["GOALSEEK_PHASE"], environment["GOALSEEK_NONCE"]
-places = [place for place in (LOG, home + "/calls") if os.access(os.path.dirname(place), os.W_OK)]
-number = len(open(places[0]).readlines()) if os.path.exists(places[0]) else 0
+for place in (LOG, home + "/calls"):
+    try:
+        log = open(place, "a+")
+        break
+    except OSError:  # a sandbox shows it nothing but its HOME
+        continue
+log.seek(0)
+number = len(log.readlines())
 files = sorted(os.path.join(at, name)[len(home) + 1:] for at, _, names in os.walk(home) for name in names)
-with open(places[0], "a") as log:
+with log:
     row = {"name": NAME, "phase": phase, "argv": argv, "environment": environment, "home": files, "prompt": prompt}
     log.write(json.dumps(row) + "\n")
 act = ACTS.get(str(number)) or ACTS.get(phase) or ACTS.get("always") or "work"
