@@ -340,6 +340,21 @@ def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
     return provider
 
 
+def programs_of(loaded: Loaded) -> list[list[str]]:
+    """The words by which the manifest's providers are started, as far as they name what is to be shown."""
+    named: list[list[str]] = []
+    if loaded.manifest.provider is None:
+        return named
+    try:
+        everybody = make_provider(loaded.manifest.provider, loaded.folder).everybody
+    except GoalseekError:  # said where the provider is looked at
+        return named
+    for one in everybody:
+        words = getattr(one, "words", None) or getattr(one, "command", None)
+        named += [list(words)] if words else []
+    return named
+
+
 def base_folder(loaded: Loaded, repository: Repository) -> Path:
     """The folder that paths and globs are relative to: the manifest's, or the top for one outside the repository."""
     return manifest_file.base_of(loaded, repository.top)

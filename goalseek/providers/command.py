@@ -53,7 +53,7 @@ class CommandProvider:
         """Asks for a plan, or says that the plan comes with the change."""
         if not self.ask_plan:
             return Reply("", "The provider plans while it edits.")
-        reply = self._run(call)
+        reply = self.ask(call)
         if not reply.title:
             why = f"the answer has no plan between the sentinels of {call.nonce}"
             raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
@@ -61,13 +61,14 @@ class CommandProvider:
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the program edit."""
-        reply = self._run(call)
+        reply = self.ask(call)
         if reply.title:
             return reply
         lines = [line for line in reply.output.splitlines() if line.strip()]
         return Reply(title_of(lines[0]) if lines else "", reply.text, reply.files, reply.output, reply.usage)
 
-    def _run(self, call: Call) -> Reply:
+    def ask(self, call: Call) -> Reply:
+        """One call, whatever it answers. Raises Failed where no answer came."""
         program = self._program()
         if program is None:
             raise Failed("crashed", f"there is no program {self.command[0]!r}")

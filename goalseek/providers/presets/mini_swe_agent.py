@@ -53,6 +53,7 @@ PRESET = Preset(
         Part(("-m", "{model}"), ("model",)),
         Part(("-o", f"{{home}}/{_TRAJECTORY}", "-l", "0", "-t", "{prompt}")),
     ),
+    home_files=((_TRAJECTORY, "", ()),),  # that of the call before is none of this one
     read=read,
     credentials=(
         Source("ANTHROPIC_API_KEY", "api"),
