@@ -89,7 +89,9 @@ class AgentProvider:
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the agent edit. Where it planned in this HOME itself, it goes on from there."""
         is_mine = plan.provider == self.name and plan.model == self.model and call.is_same_home(self.name)
-        return self.ask(call, plan.session if is_mine else "", plan.usage)
+        reply = self.ask(call, plan.session if is_mine else "", plan.usage)
+        is_chatter = not (reply.text or reply.files)  # without a block its first line is whatever it printed first
+        return replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
     def ask(self, call: Call, session: str = "", before: Usage = _NO_USAGE) -> Reply:
         """One call, whatever it answers. ``before`` is what the session had used. Raises Failed where none came."""
