@@ -76,7 +76,7 @@ if NAME == "claude":
              "session_id": session, "total_cost_usd": 0, "usage": {}})
         sys.exit(1)
     say({"type": "result", "subtype": "success", "is_error": False, "result": text, "session_id": session,
-         "total_cost_usd": 0.25, "usage": usage, "modelUsage": {"claude-large": {"outputTokens": 10}}})
+         "total_cost_usd": 0.5 if "--resume" in argv else 0.25, "usage": usage, "modelUsage": {"claude-large": {"outputTokens": 10}}})
 elif NAME == "codex":
     say({"type": "thread.started", "thread_id": "7412ead"}, {"type": "turn.started"})
     if FAILED:
