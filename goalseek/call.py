@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from goalseek import sandbox
-from goalseek.beneath import clear
 from goalseek.brief import make_brief, prompt, what_is_left
 from goalseek.calls import Calls
-from goalseek.capture import HeadAndTail
-from goalseek.confines import Job
-from goalseek.full_disk import refuse_full
-from goalseek.programs import Finished
+from goalseek.manifest import Manifest
+from goalseek.patience import wait
 from goalseek.providers.provider import Call
 from goalseek.run import Run, Setting
+from goalseek.seat import Seat
 from goalseek.told import past_try
-from goalseek.values import Context, PastTry, Plan
+from goalseek.values import Context, PastTry, Plan, Usage
 from goalseek.workspace import Workspace
 
 
@@ -48,58 +43,23 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
     text = prompt(phase, context, manifest, brief, nonce, plan)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix
-    files, confines = run.places.call, run.confines
+    seat = Seat(
+        run,
+        manifest,
+        workspace.root,
+        folder,
+        label=f"{run.run_id} {context.iteration}",
+        prompt=text,
+        brief=json.dumps(brief, indent=1) + "\n",
+        given=given_for(manifest, context, phase, nonce),
+        phase=run.last_phase,
+        calls=calls,
+    )
 
-    def start(arguments: Sequence[str], more: Mapping[str, str]) -> Finished:
-        clear(files)
-        files.mkdir(parents=True)
-        (files / "usage.json").touch()
-        (files / "prompt.md").write_text(text, encoding="utf-8", errors="replace")
-        (files / "brief.json").write_text(json.dumps(brief, indent=1) + "\n")
-        given = {
-            "GOALSEEK_PROJECT_ROOT": str(confines.seen_at(workspace.root, folder)).rstrip("/"),
-            "GOALSEEK_ITERATION": str(context.iteration),
-            "GOALSEEK_PHASE": phase,
-            "GOALSEEK_PROMPT": str(files / "prompt.md"),
-            "GOALSEEK_BRIEF": str(files / "brief.json"),
-            "GOALSEEK_NONCE": nonce,
-            "GOALSEEK_USAGE": str(files / "usage.json"),
-            "GOALSEEK_METRIC": manifest.metric.name,
-            "GOALSEEK_DIRECTION": manifest.metric.direction,
-            "GOALSEEK_INCUMBENT": repr(context.incumbent_value),
-        }
-        environment = sandbox.environment(manifest.env.agent, {**given, **more}, run.places.scratch / "tmp")
-        own = _in_checkout(Path(arguments[0]), confines.top)
-        job = Job(
-            tree=workspace.root,
-            commands=[list(arguments)],
-            readable=(files / "prompt.md", files / "brief.json", *own),
-            writable=(files / "usage.json",),
-            network=manifest.sandbox.agent_network,
-        )
-        timeout = run.provider_table().timeout
-        stdin = text.encode("utf-8", "replace")
-        stands_in = [place for path in own if not (place := workspace.root / path.relative_to(confines.top)).exists()]
-        ready = confines.launch(job, arguments, environment, folder)
-        calls.begin(run.last_phase)
-        try:
-            finished = run.programs.supervise(
-                ready.arguments,
-                ready.folder,
-                ready.environment,
-                HeadAndTail(),
-                timeout,
-                stdin,
-                run.watch.output,
-                ready.is_cage,
-                ready.restriction,
-            )
-        finally:
-            for place in stands_in if confines.mounts else ():  # the empty file on which the program was mounted
-                clear(place)
-        calls.ended(finished.killed)
-        refuse_full(files)  # half an edit is no proposal
-        return finished
+    def again(why: str, usage: Usage) -> None:
+        run.watch.note(why)
+        calls.failed(why, usage)
+        workspace.clean()
 
     return Call(
         phase=phase,
@@ -112,14 +72,29 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
         nonce=nonce,
         metric=manifest.metric.name,
         direction=manifest.metric.direction,
-        start=start,
-        usage_file=files / "usage.json",
+        start=seat.start,
+        usage_file=seat.files / "usage.json",
+        prompt_file=seat.files / "prompt.md",
+        home_at=run.confines.home_at(seat.home.path),
+        confined=run.confines.level.name != "none",
+        wait=lambda seconds, why: wait(run, manifest.limits, seconds, why),
+        again=again,
+        is_same_home=seat.is_same_home,
+        read_home=seat.read_home,
+        secrets=seat.secrets,
     )
 
 
-def _in_checkout(program: Path, top: Path) -> tuple[Path, ...]:
-    """The agent's own program where it is a file of the user's checkout: that one is run, not the workspace's."""
-    return (program,) if program.is_relative_to(top) and program.is_file() else ()
+def given_for(manifest: Manifest, context: Context, phase: str, nonce: str) -> dict[str, str]:
+    """The contract's variables for a provider, but those that name files."""
+    return {
+        "GOALSEEK_ITERATION": str(context.iteration),
+        "GOALSEEK_PHASE": phase,
+        "GOALSEEK_NONCE": nonce,
+        "GOALSEEK_METRIC": manifest.metric.name,
+        "GOALSEEK_DIRECTION": manifest.metric.direction,
+        "GOALSEEK_INCUMBENT": repr(context.incumbent_value),
+    }
 
 
 def _writable(run: Run, setting: Setting, workspace: Workspace) -> tuple[str, ...]:

@@ -18,12 +18,14 @@ from goalseek.values import Usage
 class Begun:
     """A call that began in a phase; ``charged`` is None while the phase's own answer may tell what it cost.
 
-    ``killed`` is how many programs it left running, which were ended.
+    ``killed`` is how many programs it left running, which were ended. ``failed`` says why another was made in its
+    place, which is then what it used that is charged.
     """
 
     phase: str
     charged: Usage | None = None
     killed: int = 0
+    failed: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,12 @@ class Calls:
         if killed:
             self._store((*self._begun[:-1], replace(self._begun[-1], killed=killed)))
 
+    def failed(self, why: str, usage: Usage) -> None:
+        """Notes that the last call came to no answer by itself, and what it used."""
+        if self._begun:
+            paid = usage.plus(self._begun[-1].charged or Usage())
+            self._store((*self._begun[:-1], replace(self._begun[-1], charged=paid, failed=why)))
+
     def settle(self, answered: Collection[str]) -> None:
         """Charges each call that began in a phase without an answer."""
         settled = list(self._begun)
@@ -80,7 +88,9 @@ class Calls:
         """A sentence for each killed call, and for each that left programs running."""
         told = []
         for call in self._begun:
-            if call.charged is not None:
+            if call.failed:
+                told.append(f"in {call.phase} {call.failed}")
+            elif call.charged is not None:
                 told.append(f"a call in {call.phase} came to no answer; it is charged {_shown(call.charged)}")
             if call.killed:
                 told.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")

@@ -17,10 +17,12 @@ USUAL_OF = 20
 def usual_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
     """The median call of the last iterations that reported what they used, ``calls_each`` calls in each of them.
 
-    What was estimated before does not count. Nothing where none reported anything.
+    What was estimated before, as a price list does, counts only where nobody reported anything else. Nothing where
+    none reported anything.
     """
-    told = (record.usage for record in newest_first if record.usage != Usage() and not record.usage.estimated)
-    known = list(islice(told, USUAL_OF))
+    told = [record.usage for record in newest_first if record.usage != Usage()]
+    reported = [usage for usage in told if not usage.estimated]
+    known = list(islice(reported or told, USUAL_OF))
     if not known:
         return Usage()
     costs = [usage.cost_usd for usage in known if usage.cost_usd is not None]
@@ -45,4 +47,5 @@ def killed_call(reported: Usage, usual: Usage) -> Usage:
         max(reported.output_tokens, usual.output_tokens),
         max(costs, default=None),
     )
+    charged = replace(charged, about_usd=reported.about_usd)
     return reported if charged == replace(reported, estimated=False) else replace(charged, estimated=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from goalseek import editable, fitness, sandbox
+from goalseek import editable, fitness, provider_checks, sandbox
 from goalseek.cheats import Cheat
 from goalseek.confinement import level
 from goalseek.drift import differing
@@ -16,13 +16,13 @@ from goalseek.isolation_words import words_about
 from goalseek.landing import check_refs
 from goalseek.objects import Entry
 from goalseek.opening import writable_files
-from goalseek.run import Run, Setting, chosen_provider
+from goalseek.run import Run, Setting, chosen_provider, programs_of
 
 
 @dataclass(frozen=True)
 class Patient:
     """What is looked at: the open project, what it goes by, the files of the tree that it would climb from, and its
-    cheats on that tree.
+    cheats on that tree. ``is_live`` allows a call to the provider.
     """
 
     run: Run
@@ -30,6 +30,7 @@ class Patient:
     tree: str
     entries: Mapping[str, Entry]
     cheats: tuple[Cheat, ...] = ()
+    is_live: bool = False
 
 
 Check = Callable[[Patient], Iterator[Finding]]
@@ -142,6 +143,7 @@ def provider(patient: Patient) -> Iterator[Finding]:
         yield Finding("provider", False, error.message, error.hint)
         return
     yield Finding("provider", True, f"{chosen.name} can start" + (f" and {told}" if told else ""))
+    yield from provider_checks.about(patient.run, patient.setting, chosen, patient.is_live)
 
 
 def isolation(patient: Patient) -> Iterator[Finding]:
@@ -182,9 +184,9 @@ def allowed(patient: Patient) -> Iterator[Finding]:
     for run, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
         given = sandbox.environment(manifest.env.verify, {}, confines.scratch)
         found.update({need.path: need.why for need in confines.needed([run], given, cwd)})
-    if manifest.provider and manifest.provider.command:
+    for words in programs_of(patient.run.loaded):
         given = sandbox.environment(manifest.env.agent, {}, confines.scratch)
-        found.update({need.path: need.why for need in confines.needed([manifest.provider.command], given)})
+        found.update({need.path: need.why for need in confines.needed([words], given)})
     found.update(dict.fromkeys(confines.shared, "scope.share"))
     found.update(dict.fromkeys(confines.readable(), "sandbox.read"))
     found.update(dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only"))

@@ -15,8 +15,8 @@ from goalseek.confinement.furnish import furnish
 from goalseek.confinement.launch import Launch
 from goalseek.confinement.level import Level
 from goalseek.confinement.programs import Need, needs
-from goalseek.confinement.system import graphics_devices
-from goalseek.confinement.view import Shown, View
+from goalseek.confinement.system import graphics_devices, roots
+from goalseek.confinement.view import Shown, View, throw_away_home
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.hidden_from import folder_of
 from goalseek.manifest import Manifest, SandboxTable
@@ -26,6 +26,7 @@ from goalseek.repository import Location
 from goalseek.sandbox import expanded
 
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
+_CREDENTIALS = Path("/run/goalseek/credentials")
 _NOWHERE = Path("/proc/self/nowhere")
 
 
@@ -35,7 +36,8 @@ class Job:
 
     ``cwd`` is its folder below the manifest's. ``caches`` says whose kept caches it writes in: of commands that run
     the candidate's code ("tree"), of those that never do ("ruler"); "" for none. Where ``devices``, it gets those of
-    ``sandbox.devices``.
+    ``sandbox.devices``. ``home`` is a throw-away HOME that was made already. ``credentials`` are real files that it
+    may write, seen at ``credential_at``.
     """
 
     tree: Path
@@ -47,6 +49,8 @@ class Job:
     devices: bool = False
     network: bool = False
     terminal: bool = False
+    home: Path | None = None
+    credentials: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,16 @@ class Confines:
         """The path by which a program that works in ``tree`` finds a place in it."""
         return self.top / place.relative_to(tree) if self.mounts else place
 
+    def credential_at(self, real: Path) -> Path:
+        """Where a program finds a credential file. Not in its HOME, where a mounted one could not be replaced."""
+        if not self.mounts:
+            return real
+        return _CREDENTIALS / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+
+    def home_at(self, home: Path) -> Path:
+        """By which path a program finds its throw-away HOME."""
+        return throw_away_home(home, Path.home(), self.top, roots()).at if self.mounts else home
+
     def launch(self, job: Job, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
         """A program made ready; ``folder`` is a place on disk in its tree, its TMPDIR and HOME are made anew.
 
@@ -81,7 +95,8 @@ class Confines:
             temporary = self.scratch / "tmp"
             clear(temporary)
             temporary.mkdir(parents=True)
-            return Launch(tuple(arguments), dict(environment), folder)
+            home = {"HOME": str(job.home)} if job.home else {}
+            return Launch(tuple(arguments), {**environment, **home}, folder)
         return self.level.launch(self.view(job, environment), arguments, environment, folder)
 
     def view(self, job: Job, environment: Mapping[str, str]) -> View:
@@ -97,7 +112,10 @@ class Confines:
             devices=self.devices() if job.devices else (),
             network=job.network,
             terminal=job.terminal,
+            home=job.home,
         )
+        credentials = tuple(Shown(real, self.credential_at(real), writable=True) for real in job.credentials)
+        seen = replace(seen, shown=(*seen.shown, *credentials))
         return replace(seen, shown=(*seen.shown, *self._caches(job.caches))) if job.caches else seen
 
     def needed(

@@ -27,10 +27,14 @@ class NothingToKeep(GoalseekError):
 
 
 def examine(
-    loaded: Loaded, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[], bool]
+    loaded: Loaded,
+    is_quick: bool,
+    tell: Callable[[str], None],
+    may_leave: Callable[[], bool],
+    is_live: bool = False,
 ) -> Iterator[Finding]:
-    """Every finding, in the order of the checks. ``tell`` is told first what it will cost;
-    ``may_leave`` is asked before a command that failed is run outside the sandbox.
+    """Every finding, in the order of the checks. ``tell`` is told first what it will cost; ``is_live`` asks the
+    provider something small; ``may_leave`` is asked before a command that failed is run outside the sandbox.
 
     Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
     not fit, nothing is left in the repository.
@@ -42,7 +46,7 @@ def examine(
     yield Finding("manifest", True, f"{loaded.path}: {_goal(loaded)}")
     try:
         with opened(loaded) as run:
-            yield from _examine(run, is_quick, tell, may_leave)
+            yield from _examine(run, is_quick, tell, may_leave, is_live)
             if run.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")
     except NothingToKeep:
@@ -83,14 +87,16 @@ def cost(patient: Patient, subject: Subject) -> str:
     return f"doctor: {runs}; one takes about {in_words(took)}: {least} to {longest} together"
 
 
-def _examine(run: Run, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[], bool]) -> Iterator[Finding]:
+def _examine(
+    run: Run, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[], bool], is_live: bool
+) -> Iterator[Finding]:
     standing = run.standing
     ignore_home(run.loaded)
     commit = standing.incumbent.commit if standing.incumbent else run.repository.head()
     tree = run.repository.tree_of(commit)
     setting = run.setting() if standing.baseline else run.fresh_setting()
     entries = run.repository.objects.files(tree)
-    patient = Patient(run, setting, tree, entries, prepared(run, setting, tree, entries))
+    patient = Patient(run, setting, tree, entries, prepared(run, setting, tree, entries), is_live)
     needed = [finding for check in NEEDED for finding in check(patient)]
     is_sound = all(finding.ok for finding in needed)
     subject = None

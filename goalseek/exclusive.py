@@ -23,20 +23,25 @@ _PAUSE = 0.1
 
 @contextlib.contextmanager
 def alone(
-    name: str, waiting: Callable[[str], AbstractContextManager[object]], pulse: Callable[[], None] | None = None
+    name: str,
+    waiting: Callable[[str], AbstractContextManager[object]],
+    pulse: Callable[[], None] | None = None,
+    folder: Path | None = None,
+    doing: str = "measures with it",
 ) -> Iterator[None]:
     """Waits for its turn at ``name``, and has it for this block; "none" is nobody's.
 
     ``waiting`` gives the context of a wait, told what for; it is not entered where there is none. Raises GoalseekError
-    where the lock cannot be opened.
+    where the lock cannot be opened. Who names the same thing must name the same ``folder``; ``doing`` is what the
+    holder of the lock does, in words.
     """
     if name == "none":
         yield
         return
-    descriptor = _opened(name)
+    descriptor = _opened(name, folder or FOLDER)
     try:
         if not _take(descriptor):
-            with waiting(f"waits for {name}: {_holder(descriptor)} measures with it"):
+            with waiting(f"waits for {name}: {_holder(descriptor)} {doing}"):
                 while not _take(descriptor):
                     if pulse:
                         pulse()
@@ -49,14 +54,14 @@ def alone(
         os.close(descriptor)
 
 
-def _opened(name: str) -> int:
+def _opened(name: str, folder: Path) -> int:
     readable = re.sub(r"[^A-Za-z0-9._-]", "-", name)[:40]
-    path = FOLDER / f"goalseek-exclusive-{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.lock"
+    path = folder / f"goalseek-exclusive-{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.lock"
     common = os.O_CLOEXEC | os.O_NOFOLLOW
     for flags in (os.O_RDWR, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR, os.O_RDONLY):
         with contextlib.suppress(FileNotFoundError, FileExistsError, PermissionError):
             return os.open(path, flags | common, 0o644)
-    raise GoalseekError(f"metric.exclusive: cannot open {path}", "remove it, or name another thing", UNFIT)
+    raise GoalseekError(f"cannot open the lock {path}", "remove it, or name another thing", UNFIT)
 
 
 def _take(descriptor: int) -> bool:

@@ -53,7 +53,7 @@ def desk_for(
         calls.settle(desk.seconds)
         if limits:
             spent = run.standing.of_run(run.run_id).spending(sum(desk.seconds.values()), _usage(desk))
-            if stop := why_not_begin(name, limits, spent, run.clock.now()):
+            if stop := why_not_begin(name, limits, spent, run.clock.now(), calls.usual()):
                 raise LimitReached(stop)
         run.last_phase = name
         ignore_home(run.loaded)  # somebody's git clean may have removed it
@@ -87,8 +87,8 @@ def record_iteration(
             run_id=run.run_id,
             epoch=standing.epoch + 1 if ruler else standing.epoch,
             timestamp=run.ledger.now(),
-            provider=provider.name if provider else "",
-            model=provider.model if provider else "",
+            provider=_who(outcome) or (provider.name if provider else ""),
+            model=_model(outcome) if _who(outcome) else (provider.model if provider else ""),
             usage=_usage(desk, outcome.verdict.reason),
             seconds=dict(desk.seconds),
             isolation=Isolation(run.confines.level.name, weakest(setting)),
@@ -111,6 +111,16 @@ def record_iteration(
     run.remember(sealed)
     run.shares.remember(setting.manifest.scope.share, sealed.epoch)
     return sealed
+
+
+def _who(outcome: Outcome) -> str:
+    """Who made the change, or else the plan; "" where that is not told."""
+    return (outcome.change.provider if outcome.change else "") or (outcome.plan.provider if outcome.plan else "")
+
+
+def _model(outcome: Outcome) -> str:
+    source = outcome.change if outcome.change and outcome.change.provider else outcome.plan
+    return source.model if source else ""
 
 
 def _of_shares(run: Run, setting: Setting, ruler: Ruler | None) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from goalseek.manifest import Limits, Metric
 from goalseek.records import IterationRecord
 from goalseek.standing import Standing
 from goalseek.units import in_words, number
+from goalseek.values import Usage
 
 EXIT_CODES = {
     **dict.fromkeys(
@@ -80,22 +81,29 @@ def why_stop(
     )
 
 
-def why_not_begin(phase: str, limits: Limits, standing: Standing, now: datetime) -> Stop | None:
+def why_not_begin(
+    phase: str, limits: Limits, standing: Standing, now: datetime, call: Usage | None = None
+) -> Stop | None:
     """The budget or the deadline that is reached before a phase begins which would spend more of it, or None.
 
-    ``standing`` has what the iteration has spent so far. VERIFY asks no provider: it may spend time only.
+    ``standing`` has what the iteration has spent so far. VERIFY asks no provider: it may spend time only. ``call`` is
+    what the provider's answer to the phase usually takes: one that cannot fit is not asked for.
     """
     if phase not in SPENT_IN:
         return None
-    return _why_spent(limits, standing, None, SPENT_IN[phase]) or _why_late(limits, now, None)
+    spent = _why_spent(limits, standing, None, SPENT_IN[phase]) or _why_late(limits, now, None)
+    return spent or (_why_too_dear(limits, standing, call) if call and phase != "VERIFY" else None)
 
 
 def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | None:
-    """What is left of the run's time, until its deadline at most; None where there is no limit to either."""
+    """How long the run may go on: until its deadline, or as much active time as is left. None for as long as it likes.
+
+    ``standing`` is as this run's limits see it.
+    """
     left = [budget.most - budget.spent for budget in _budgets(limits, standing) if budget.reason == "time"]
     if limits.deadline is not None:
         left.append((_aware(limits.deadline) - now).total_seconds())
-    return min(left, default=None)
+    return max(min(left), 0.0) if left else None
 
 
 def nearing(limits: Limits, standing: Standing) -> dict[str, str]:
@@ -105,8 +113,10 @@ def nearing(limits: Limits, standing: Standing) -> dict[str, str]:
         for budget in _budgets(limits, standing)
         if NEAR * budget.most <= budget.spent < budget.most
     }
-    if limits.cost_usd is not None and standing.spend.iterations and standing.spend.usage.cost_usd is None:
-        told["cost_usd unknown"] = "limits.cost_usd cannot end this run: the provider does not report what it costs"
+    usage = standing.spend.usage
+    if limits.cost_usd is not None and standing.spend.iterations and usage.cost_usd is None:
+        why = "the provider does not report what it costs" if usage.about_usd is None else "a subscription pays"
+        told["cost_usd unknown"] = f"limits.cost_usd cannot end this run: {why}"
     return told
 
 
@@ -191,6 +201,16 @@ def _why_spent(
         if budget.reason == "time" and usual is not None and usual + reserved > left:
             told = f"{budget.named} leaves {in_words(left)}{_too_short(usual, reserved)}"
             return Stop("time", told, budget.following)
+    return None
+
+
+def _why_too_dear(limits: Limits, standing: Standing, call: Usage) -> Stop | None:
+    takes = {"tokens": call.tokens, "cost": call.cost_usd or 0.0}
+    for budget in _budgets(limits, standing):
+        needed, left = takes.get(budget.reason, 0), budget.most - budget.spent
+        if needed > left:
+            why = f"{budget.named} leaves {budget.shown(left)}; a call takes about {budget.shown(needed)}"
+            return Stop(budget.reason, f"{why} and would not fit", budget.following)
     return None
 
 

@@ -50,6 +50,7 @@ def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
 
 def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
     began, count = time.monotonic(), 0
+    run.ends_at = None if ends.seconds is None else began + ends.seconds
     entries = check_fit(run)
     check_refs(run)
     check_provider(run, entries)

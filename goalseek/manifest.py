@@ -116,6 +116,19 @@ def _pair(text: Any) -> Any:
     raise ValueError("two numbers, the lowest and the highest, such as [0.0, 1.0]")
 
 
+def _endpoint(text: Any) -> Any:
+    text = _optional(text)
+    if text is not None and not (isinstance(text, str) and re.fullmatch(r"https?://[^\s/]+\S*", text)):
+        raise ValueError("an address such as http://localhost:8080")
+    return text
+
+
+def _not_negative(text: Any) -> Any:
+    if isinstance(text, int | float) and not 0 <= text < float("inf"):
+        raise ValueError("dollars per million tokens, zero or more")
+    return text
+
+
 def _devices(text: Any) -> Any:
     if isinstance(text, list) and all(isinstance(path, str) and path.startswith("/dev/") for path in text):
         return tuple(text)
@@ -135,6 +148,8 @@ Repeats = Annotated[int, Written(_at_least(2), {"type": "integer", "minimum": 2}
 Alpha = Annotated[float | None, Written(_alpha, _TEXT_OR_NUMBER)]
 Amount = Annotated[float | None, Written(_optional, _TEXT_OR_NUMBER)]
 Cost = Annotated[float | None, Written(_cost, _TEXT_OR_NUMBER)]
+NotNegative = Annotated[float, Written(_not_negative, {"type": "number", "minimum": 0})]
+Endpoint = Annotated[str | None, Written(_endpoint, {"type": "string"})]
 Moment = Annotated[datetime | None, Written(_moment, {"type": "string", "format": "date-time"})]
 Name = Annotated[str, Written(_name, {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$"})]
 Patterns = tuple[str, ...]
@@ -281,16 +296,31 @@ class Cheat:
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderTable:
-    """Who proposes. The keys below ``timeout`` belong to the provider that the comment names."""
+    """Who proposes. The keys below ``plan`` belong to the provider that the comment names."""
 
     name: str
     model: str = ""
     timeout: Seconds = 1800.0
-    command: Patterns | None = None  # command
+    fallback: tuple[str | ProviderTable, ...] = ()
+    billing: Literal["auto", "api", "subscription"] = "auto"
+    endpoint: Endpoint = None
+    credentials: Patterns | None = None
+    plan: ProviderTable | None = None
+    command: Patterns | None = None  # command; of another, the program with words that come first
     ask_plan: bool = False  # command
     script: str = "moves.toml"  # scripted
     sampler: Literal["tpe", "cmaes", "random"] = "tpe"  # tune
     seed: int = 0  # tune
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What a model costs where its agent does not say so: dollars per million tokens; ``cached`` like input if none."""
+
+    model: str
+    input: NotNegative
+    output: NotNegative
+    cached: NotNegative | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,6 +397,7 @@ class Manifest:
     cheat: tuple[Cheat, ...] = ()
     holdout: Holdout | None = None
     provider: ProviderTable | None = None
+    price: tuple[Price, ...] = ()
     limits: Limits = Limits()
     sandbox: SandboxTable = SandboxTable()
     approve: ApproveTable = ApproveTable()

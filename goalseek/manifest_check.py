@@ -15,11 +15,7 @@ from goalseek.manifest_together import Wrong, words_of, wrong_together
 from goalseek.scope import scope
 from goalseek.toml_lines import line_of
 
-NOT_YET = frozenset(
-    """provider.fallback provider.repair provider.billing provider.prompts provider.endpoint
-    provider.credentials
-    provider.record provider.recordings provider.plan price review""".split()
-)
+NOT_YET = frozenset("provider.repair provider.prompts provider.record provider.recordings review".split())
 _RENAMED = {"pass_": "pass"}
 
 

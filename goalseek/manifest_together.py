@@ -8,6 +8,7 @@ from pathlib import Path
 
 from goalseek.globs import compiled, matcher
 from goalseek.manifest import Holdout, Manifest, Reading, ScopeTable, VerifyCommand
+from goalseek.provider_keys import wrong_provider
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Wrong = tuple[tuple[str | int, ...], str]
@@ -29,9 +30,12 @@ def wrong_together(manifest: Manifest) -> list[Wrong]:
     for place, name in enumerate(names[1:]):
         if name in names[: place + 1]:
             wrong.append((("guard", place, "name"), f"{name!r} is taken; give it another name"))
-    provider = manifest.provider
-    if provider and provider.name == "command" and not provider.command:
-        wrong.append((("provider", "command"), 'is required by the provider "command": ["my-agent", "--edit"]'))
+    if manifest.provider:
+        wrong += wrong_provider(("provider",), manifest.provider)
+    models = [price.model for price in manifest.price]
+    for place, model in enumerate(models):
+        if model in models[:place]:
+            wrong.append((("price", place, "model"), f"{model!r} has a price already"))
     wrong += _wrong_once(manifest)
     wrong += _wrong_holdout(manifest)
     wrong += _wrong_cheats(manifest)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from goalseek import editable, fitness, process
+from goalseek.agent_home import AgentHome
 from goalseek.approval import Question, refuse_while_waiting, waiting
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
@@ -62,6 +63,8 @@ def opened(
         ):
             if end_left_over(where.owner, repository.own / PROGRAMS_LOCK):
                 (watch or Watch()).note("programs of a run that was killed were still at work; they were ended")
+            for path in AgentHome(where.agent).take_back():
+                (watch or Watch()).note(f"a login that the agent renewed before the kill was put back: {path}")
             remove_stale_locks(repository, where)
             remove_scratch_files((repository.own / "objects.git", where.workspace.with_name("workspace.git")))
             run = Run(loaded, repository, where, watch or Watch(), asked)

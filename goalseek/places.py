@@ -48,6 +48,11 @@ class Places:
         return self.home / "call"
 
     @property
+    def agent(self) -> Path:
+        """The agent's throw-away HOME of this iteration; what it wrote anew of its login outlives a kill."""
+        return self.home / "agent"
+
+    @property
     def outputs(self) -> Path:
         """What the commands of the measurement at work left for later ones."""
         return self.scratch / "outputs"

@@ -83,6 +83,8 @@ def _build(kind: Any, plain: Any) -> Any:
         if plain is None:
             return None
         choices = [choice for choice in typing.get_args(kind) if choice is not type(None)]
+        if isinstance(plain, dict):
+            choices = [choice for choice in choices if is_dataclass(choice)] or choices
         return _build(choices[0], plain) if len(choices) == 1 else plain
     if kind in _SCALARS:
         _must_be(_SCALARS[kind], plain)

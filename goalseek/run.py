@@ -33,7 +33,7 @@ from goalseek.programs import PROGRAMS_LOCK, Programs
 from goalseek.project_scope import scope_of
 from goalseek.project_trees import ProjectTrees, TreePlan
 from goalseek.providers import make_provider
-from goalseek.providers.provider import Provider
+from goalseek.providers.chain import Chain
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 from goalseek.ruler import Ruler, under
@@ -90,8 +90,9 @@ class Run:
         self.clock = Clock.started()
         self.last_phase = ""
         self.stop: Stop | None = None
+        self.ends_at: float | None = None
         self._asked = asked
-        self._provider: Provider | None = None
+        self._provider: Chain | None = None
         self._trees = ProjectTrees(places, repository.objects)
         self._ruler: tuple[int, Ruler] | None = None
         self._scopes: tuple[Manifest, Listing, Scope, str] | None = None
@@ -167,7 +168,7 @@ class Run:
         self.loaded = manifest_file.load(self.loaded.path)
         return self.setting_of(self.loaded.manifest, ())
 
-    def provider(self) -> Provider:
+    def provider(self) -> Chain:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
         if self._provider is None:
             self._provider = chosen_provider(self.loaded, self.provider_table())
@@ -299,12 +300,30 @@ class Run:
         return list(islice(newest, RECENT))
 
 
-def chosen_provider(loaded: Loaded, table: ProviderTable) -> Provider:
+def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
     """The provider to use. Raises GoalseekError where a program would start without consent."""
-    provider = make_provider(table, loaded.folder)
-    if provider.needs_consent:
-        sandbox.refuse_without_consent(loaded.manifest, provider.name)
+    provider = make_provider(table, loaded.folder, loaded.manifest.price)
+    for one in provider.everybody:
+        if one.needs_consent:
+            sandbox.refuse_without_consent(loaded.manifest, one.name)
+        if one.needs_sandbox:
+            sandbox.refuse_unconfined(loaded.manifest, one.name)
     return provider
+
+
+def programs_of(loaded: Loaded) -> list[list[str]]:
+    """The words by which the manifest's providers are started, as far as they name what is to be shown."""
+    named: list[list[str]] = []
+    if loaded.manifest.provider is None:
+        return named
+    try:
+        everybody = make_provider(loaded.manifest.provider, loaded.folder).everybody
+    except GoalseekError:  # said where the provider is looked at
+        return named
+    for one in everybody:
+        words = getattr(one, "words", None) or getattr(one, "command", None)
+        named += [list(words)] if words else []
+    return named
 
 
 def base_folder(loaded: Loaded, repository: Repository) -> Path:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from goalseek.confinement import level
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest import Manifest, Variables
+from goalseek.secret import is_telling
 
 PUBLISHED = (
     "PATH",
@@ -54,6 +55,25 @@ def refuse_without_consent(manifest: Manifest, provider: str) -> None:
     hint = level.how_to_get("bubblewrap")
     hint += '; if you trust it with your account, say so in the manifest: sandbox.mode = "none"'
     raise GoalseekError(message, hint, UNFIT, "sandbox")
+
+
+def refuse_unconfined(manifest: Manifest, provider: str) -> None:
+    """Raises GoalseekError where an agent that runs every command unasked would run with nothing to keep it."""
+    if level.find(manifest.sandbox.mode).name == "none":
+        message = f"the provider {provider!r} runs every command of its model unasked, and needs a sandbox"
+        raise GoalseekError(message, f'sandbox.mode = "auto"; {level.how_to_get("bubblewrap")}', UNFIT, "sandbox")
+
+
+def credentials_of(names: Iterable[str]) -> dict[str, str]:
+    """Variables of the user's that hold credentials, with their values."""
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def passed_credentials(variables: Variables) -> dict[str, str]:
+    """Those that a manifest passes on or sets and whose names say that they hold a credential."""
+    made = {**credentials_of(variables.pass_)}
+    made |= {name: _with_variables(f"env: {name}", value) for name, value in variables.set.items()}
+    return {name: value for name, value in made.items() if is_telling(name)}
 
 
 def expanded(key: str, text: str, folder: Path) -> Path:

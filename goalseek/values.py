@@ -12,13 +12,17 @@ Side = Literal["candidate", "incumbent"]
 
 @dataclass(frozen=True)
 class Usage:
-    """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars."""
+    """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
+
+    ``about_usd`` is what calls under a subscription said that they cost: nobody pays it, and no limit counts it.
+    """
 
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
     estimated: bool = False
+    about_usd: float | None = None
 
     @property
     def tokens(self) -> int:
@@ -28,12 +32,14 @@ class Usage:
     def plus(self, other: Usage) -> Usage:
         """Both together; the cost is unknown only where neither is known."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        about = [cost for cost in (self.about_usd, other.about_usd) if cost is not None]
         return Usage(
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
             self.output_tokens + other.output_tokens,
             sum(costs) if costs else None,
             self.estimated or other.estimated,
+            sum(about) if about else None,
         )
 
 
@@ -91,13 +97,17 @@ class Context:
 class Plan:
     """PLAN's answer. ``files`` are those that the provider means to change.
 
-    Where a provider plans while it edits, ``title`` is empty here and the change brings it.
+    Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``session`` is by what
+    name the ``provider`` that answered can go on with it, "" where it cannot.
     """
 
     title: str
     text: str
     files: tuple[str, ...] = ()
     usage: Usage = Usage()
+    session: str = ""
+    provider: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +121,10 @@ class Edit:
 
 @dataclass(frozen=True)
 class Change:
-    """APPLY_CHANGE's answer: what the candidate is made of; strays that were left out are named in ``dropped``."""
+    """APPLY_CHANGE's answer: what the candidate is made of; strays that were left out are named in ``dropped``.
+
+    ``provider`` and ``model`` are whose change it is; "" for the manifest's own.
+    """
 
     title: str
     text: str
@@ -120,6 +133,8 @@ class Change:
     lines_added: int
     lines_removed: int
     usage: Usage = Usage()
+    provider: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One list of promises, kept by every provider: command, scripted, tune."""
+"""One list of promises, kept by every provider: command, scripted, tune, and each preset of an agent."""
 
 import json
 import os
@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fake_agents import PROGRAMS, Fake
 from project import Project
 
 KNOB = "RATE = {}  # goalseek: int 1..40\n".format
 JUDGE = """sed -n 's/^RATE = \\([0-9]*\\).*/{"score": \\1}/p' knobs.txt > "$GOALSEEK_RUN_DIR/metrics.json"\n"""
-NAMES = ["command", "scripted", "tune"]
+NAMES = ["command", "scripted", "tune", *PROGRAMS]
 
 
 def table(name: str, folder: Path) -> dict[str, object]:
@@ -29,18 +30,27 @@ def table(name: str, folder: Path) -> dict[str, object]:
         ]
         script.write_text("\n".join(moves))
         return {"name": name, "script": str(script)}
+    if name in PROGRAMS:
+        Fake(name, folder / "bin")
+        return {"name": name}
     return {"name": name, "seed": 1}
 
 
 @pytest.fixture(params=NAMES)
-def climbing(request: pytest.FixtureRequest, make_project: Callable[..., Project], tmp_path: Path) -> Project:
-    """A project that this provider can climb."""
+def climbing(
+    request: pytest.FixtureRequest,
+    make_project: Callable[..., Project],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Project:
+    """A project that this provider can climb; one of the presets without a sandbox where it can do so."""
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     project = make_project(
         files={"knobs.txt": KNOB(1), "hidden/judge.sh": JUDGE},
         manifest={
             "scope": {"writable": ["knobs.txt"], "hidden": ["hidden/**"]},
             "provider": table(request.param, tmp_path),
-            "sandbox": {"mode": "none"},
+            "sandbox": {"mode": "auto" if request.param == "mini-swe-agent" else "none"},
         },
     )
     project.name = request.param  # type: ignore[attr-defined]
@@ -98,6 +108,8 @@ def test_what_it_cannot_do_is_a_skipped_iteration_and_the_workspace_is_put_back(
     climbing.climb()
     if name == "command":
         (climbing.top.parent / "agent.sh").write_text("echo half > knobs.txt; echo first; echo oh no >&2; exit 3\n")
+    elif name in PROGRAMS:
+        Fake(name, climbing.top.parent / "bin").acts(always="crash")
     elif name == "scripted":
         (climbing.top.parent / "moves.toml").write_text("[[move]]\ntitle = 'only'\nfiles = { 'knobs.txt' = 'x' }\n")
     else:

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest import ProviderTable
 from goalseek.programs import Finished
 from goalseek.providers import marks
-from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.providers.provider import Call, Provider, Reply, Starting
 from goalseek.providers.tune import make, parse, title
 from goalseek.values import Context, PastTry, Plan
 
@@ -29,8 +29,8 @@ SOURCE = (
 )
 
 
-def start(command: Sequence[str], variables: Mapping[str, str]) -> Finished:
-    raise AssertionError(f"tune starts no program, yet: {command}")
+def start(asked: Starting) -> Finished:
+    raise AssertionError(f"tune starts no program, yet: {asked.arguments}")
 
 
 def call(folder: Path, value: float = 10.0, history: Sequence[PastTry] = (), attempt: int = 0) -> Call:

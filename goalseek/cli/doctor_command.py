@@ -10,7 +10,7 @@ from goalseek.cli.answer import answer_lines, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.cli.questions import ask
 from goalseek.doctor import examine
-from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.errors import BAD_FINDING
 from goalseek.findings import Finding
 from goalseek.views.style import Paint, painter
 
@@ -21,17 +21,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``doctor`` takes."""
     parser.add_argument("--quick", action="store_true", help="leave out what runs the verifier")
     parser.add_argument("--outside", action="store_true", help="a command that fails in the sandbox is tried outside")
-    parser.add_argument("--live", action="store_true", help="ask the provider something small: not yet")
+    parser.add_argument("--live", action="store_true", help="ask the provider something small, which may cost a little")
 
 
 def run(options: argparse.Namespace) -> int:
     """Shows each finding as it is made; 1 where something must be mended."""
-    if options.live:
-        raise GoalseekError("doctor --live: not yet", "goalseek doctor checks that the provider can start")
     paint = painter(sys.stdout, options.color)
     is_well = True
     may_leave = functools.partial(_may_leave, options)
-    for finding in examine(loaded(options), options.quick, lambda text: say(options, text), may_leave):
+    for finding in examine(loaded(options), options.quick, lambda text: say(options, text), may_leave, options.live):
         is_well = is_well and finding.ok
         if wants_json(options):
             answer_lines(options, [finding])

@@ -16,7 +16,7 @@ from goalseek.confinement.landlock import alone
 from goalseek.confines import Job
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.opening import opened
-from goalseek.run import Run, Setting
+from goalseek.run import Run, Setting, programs_of
 from goalseek.trees import visible
 from goalseek.verifier import job_of
 
@@ -90,8 +90,7 @@ def _agent(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tuple
         objects.fill(root, visible(objects.files(tree), setting.scope.seen_by("agent")))
     folder = root / run_now.places.prefix
     given = {"GOALSEEK_PROJECT_ROOT": str(run_now.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
-    table = run_now.loaded.manifest.provider
-    commands = [words, *([list(table.command)] if table and table.command else [])]
+    commands = [words, *programs_of(run_now.loaded)]
     network = setting.manifest.sandbox.agent_network
     job = Job(root, commands, network=network, terminal=True)
     _tell("the agent's tree; what you change is undone")

@@ -65,4 +65,15 @@ def _tokens(seen: Overview) -> str:
     usage = seen.spend.usage
     tokens = usage.input_tokens + usage.cached_tokens + usage.output_tokens
     cost = f", ${usage.cost_usd:.2f}" if usage.cost_usd is not None else ""
-    return f"{tokens} tokens{cost}"
+    about = f", about ${usage.about_usd:.2f} by subscription" if usage.about_usd is not None else ""
+    marked = " (estimated)" if usage.estimated and usage.cost_usd is not None else ""
+    return f"{tokens} tokens{cost}{marked}{about}{_each(seen)}"
+
+
+def _each(seen: Overview) -> str:
+    """What a kept change cost."""
+    kept, cost = seen.outcomes.get("kept", 0), seen.spend.usage.cost_usd
+    if not kept or not seen.spend.tokens:
+        return ""
+    dollars = "" if cost is None else f", ${cost / kept:.2f}"
+    return f"; a kept change {round(seen.spend.tokens / kept)} tokens{dollars}"

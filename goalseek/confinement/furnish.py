@@ -22,23 +22,25 @@ def furnish(
     devices: Iterable[Path] = (),
     network: bool = False,
     terminal: bool = False,
+    home: Path | None = None,
 ) -> View:
     """The view of a program that works in ``tree``, a place on disk, as if it were the repository at ``top``.
 
-    ``scratch`` is a folder of goalseek's own: ``home`` and ``tmp`` are made anew in it. ``readable`` and ``writable``
+    ``scratch`` is a folder of goalseek's own: ``home`` and ``tmp`` are made anew in it; a ``home`` that is given is
+    taken as it is. ``readable`` and ``writable``
     are seen where they are; the repository itself and ``masked`` are not. Where HOME is a folder of the system's that
     everybody may read, it is not seen either.
     """
     folders = (scratch / "home", scratch / "tmp")
-    for folder in folders:
+    for folder in folders[1:] if home else folders:
         clear(folder)
         folder.mkdir(parents=True)
-    home = throw_away_home(folders[0], Path.home(), top, roots())
-    inside_system = [Path.home()] if home.at != Path.home() and len(Path.home().parts) > 1 else []
+    thrown_away = throw_away_home(home or folders[0], Path.home(), top, roots())
+    inside_system = [Path.home()] if thrown_away.at != Path.home() and len(Path.home().parts) > 1 else []
     hidden = (*masked, top, *(place for place in inside_system if not top.is_relative_to(place)))
     return View(
         tree=Shown(tree, top, writable=True),
-        home=home,
+        home=thrown_away,
         temporary=Shown(folders[1], TEMPORARY, writable=True),
         shown=(
             *(Shown.in_place(path) for path in readable),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +20,8 @@ from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.quoting import quote_path
 from goalseek.scope import DROPPINGS, Scope, clashes
-from goalseek.values import Change, Edit, Plan
+from goalseek.secret import Secrets
+from goalseek.values import Change, Edit, Plan, Usage
 from goalseek.workspace import Workspace
 
 _NAMED_MOST = 5
@@ -64,6 +66,7 @@ def apply_change(
         raise Rejected("skipped", "interrupted", "the workspace was removed while the provider was at work in it")
     changes = workspace.changes()
     try:
+        _refuse_secrets(workspace.tree, changes, call.secrets, reply.usage)
         ignored = workspace.remembered("ignored", lambda: ignored_by(workspace.tree, objects))
         newcomers = Newcomers(objects, parent_tree, scope, changes.added, changes.missing)
         sorted_out = _sort(workspace.tree, changes, scope, ignored, newcomers, objects, snapshot)
@@ -99,7 +102,22 @@ def apply_change(
         lines_added=added,
         lines_removed=removed,
         usage=reply.usage,
+        provider=reply.provider,
+        model=reply.model,
     )
+
+
+def _refuse_secrets(tree: Checkout, changes: Changes, secrets: Secrets, usage: Usage) -> None:
+    """Raises Rejected where a changed file holds a credential, before anything of it is stored."""
+    for path in (*changes.added, *changes.changed):
+        full = tree.root / path
+        held = os.fsencode(path)
+        with contextlib.suppress(OSError):
+            held += os.fsencode(os.readlink(full)) if full.is_symlink() else read_regular(tree.root, path)
+        if secrets.are_in(held):
+            named = quote_path(secrets.hidden_text(path))
+            why = f"{named} holds a credential; nothing of this change is stored"
+            raise Rejected("skipped", "out_of_scope", why, usage=usage)
 
 
 def _asked(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:

@@ -29,7 +29,8 @@ def commit(run: Run, setting: Setting, context: Context, change: Change, run_fol
     before = run.measured.iteration(standing.ruler, tree)
     if before is not None:
         raise Rejected("skipped", "duplicate", f"the same tree was measured in iteration {before}")
-    message = message_of(change.title, repository.name, run.run_id, context.iteration, run.provider().name)
+    provider = change.provider or run.provider().name
+    message = message_of(change.title, repository.name, run.run_id, context.iteration, provider)
     made = repository.commit(tree, (standing.tip,), message, context.moment)
     move_tip(repository, standing.tip, made)
     return Candidate(made, tree, standing.tip)

@@ -22,7 +22,7 @@ def make_plan(provider: Provider, call: Call, run_folder: Path) -> Plan:
         raise
     finally:
         (run_folder / "provider_output.md").write_text(output, encoding="utf-8", errors="replace")
-    plan = Plan(reply.title, reply.text, reply.files, reply.usage)
+    plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.session, reply.provider, reply.model)
     write_plan(run_folder / "plan.md", plan)
     return plan
 

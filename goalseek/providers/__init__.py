@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+from collections.abc import Sequence
 from pathlib import Path
 
-from goalseek.errors import GoalseekError
-from goalseek.manifest import ProviderTable
+from goalseek.errors import UNFIT, GoalseekError
+from goalseek.manifest import Price, ProviderTable
+from goalseek.providers.chain import Chain
+from goalseek.providers.preset import Preset
 from goalseek.providers.provider import Provider
 
 PROVIDERS = {
@@ -14,16 +18,82 @@ PROVIDERS = {
     "scripted": "goalseek.providers.scripted",
     "tune": "goalseek.providers.tune",
 }
+PRESETS = {
+    "claude": "goalseek.providers.presets.claude",
+    "codex": "goalseek.providers.presets.codex",
+    "gemini": "goalseek.providers.presets.gemini",
+    "opencode": "goalseek.providers.presets.opencode",
+    "aider": "goalseek.providers.presets.aider",
+    "mini-swe-agent": "goalseek.providers.presets.mini_swe_agent",
+}
+GROUP = "goalseek.providers"
 WITHOUT_PROGRAM = ("scripted", "tune")  # they start none, so there is nothing to keep in its place
-NOT_YET = ("claude", "codex", "gemini", "opencode", "aider", "mini-swe-agent", "replay")
+NOT_YET = ("replay",)
 
 
-def make_provider(table: ProviderTable, folder: Path) -> Provider:
-    """The provider that the manifest names. ``folder`` is the manifest's. Raises GoalseekError for an unknown name."""
+def make_provider(table: ProviderTable, folder: Path, prices: Sequence[Price] = ()) -> Chain:
+    """Who proposes as the manifest says, with those that are asked in its place. ``folder`` is the manifest's.
+
+    Raises GoalseekError for an unknown name, and for one that another package brings and that cannot be had.
+    """
+    tables = tables_of(table)
+    planners = tables_of(table.plan) if table.plan else tables
+    made = {one: _made(one, folder) for one in (*tables, *planners)}
+    return Chain(tuple(made[one] for one in planners), tuple(made[one] for one in tables), tuple(prices))
+
+
+def tables_of(table: ProviderTable) -> tuple[ProviderTable, ...]:
+    """A provider's table and those of its fallback, in the order in which they are asked."""
+    others = (ProviderTable(name=other) if isinstance(other, str) else other for other in table.fallback)
+    return (table, *others)
+
+
+def preset(name: str) -> Preset | None:
+    """The preset of that name, also one that another package brings; None for what is no preset."""
+    if name in PRESETS:
+        found: Preset = importlib.import_module(PRESETS[name]).PRESET
+        return found
+    brought = _brought(name) if name not in PROVIDERS else None
+    return brought if isinstance(brought, Preset) else None
+
+
+def names() -> tuple[str, ...]:
+    """Every name that a provider can have."""
+    more = [point.name for point in importlib.metadata.entry_points(group=GROUP)]
+    return tuple(dict.fromkeys((*PRESETS, *PROVIDERS, *more)))
+
+
+def _made(table: ProviderTable, folder: Path) -> Provider:
     if table.name in NOT_YET:
-        hint = 'use provider.name = "command" with that program\'s command line'
-        raise GoalseekError(f"provider {table.name!r}: not yet", hint)
-    if table.name not in PROVIDERS:
-        raise GoalseekError(f"there is no provider {table.name!r}", f"one of {', '.join(PROVIDERS)}")
-    made: Provider = importlib.import_module(PROVIDERS[table.name]).make(table, folder)
-    return made
+        raise GoalseekError(f"provider {table.name!r}: not yet", f"one of {', '.join(names())}")
+    if table.name in PROVIDERS:
+        made: Provider = importlib.import_module(PROVIDERS[table.name]).make(table, folder)
+        return made
+    known = preset(table.name) or _brought(table.name)
+    if known is None:
+        raise GoalseekError(f"there is no provider {table.name!r}", f"one of {', '.join(names())}")
+    if isinstance(known, Preset):
+        from goalseek.providers.agent import made_of
+
+        return made_of(known, table, folder)
+    assert callable(known)
+    brought: Provider = known(table, folder)
+    return brought
+
+
+def _brought(name: str) -> object:
+    """What another package brings under this name: a Preset, or a function of table and folder; None for nothing."""
+    points = importlib.metadata.entry_points(group=GROUP, name=name)
+    if not points:
+        return None
+    point = next(iter(points))
+    where = f"{point.value}, of the package {point.dist.name}" if point.dist else point.value
+    try:
+        found: object = point.load()
+    except Exception as error:  # it is somebody else's code: whatever it raises is said, not shown as a bug of ours
+        message = f"provider {name!r}: {where} cannot be loaded: {type(error).__name__}: {error}"
+        raise GoalseekError(message, "mend or remove that package", UNFIT, "provider") from error
+    if not isinstance(found, Preset) and not callable(found):
+        message = f"provider {name!r}: {where} is neither a Preset nor a function of table and folder"
+        raise GoalseekError(message, "see goalseek.providers.preset.Preset", UNFIT, "provider")
+    return found

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.full_disk import as_full_disk
 from goalseek.manifest import ProviderTable
+from goalseek.providers.agent import program_at
 from goalseek.providers.answer import block, plan_of, title_of, usage_of
-from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.providers.failures import Failed
+from goalseek.providers.login import Login, find_login, sources_of
+from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
+from goalseek.providers.starting import started
 from goalseek.values import Plan
 
 
@@ -24,8 +25,20 @@ class CommandProvider:
     ask_plan: bool
     model: str
     folder: Path
+    timeout: float | None = None
+    credentials: tuple[str, ...] | None = None
+    billing: str = "auto"
     name: str = "command"
     needs_consent: bool = True
+    needs_sandbox: bool = False
+
+    def login(self) -> Login:
+        """The credentials that the manifest names and that are there."""
+        return find_login(sources_of(self.credentials or (), ()), self.billing)
+
+    def is_subscription(self) -> bool:
+        """Whether the manifest says so."""
+        return self.billing == "subscription"
 
     def check(self) -> None:
         """Raises GoalseekError where the program cannot be found."""
@@ -41,7 +54,7 @@ class CommandProvider:
         """Asks for a plan, or says that the plan comes with the change."""
         if not self.ask_plan:
             return Reply("", "The provider plans while it edits.")
-        reply = self._run(call)
+        reply = self.ask(call)
         if not reply.title:
             why = f"the answer has no plan between the sentinels of {call.nonce}"
             raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
@@ -49,48 +62,43 @@ class CommandProvider:
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the program edit."""
-        reply = self._run(call)
+        reply = self.ask(call)
         if reply.title:
             return reply
         lines = [line for line in reply.output.splitlines() if line.strip()]
         return Reply(title_of(lines[0]) if lines else "", reply.text, reply.files, reply.output, reply.usage)
 
-    def _run(self, call: Call) -> Reply:
+    def ask(self, call: Call) -> Reply:
+        """One call, whatever it answers. Raises Failed where no answer came."""
         program = self._program()
         if program is None:
-            raise Rejected("skipped", "provider_failed", f"there is no program {self.command[0]!r}")
-        try:
-            finished = call.start((program, *self.command[1:]), {})
-        except OSError as error:
-            if as_full_disk(error):
-                raise
-            raise Rejected("skipped", "provider_failed", f"the provider cannot be started: {error}") from None
+            raise Failed("crashed", f"there is no program {self.command[0]!r}")
+        words = (program, *self.command[1:])
+        finished = started(call, Starting(words, login=self.login(), timeout=self.timeout))
         output = finished.stdout.decode("utf-8", "replace")
         errors = finished.stderr.decode("utf-8", "replace")
         usage = usage_of(call.usage_file)
         if finished.timed_out:
             why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
-            raise Rejected("skipped", "provider_timeout", why, output + errors, usage)
+            raise Failed("timeout", why, output + errors, usage)
         if finished.exit_code:
             said = (errors or output).strip()
             last = f": {said.splitlines()[-1][:200]}" if said else ""
             why = f"the provider ended with {finished.exit_code}{last}"
-            raise Rejected("skipped", "provider_failed", why, output + errors, usage)
+            raise Failed("crashed", why, output + errors, usage)
         lines = block(output, "PLAN", call.nonce)
         title, text, files = plan_of(lines) if lines is not None else ("", "", ())
         return Reply(title, text, files, output, usage)
 
     def _program(self) -> str | None:
         """The program's path: as named from the manifest's folder, or on PATH."""
-        name = self.command[0]
-        if "/" in name:
-            path = (self.folder / name).resolve()
-            return str(path) if path.is_file() else None
-        return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+        return program_at(self.command[0], self.folder)
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
     """The provider for a manifest. Raises GoalseekError where it names no command."""
     if not table.command:
         raise GoalseekError('the provider "command" needs provider.command', 'command = ["my-agent", "--edit"]')
-    return CommandProvider(table.command, table.ask_plan, table.model, folder)
+    return CommandProvider(
+        table.command, table.ask_plan, table.model, folder, table.timeout, table.credentials, table.billing
+    )

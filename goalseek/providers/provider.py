@@ -5,15 +5,38 @@ A provider never sees the repository, the ledger or the decision: all that it ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from goalseek.programs import Finished
+from goalseek.providers.login import Login
+from goalseek.secret import Secrets
 from goalseek.values import Context, PastTry, Plan, Usage
 
-Start = Callable[[Sequence[str], Mapping[str, str]], Finished]
+
+@dataclass(frozen=True)
+class Starting:
+    """A program to start, and what it gets beside what every provider gets.
+
+    ``variables`` add to its environment. ``named`` are the words whose programs it is shown, where these are not all
+    of ``arguments``. ``login`` is the credentials that it may have. ``home`` names a throw-away HOME that lasts for
+    the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
+    it ``has_input``, the prompt is on its standard input.
+    """
+
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    login: Login = Login()
+    timeout: float | None = None
+    home: str = ""
+    home_files: Mapping[str, str] = field(default_factory=dict)
+    has_input: bool = True
+
+
+Start = Callable[[Starting], Finished]
 
 
 @dataclass(frozen=True)
@@ -22,8 +45,14 @@ class Call:
 
     ``folder`` is the manifest's folder in the workspace, the current folder of whatever is started. ``writable``
     names the existing files that it may edit, relative to ``folder``. ``start`` runs a program there, with the prompt
-    on its standard input, under the provider's time limit; the mapping adds to its environment. ``usage_file`` is
-    where such a program may report its usage.
+    on its standard input. ``usage_file`` is where such a program may report its usage. ``prompt_file`` and ``home_at``
+    are where it finds its prompt and its HOME.
+
+    ``confined`` says that a sandbox holds. ``wait`` waits so many seconds for what is named, or gives False at once
+    where the run does not go on for so long. ``again`` is told, before the same question is asked once more, why and
+    what the try before cost; what that had edited is put back. ``is_same_home`` says whether the HOME of that name
+    was made in this iteration; ``read_home`` gives the text of a file in it, "" where there is none. ``secrets`` knows
+    what nobody may write down.
     """
 
     phase: str
@@ -38,6 +67,14 @@ class Call:
     direction: str
     start: Start
     usage_file: Path
+    prompt_file: Path = Path("prompt.md")
+    home_at: Path = Path("/home/goalseek")
+    confined: bool = False
+    wait: Callable[[float, str], bool] = lambda seconds, why: False
+    again: Callable[[str, Usage], None] = lambda why, usage: None
+    is_same_home: Callable[[str], bool] = lambda name: False
+    read_home: Callable[[str, str], str] = lambda name, path: ""
+    secrets: Secrets = field(default_factory=Secrets)
 
 
 @dataclass(frozen=True)
@@ -45,6 +82,8 @@ class Reply:
     """What a provider answered: a title and a text for people, the files it means to change or changed, its usage.
 
     ``output`` is all that it printed, for ``provider_output.md``. An empty title says: I shall tell when I have edited.
+    ``session`` is by what name it can go on with this; ``provider`` and ``model`` say who answered, ``answered_by``
+    which model it was by its own word.
     """
 
     title: str
@@ -52,6 +91,10 @@ class Reply:
     files: tuple[str, ...] = ()
     output: str = ""
     usage: Usage = Usage()
+    session: str = ""
+    provider: str = ""
+    model: str = ""
+    answered_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +119,13 @@ class Provider(Protocol):
     @property
     def needs_consent(self) -> bool:
         """Whether it runs a program that nothing keeps in its place."""
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether it runs commands unasked, and so only where something keeps it in its place."""
+
+    def is_subscription(self) -> bool:
+        """Whether nobody pays what a call says that it cost."""
 
     def check(self) -> None:
         """Raises GoalseekError with the remedy where this provider cannot start."""

@@ -34,6 +34,11 @@ class ScriptedProvider:
     model: str = ""
     name: str = "scripted"
     needs_consent: bool = False
+    needs_sandbox: bool = False
+
+    def is_subscription(self) -> bool:
+        """It costs nothing."""
+        return False
 
     def check(self) -> None:
         """Raises GoalseekError where the script does not read."""

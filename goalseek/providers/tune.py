@@ -40,10 +40,15 @@ class Tune:
 
     name = "tune"
     needs_consent = False
+    needs_sandbox = False
 
     def __init__(self, table: ProviderTable) -> None:
         self.model: str = table.sampler
         self._seed = table.seed
+
+    def is_subscription(self) -> bool:
+        """It costs nothing."""
+        return False
 
     def check(self) -> None:
         """Raises GoalseekError where the packages of the extra are missing."""

@@ -1,0 +1,37 @@
+"""Waiting for a provider to answer again: it costs no iteration, shows its end, and never outlasts the run."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from goalseek.desk import LimitReached
+from goalseek.limits import seconds_left
+from goalseek.manifest import Limits
+from goalseek.run import Run
+from goalseek.stop_request import asked_to_stop
+from goalseek.units import in_words
+
+_PAUSE = 0.1
+
+
+def wait(run: Run, limits: Limits, seconds: float, why: str) -> bool:
+    """Waits, and then says True; False at once where the run does not go on for so long.
+
+    Raises LimitReached where a person asks the run to stop meanwhile.
+    """
+    left = seconds_left(limits, run.standing.of_run(run.run_id), run.clock.now())
+    if run.ends_at is not None:
+        rest = run.ends_at - time.monotonic()
+        left = rest if left is None else min(left, rest)
+    if left is not None and seconds > left:
+        return False
+    until = time.time() + seconds
+    shown = datetime.fromtimestamp(until, UTC).isoformat("T", "seconds").replace("+00:00", "Z")
+    with run.waiting(f"{why}; waits until {shown}, {in_words(seconds)} from now"):
+        while time.time() < until:
+            if stop := asked_to_stop(run.loaded.logs, run.repository.own):
+                raise LimitReached(stop)
+            run.picture.beat()
+            time.sleep(max(0.0, min(_PAUSE, until - time.time())))
+    return True

@@ -1,0 +1,177 @@
+"""What ``doctor`` finds out about the programs that propose: version, login, endpoint, and whether they answer."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from goalseek.beneath import clear
+from goalseek.call import given_for
+from goalseek.errors import GoalseekError, Rejected
+from goalseek.findings import Finding
+from goalseek.night import night
+from goalseek.providers.agent import AgentProvider
+from goalseek.providers.chain import Chain
+from goalseek.providers.command import CommandProvider
+from goalseek.providers.failures import IN_WORDS, Failed
+from goalseek.providers.provider import Call, Provider, Starting
+from goalseek.run import Run, Setting
+from goalseek.seat import Seat
+from goalseek.values import Context, Usage
+
+LIVE_SECONDS = 120.0
+VERSION_SECONDS = 30.0
+ENDPOINT_SECONDS = 5.0
+_QUESTION = "Answer with the one word: ready. Do not read, write or run anything.\n"
+_NONCE = "000000"
+
+
+def about(run: Run, setting: Setting, chosen: Chain, is_live: bool) -> Iterator[Finding]:
+    """Every provider that may be asked, each with what there is to know of it; then what a night will cost."""
+    for provider in chosen.everybody:
+        if isinstance(provider, AgentProvider):
+            yield _version(run, setting, provider)
+            yield _login(provider)
+            if setting.manifest.sandbox.agent_network:
+                yield from _endpoint(provider)
+        elif isinstance(provider, CommandProvider) and provider.credentials:
+            yield _login(provider)
+        if is_live:
+            yield _live(run, setting, provider)
+    told = night(run.recent, setting.manifest.limits)
+    if told:
+        yield Finding("provider", True, told)
+
+
+def _version(run: Run, setting: Setting, provider: AgentProvider) -> Finding:
+    """The program starts where it will work, and says which version it is."""
+    program, name = provider.program(), provider.name
+    assert program
+    seat = _seat(run, setting)
+    words = (program, *provider.words[1:])
+    asked = Starting((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
+    try:
+        finished = seat.start(asked)
+    except (GoalseekError, OSError) as error:
+        return Finding("provider", False, f"{name}: {program} cannot be started: {error}", "see: sandbox, allowed")
+    said = (finished.stdout or finished.stderr).decode("utf-8", "replace").strip().splitlines()
+    if finished.exit_code != 0 or not said:
+        why = said[-1][:200] if said else f"it ended with {finished.exit_code}"
+        remedy = "what it needs beside the system's own folders may be missing: sandbox.read"
+        return Finding("provider", False, f"{name}: {program} does not start: {why}", remedy)
+    found, tried = said[-1][:80], provider.preset.tried
+    if not tried:
+        return Finding("provider", True, f"{name}: {found}, untried: goalseek never ran it", "goalseek doctor --live")
+    if tried not in found:
+        remedy = "options move between versions: goalseek doctor --live shows whether it answers"
+        return Finding("provider", True, f"{name}: {found}; tried with {tried}", remedy)
+    return Finding("provider", True, f"{name}: {found}, as tried")
+
+
+def _login(provider: AgentProvider | CommandProvider) -> Finding:
+    login = provider.login()
+    if login.billing:
+        about = "; its cost is shown as about, and is no limit" if provider.is_subscription() else ""
+        return Finding("login", True, f"{provider.name}: {login.in_words()}{about}")
+    sources = provider.preset.credentials if isinstance(provider, AgentProvider) else ()
+    names = provider.table.credentials if isinstance(provider, AgentProvider) else provider.credentials
+    known = ", ".join(names or [source.name for source in sources])
+    return Finding("login", True, f"{provider.name}: no login was found", f"one of {known}" if known else "log in")
+
+
+def _endpoint(provider: AgentProvider) -> Iterator[Finding]:
+    address = provider.table.endpoint or provider.preset.address
+    if not address:
+        return
+    request = urllib.request.Request(address, method="HEAD")
+    try:
+        with urllib.request.urlopen(request, timeout=ENDPOINT_SECONDS):
+            pass
+    except urllib.error.HTTPError as error:  # it answers: without a key, and to a question that nobody asks
+        error.close()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", error)
+        remedy = "its agent would go on trying: mend the network, or provider.endpoint"
+        yield Finding("endpoint", False, f"{provider.name}: {address} does not answer: {why}", remedy)
+        return
+    yield Finding("endpoint", True, f"{provider.name}: {address} answers")
+
+
+def _live(run: Run, setting: Setting, provider: Provider) -> Finding:
+    """One tiny call, in an empty folder."""
+    if not isinstance(provider, AgentProvider | CommandProvider):
+        return Finding("live", True, f"{provider.name} starts no program")
+    seat = _seat(run, setting)
+    timed = _timed(provider)
+    call = Call(
+        phase="plan",
+        context=_NOTHING,
+        history=(),
+        folder=seat.folder,
+        writable=(),
+        prompt=seat.prompt,
+        brief={},
+        nonce=_NONCE,
+        metric=setting.manifest.metric.name,
+        direction=setting.manifest.metric.direction,
+        start=seat.start,
+        usage_file=seat.files / "usage.json",
+        prompt_file=seat.files / "prompt.md",
+        home_at=run.confines.home_at(seat.home.path),
+        confined=run.confines.level.name != "none",
+        is_same_home=seat.is_same_home,
+        read_home=seat.read_home,
+        secrets=seat.secrets,
+    )
+    try:
+        reply = timed.ask(call)
+    except Failed as failed:
+        text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
+        return Finding("live", failed.kind == "rate_limited", text, "log in, set another key, or wait")
+    except Rejected as rejected:
+        return Finding("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
+    said = " ".join(reply.output.split())[:60]
+    return Finding("live", True, f"{provider.name} answers ({_shown(reply.usage)}): {said}")
+
+
+def _timed(provider: AgentProvider | CommandProvider) -> AgentProvider | CommandProvider:
+    """The same with less patience."""
+    if isinstance(provider, CommandProvider):
+        return replace(provider, timeout=min(provider.timeout or LIVE_SECONDS, LIVE_SECONDS))
+    least = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
+    return replace(provider, table=replace(provider.table, timeout=least))
+
+
+def _shown(usage: Usage) -> str:
+    cost = usage.cost_usd
+    return f"{usage.tokens} tokens" + ("" if cost is None else f", ${cost:.4f}")
+
+
+def _seat(run: Run, setting: Setting) -> Seat:
+    tree = run.places.scratch / "tree"
+    clear(tree)
+    folder = tree / Path(run.places.prefix)
+    folder.mkdir(parents=True)
+    given = given_for(setting.manifest, _NOTHING, "plan", _NONCE)
+    return Seat(run, setting.manifest, tree, folder, "doctor", _QUESTION, "{}\n", given, "doctor")
+
+
+_NOTHING = Context(
+    iteration=0,
+    attempt=0,
+    moment=0,
+    incumbent_commit="",
+    incumbent_value=0.0,
+    baseline_value=0.0,
+    best_value=0.0,
+    stagnation=0,
+    flattened=False,
+    program="",
+    directions=(),
+    files=(),
+    files_total=0,
+    commits=(),
+)

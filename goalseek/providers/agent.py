@@ -1,0 +1,216 @@
+"""Any agent that a preset tells of: its command line is put together, its answer read, its failures told apart."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.manifest import ProviderTable
+from goalseek.providers.answer import block, plan_of, title_of
+from goalseek.providers.failures import Failed
+from goalseek.providers.login import Login, find_login, sources_of
+from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
+from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
+from goalseek.providers.starting import started
+from goalseek.values import Plan, Usage
+
+_NO_USAGE = Usage()
+_LONG_AGO = 1_000_000_000  # larger than any wait in seconds: a moment, in seconds since 1970
+
+
+@dataclass(frozen=True)
+class AgentProvider:
+    """A coding agent, called once to plan and once to apply. ``folder`` is the manifest's."""
+
+    preset: Preset
+    table: ProviderTable
+    folder: Path
+    needs_consent: bool = True
+
+    @property
+    def name(self) -> str:
+        """The preset's name."""
+        return self.preset.name
+
+    @property
+    def model(self) -> str:
+        """The model that the manifest names."""
+        return self.table.model
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether it runs every command unasked and has no other way."""
+        return self.preset.needs_sandbox
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The program, and what the manifest puts before the preset's own words."""
+        return self.table.command or (self.preset.program,)
+
+    def login(self) -> Login:
+        """The credentials that are there now."""
+        known = self.preset.credentials
+        names = self.table.credentials
+        return find_login(known if names is None else sources_of(names, known), self.table.billing)
+
+    def is_subscription(self) -> bool:
+        """Whether nobody pays what a call says that it cost."""
+        if self.table.billing != "auto":
+            return self.table.billing == "subscription"
+        return self.login().billing == "subscription"
+
+    def program(self) -> str | None:
+        """The program's path: as named from the manifest's folder, or on PATH."""
+        return program_at(self.words[0], self.folder)
+
+    def check(self) -> None:
+        """Raises GoalseekError where the program cannot be found."""
+        if self.program() is None:
+            message = f"provider {self.name}: there is no program {self.words[0]!r}"
+            hint = f"{self.preset.install}; or name it in the manifest: provider.command"
+            raise GoalseekError(message, hint, UNFIT, "provider")
+
+    def look_over(self, files: Iterable[WritableFile]) -> str:
+        """Any file will do."""
+        return ""
+
+    def plan(self, call: Call) -> Reply:
+        """Asks for a plan, without a way to edit where the agent has such a mode."""
+        reply = self.ask(call)
+        if not reply.title:
+            why = f"the answer has no plan between the sentinels of {call.nonce}"
+            raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
+        return reply
+
+    def apply(self, call: Call, plan: Plan) -> Reply:
+        """Lets the agent edit. Where it planned in this HOME itself, it goes on from there."""
+        is_mine = plan.provider == self.name and plan.model == self.model and call.is_same_home(self.name)
+        reply = self.ask(call, plan.session if is_mine else "", plan.usage)
+        is_chatter = not (reply.text or reply.files)  # without a block its first line is whatever it printed first
+        return replace(reply, title=plan.title) if plan.title and is_chatter else reply
+
+    def ask(self, call: Call, session: str = "", before: Usage = _NO_USAGE) -> Reply:
+        """One call, whatever it answers. ``before`` is what the session had used. Raises Failed where none came."""
+        program = self.program()
+        if program is None:
+            raise Failed("crashed", f"there is no program {self.words[0]!r}")
+        login = self.login()
+        facts = self._facts(call, login, session)
+        given = self._given(call, session)
+        variables = {name: _put(text, given) for name, text, when in self.preset.variables if facts.issuperset(when)}
+        if self.preset.with_endpoint and self.table.endpoint:
+            variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
+        words = (*self.words[1:], *self._words(facts, given, call))
+        finished = started(
+            call,
+            Starting(
+                (program, *words),
+                variables,
+                named=(program, *self.words[1:]),
+                login=login,
+                timeout=self.table.timeout,
+                home=self.name,
+                home_files={path: text for path, text, when in self.preset.home_files if facts.issuperset(when)},
+                has_input=self.preset.prompt == "stdin",
+            ),
+        )
+        stdout, stderr = (text.decode("utf-8", "replace") for text in (finished.stdout, finished.stderr))
+        printed = Printed(finished.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
+        answer = self._read(printed)
+        usage = self._of_this_call(answer.usage, before) if session else answer.usage
+        if finished.timed_out:
+            why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
+            raise Failed("timeout", why, stdout + stderr, usage)
+        if answer.trouble:
+            trouble = answer.trouble
+            why = f"{self.name}: {trouble.why}"
+            raise Failed(trouble.kind, why, stdout + stderr, usage, _seconds_until(trouble.reset))
+        lines = block(answer.text, "PLAN", call.nonce)
+        title, text, files = plan_of(lines) if lines is not None else (_first_line(answer.text, call), "", ())
+        return Reply(
+            title, text, files, answer.text or stdout, usage, answer.session, self.name, self.model, answer.model
+        )
+
+    def _read(self, printed: Printed) -> Answer:
+        """The preset's reading; one that fails on what an agent printed has read no answer."""
+        try:
+            return self.preset.read(printed)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            return Answer(trouble=Trouble("crashed", f"its answer cannot be read ({type(error).__name__}: {error})"))
+
+    def _of_this_call(self, told: Usage, before: Usage) -> Usage:
+        """What is left of a usage that tells of the whole session, without what that had used before."""
+        paid = before.about_usd if before.cost_usd is None else before.cost_usd
+        earlier = {**vars(before), "cost_usd": paid}
+        counted = [name for name in self.preset.whole_session if getattr(told, name) is not None]
+        return replace(told, **{name: max(getattr(told, name) - (earlier[name] or 0), 0) for name in counted})
+
+    def _facts(self, call: Call, login: Login, session: str) -> set[str]:
+        facts = {
+            "plan" if call.phase == "plan" else "apply",
+            "confined" if call.confined else "unconfined",
+            "session" if session else "fresh",
+        }
+        facts |= {"model"} if self.model else set()
+        facts |= {"endpoint"} if self.table.endpoint else set()
+        if login.billing:
+            facts |= {"key"} if login.billing == "api" and login.variables else {"login"}
+        return facts
+
+    def _given(self, call: Call, session: str) -> dict[str, str]:
+        return {
+            "{model}": self.model,
+            "{endpoint}": (self.table.endpoint or "").rstrip("/"),
+            "{session}": session,
+            "{prompt}": call.prompt,
+            "{prompt_file}": str(call.prompt_file),
+            "{home}": str(call.home_at),
+        }
+
+    def _words(self, facts: set[str], given: dict[str, str], call: Call) -> list[str]:
+        if self.preset.prompt == "argument" and len(call.prompt.encode("utf-8", "replace")) > ARGUMENT_MOST:
+            why = f"{self.name} takes its prompt as an argument, which may be 128 KiB long; this one is longer"
+            raise Failed("crashed", why)
+        words: list[str] = []
+        for part in self.preset.parts:
+            if facts.issuperset(part.when):
+                for word in part.words:
+                    words += call.writable if word == "{files}" else [_put(word, given)]
+        return words
+
+
+def program_at(name: str, folder: Path) -> str | None:
+    """A program's path: as named from a folder, or on PATH, or beside goalseek's own interpreter."""
+    if "/" in name:
+        path = (folder / Path(name).expanduser()).resolve()
+        return str(path) if path.is_file() else None
+    return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+
+
+def made_of(preset: Preset, table: ProviderTable, folder: Path) -> Provider:
+    """The provider that a preset tells of."""
+    return AgentProvider(preset, table, folder)
+
+
+def _put(word: str, given: dict[str, str]) -> str:
+    for mark, value in given.items():
+        if mark in word:
+            return word.replace(mark, value)
+    return word
+
+
+def _first_line(text: str, call: Call) -> str:
+    """What an agent that edits says of its change where it gave no block; a plan must be in one."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return title_of(lines[0]) if lines and call.phase != "plan" else ""
+
+
+def _seconds_until(reset: float | None) -> float | None:
+    if reset is None:
+        return None
+    return max(reset - time.time(), 0.0) if reset > _LONG_AGO else reset

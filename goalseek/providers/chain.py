@@ -1,0 +1,134 @@
+"""Providers in the order in which they are asked: where one cannot answer, it is waited for, or the next is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.manifest import Price
+from goalseek.providers.failures import IN_WORDS, Failed
+from goalseek.providers.prices import priced
+from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.units import in_words
+from goalseek.values import Plan, Usage
+
+RETRIES = 3
+RETRY_SECONDS = (2.0, 8.0, 30.0)
+PAUSE_SECONDS = (30.0, 60.0, 120.0, 240.0, 480.0, 900.0)
+_RESET_MARGIN = 1.0
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Who plans and who edits, each with those that are asked in its place. The first that edits gives the name."""
+
+    planners: tuple[Provider, ...]
+    editors: tuple[Provider, ...]
+    prices: tuple[Price, ...] = ()
+
+    @property
+    def everybody(self) -> tuple[Provider, ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys((*self.editors, *self.planners)))
+
+    @property
+    def name(self) -> str:
+        """The first editor's."""
+        return self.editors[0].name
+
+    @property
+    def model(self) -> str:
+        """The first editor's."""
+        return self.editors[0].model
+
+    @property
+    def needs_consent(self) -> bool:
+        """Whether any of them runs a program."""
+        return any(provider.needs_consent for provider in self.everybody)
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether any of them cannot do without one."""
+        return any(provider.needs_sandbox for provider in self.everybody)
+
+    def check(self) -> None:
+        """Each can start: one that is asked in the middle of the night only, too."""
+        for provider in self.everybody:
+            provider.check()
+
+    def is_subscription(self) -> bool:
+        """Whether nobody pays what the first editor says that it cost."""
+        return self.editors[0].is_subscription()
+
+    def look_over(self, files: Iterable[WritableFile]) -> str:
+        """What the first editor will do."""
+        there = list(files)
+        return "; ".join(filter(None, (provider.look_over(there) for provider in self.everybody)))
+
+    def plan(self, call: Call) -> Reply:
+        """The plan of the first that answers."""
+        return self._first(self.planners, call, lambda provider: provider.plan(call))
+
+    def apply(self, call: Call, plan: Plan) -> Reply:
+        """The change of the first that answers; what one that failed had edited is put back before the next."""
+        return self._first(self.editors, call, lambda provider: provider.apply(call, plan))
+
+    def _first(self, providers: tuple[Provider, ...], call: Call, ask: Callable[[Provider], Reply]) -> Reply:
+        failures: list[Failed] = []
+        for place, provider in enumerate(providers):
+            is_last = place == len(providers) - 1
+            try:
+                return self._one(provider, call, ask, is_last)
+            except Failed as failed:
+                failures.append(failed)
+                if not is_last:
+                    following = providers[place + 1].name
+                    call.again(f"{provider.name} {IN_WORDS[failed.kind]}; {following} is asked", failed.usage)
+        last = failures[-1]
+        if last.kind in ("auth", "rate_limited"):
+            call.again(f"{providers[-1].name} {IN_WORDS[last.kind]} ({last.why})", last.usage)
+            last.usage = Usage()
+        if all(failed.kind == "auth" for failed in failures):
+            raise GoalseekError(
+                f"no provider accepts its key or login: {'; '.join(failed.why for failed in failures)}",
+                "log in, or set another key; goalseek doctor --live shows whether it works; then: goalseek iterate",
+                UNFIT,
+                "auth",
+            )
+        if last.kind == "rate_limited":
+            later = f" for {in_words(last.reset)}" if last.reset else ""
+            message = f"{last.why}: its limit holds{later}, longer than this run goes on"
+            raise GoalseekError(message, "goalseek iterate goes on later", UNFIT, "provider")
+        raise last
+
+    def _one(self, provider: Provider, call: Call, ask: Callable[[Provider], Reply], is_last: bool) -> Reply:
+        """The answer of one provider, however often it must be asked. Raises Failed where it is given up."""
+        pauses = retries = 0
+        while True:
+            try:
+                reply = ask(provider)
+            except Failed as failed:
+                failed.usage = self._paid(provider, failed.usage, "")
+                if failed.kind == "transient" and retries < RETRIES:
+                    seconds = RETRY_SECONDS[retries]
+                    retries += 1
+                elif failed.kind == "rate_limited" and (failed.reset or is_last or pauses < len(PAUSE_SECONDS)):
+                    usual = PAUSE_SECONDS[min(pauses, len(PAUSE_SECONDS) - 1)]
+                    seconds = usual if failed.reset is None else failed.reset + _RESET_MARGIN
+                    pauses += 1
+                else:
+                    raise
+                call.again(f"{provider.name} {IN_WORDS[failed.kind]} ({failed.why})", failed.usage)
+                failed.usage = Usage()
+                if not call.wait(seconds, f"{provider.name} {IN_WORDS[failed.kind]}"):
+                    raise
+                continue
+            except Rejected as rejected:
+                rejected.usage = self._paid(provider, rejected.usage, "")
+                raise
+            paid = self._paid(provider, reply.usage, reply.answered_by)
+            return replace(reply, usage=paid, provider=provider.name, model=provider.model)
+
+    def _paid(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
+        return priced(usage, (provider.model, answered_by), self.prices, provider.is_subscription())

@@ -1,0 +1,99 @@
+"""What an agent may have to prove who pays: an API key, or the login of a subscription."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+Billing = Literal["api", "subscription"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A variable, or a file as people write its path (``~/.codex/auth.json``), that holds a credential.
+
+    ``moved_by`` names the variable that says in which other folder the file is. ``is_key`` tells of a file that is
+    there, by its content, whether it holds an API key; where it is None, ``billing`` is what the source means.
+    """
+
+    name: str
+    billing: Billing
+    moved_by: str = ""
+    is_key: Callable[[Any], bool] | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a path."""
+        return "/" in self.name
+
+    def path(self) -> Path:
+        """Where the file is."""
+        folder = os.environ.get(self.moved_by) if self.moved_by else None
+        return Path(folder, Path(self.name).name) if folder else Path(self.name).expanduser()
+
+    def found(self) -> Billing | None:
+        """What it pays by; None where it is not there."""
+        if not self.is_file:
+            return self.billing if os.environ.get(self.name) else None
+        if not self.path().is_file():
+            return None
+        if self.is_key is None:
+            return self.billing
+        try:
+            return "api" if self.is_key(json.loads(self.path().read_bytes())) else "subscription"
+        except (OSError, ValueError, AttributeError):
+            return self.billing
+
+
+@dataclass(frozen=True)
+class LoginFile:
+    """A credential file: where it really is, and its place below HOME; "" for one that lies outside."""
+
+    real: Path
+    below_home: str
+
+
+@dataclass(frozen=True)
+class Login:
+    """The credentials that a call gets. ``billing`` is None where none were found."""
+
+    billing: Billing | None = None
+    variables: tuple[str, ...] = ()
+    files: tuple[LoginFile, ...] = ()
+
+    def in_words(self) -> str:
+        """Which credentials these are, without what they hold."""
+        named = [*self.variables, *(str(file.real) for file in self.files)]
+        kinds = {"api": "an API key", "subscription": "a subscription's login", None: "no login"}
+        return kinds[self.billing] + (f": {', '.join(named)}" if named else "")
+
+
+def find_login(sources: Iterable[Source], billing: str = "auto") -> Login:
+    """The credentials that are there, all of one kind of billing: the asked one, or that of the first that is there."""
+    there = [(source, kind) for source in sources if (kind := source.found()) and billing in ("auto", kind)]
+    if not there:
+        return Login()
+    chosen = there[0][1]
+    mine = [source for source, kind in there if kind == chosen]
+    return Login(
+        chosen,
+        tuple(source.name for source in mine if not source.is_file),
+        tuple(LoginFile(source.path().resolve(), _below_home(source.name)) for source in mine if source.is_file),
+    )
+
+
+def sources_of(names: Iterable[str], known: Iterable[Source]) -> tuple[Source, ...]:
+    """The sources that ``provider.credentials`` names; what a preset knows of one of them holds."""
+    by_name = {source.name: source for source in known}
+    return tuple(by_name.get(name, Source(name, "subscription" if "/" in name else "api")) for name in names)
+
+
+def _below_home(name: str) -> str:
+    if name.startswith("~/"):
+        return os.path.normpath(name[2:])
+    place = Path(os.path.normpath(name))
+    return place.relative_to(Path.home()).as_posix() if place.is_relative_to(Path.home()) else ""

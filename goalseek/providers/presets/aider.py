@@ -1,0 +1,65 @@
+"""aider. It tells in text only, and exits 0 whatever happened: an answer without a count of tokens is none."""
+
+from __future__ import annotations
+
+import re
+
+from goalseek.providers.login import Source
+from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble
+from goalseek.values import Usage
+
+_NUMBER = r"([\d.,]+)([kM]?)"
+_TOKENS = re.compile(rf"^Tokens: {_NUMBER} sent(.*?), {_NUMBER} received\.(?: Cost: \$([\d.]+) message)?", re.MULTILINE)
+_CACHED = re.compile(rf"{_NUMBER} cache hit")
+_SCALE = {"": 1, "k": 1000, "M": 1_000_000}
+
+
+def read(printed: Printed) -> Answer:
+    """The text, and what its lines of tokens add up to; they are rounded to what people like to read."""
+    usage, answers = Usage(), 0
+    for sent, scale, between, received, unit, cost in _TOKENS.findall(printed.stdout):
+        hit = _CACHED.search(between)
+        cached = _number(hit[1], hit[2]) if hit else 0
+        fresh = max(_number(sent, scale) - cached, 0)
+        usage = usage.plus(Usage(fresh, cached, _number(received, unit), float(cost) if cost else None))
+        answers += 1
+    if printed.exit_code or not answers:
+        why = f"it ended with {printed.exit_code}" if printed.exit_code else "no answer of its model is in what it said"
+        return Answer("", usage, trouble=Trouble("crashed", why))
+    return Answer(printed.stdout, usage)
+
+
+def _number(text: str, scale: str) -> int:
+    return round(float(text.replace(",", "")) * _SCALE[scale])
+
+
+PRESET = Preset(
+    name="aider",
+    program="aider",
+    install="pipx install aider-chat",
+    tried="0.86.2",
+    prompt="file",
+    parts=(
+        Part(("--message-file", "{prompt_file}")),
+        Part(("--model", "{model}"), ("model",)),
+        Part(("--no-auto-commits", "--no-dirty-commits", "--no-gitignore", "--analytics-disable")),
+        Part(("--no-check-update", "--no-show-release-notes", "--no-show-model-warnings")),
+        Part(("--no-pretty", "--no-stream", "--map-tokens", "0", "--no-suggest-shell-commands", "--no-detect-urls")),
+        Part(("--chat-history-file", "{home}/chat.md", "--input-history-file", "{home}/input")),
+        Part(("--chat-mode", "ask"), ("plan",)),
+        Part(("--yes-always",), ("apply", "confined")),
+        Part(("{files}",)),
+    ),
+    read=read,
+    credentials=(
+        Source("ANTHROPIC_API_KEY", "api"),
+        Source("OPENAI_API_KEY", "api"),
+        Source("GEMINI_API_KEY", "api"),
+        Source("DEEPSEEK_API_KEY", "api"),
+        Source("OPENROUTER_API_KEY", "api"),
+    ),
+    variables=(
+        ("OPENAI_API_BASE", "{endpoint}/v1", ("endpoint",)),
+        ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
+    ),
+)

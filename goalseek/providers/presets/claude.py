@@ -1,0 +1,76 @@
+"""Claude Code, ``claude``."""
+
+from __future__ import annotations
+
+from goalseek.providers.failures import RATE_LIMITED, kind_of_status
+from goalseek.providers.login import Source
+from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
+from goalseek.values import Usage
+
+_READING = "Read,Glob,Grep"
+_EDITING = "Edit,Write,Read,Glob,Grep"
+_LIMITS = ("error_max_turns", "error_max_budget_usd")
+
+
+def read(printed: Printed) -> Answer:
+    """The last ``result`` line tells all but the moment of a reset, which lines before it may have told."""
+    result, reset = {}, None
+    session = ""
+    for row in printed.rows():
+        session = row.get("session_id") or session
+        if row.get("type") == "result":
+            result = row
+        elif row.get("type") == "rate_limit_event" and inner(row, "rate_limit_info", "status") == "rejected":
+            reset = dollars(inner(row, "rate_limit_info", "resetsAt")) or reset
+        elif row.get("subtype") == "api_retry" and row.get("error_status") == RATE_LIMITED and reset is None:
+            reset = (dollars(row.get("retry_delay_ms")) or 0.0) / 1000 or None
+    told = result.get("usage")
+    usage = Usage(
+        count(inner(told, "input_tokens")) + count(inner(told, "cache_creation_input_tokens")),
+        count(inner(told, "cache_read_input_tokens")),
+        count(inner(told, "output_tokens")),
+        dollars(result.get("total_cost_usd")),
+    )
+    models = result.get("modelUsage")
+    model = max(models, key=lambda name: count(inner(models, name, "outputTokens"))) if models else ""
+    text = result.get("result") if isinstance(result.get("result"), str) else ""
+    answer = Answer(str(text), usage, session, model)
+    if not result:
+        return Answer(trouble=Trouble("crashed", "it printed no result"))
+    if not result.get("is_error") or result.get("subtype") in _LIMITS:
+        return answer
+    status = result.get("api_error_status")
+    kind = kind_of_status(status) if isinstance(status, int) else "transient" if status is None else "crashed"
+    trouble = Trouble(kind, text_of(text) or f"status {status}", reset if kind == "rate_limited" else None)
+    return Answer("", usage, session, model, trouble)
+
+
+PRESET = Preset(
+    name="claude",
+    program="claude",
+    install="npm install -g @anthropic-ai/claude-code",
+    tried="2.1.329",
+    parts=(
+        Part(("-p", "--output-format", "stream-json", "--verbose")),
+        Part(("--bare",), ("key",)),
+        Part(("--model", "{model}"), ("model",)),
+        Part(("--resume", "{session}"), ("session",)),
+        Part(("--tools", _READING), ("plan",)),
+        Part(("--tools", f"Bash,{_EDITING}", "--dangerously-skip-permissions"), ("apply", "confined")),
+        Part(("--tools", _EDITING, "--permission-mode", "acceptEdits"), ("apply", "unconfined")),
+    ),
+    read=read,
+    credentials=(
+        Source("ANTHROPIC_API_KEY", "api"),
+        Source("CLAUDE_CODE_OAUTH_TOKEN", "subscription"),
+        Source("~/.claude/.credentials.json", "subscription", "CLAUDE_CONFIG_DIR"),
+    ),
+    variables=(
+        ("CLAUDE_CODE_MAX_RETRIES", "2", ()),
+        ("DISABLE_AUTOUPDATER", "1", ()),
+        ("IS_SANDBOX", "1", ("confined",)),
+        ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
+    ),
+    address="https://api.anthropic.com",
+    whole_session=("cost_usd",),
+)

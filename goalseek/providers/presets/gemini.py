@@ -1,0 +1,73 @@
+"""Gemini CLI, ``gemini``."""
+
+from __future__ import annotations
+
+from goalseek.providers.failures import Kind, kind_of_status
+from goalseek.providers.login import Source
+from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, json_or_none, text_of
+from goalseek.values import Usage
+
+_SETTINGS = '{"security": {"auth": {"selectedType": "%s"}}}\n'
+_AUTH_EXIT = 41
+_TURNS_EXIT = 53
+_LEAST_STATUS = 400
+
+
+def read(printed: Printed) -> Answer:
+    """One JSON object; where it failed, its ``error.code`` or the exit code, a status of which 8 bits are left."""
+    told = _document(printed.stdout) or _document(printed.stderr) or {}
+    models = inner(told, "stats", "models")
+    usage, model = Usage(), ""
+    for name, stats in (models if isinstance(models, dict) else {}).items():
+        tokens = inner(stats, "tokens")
+        cached = count(inner(tokens, "cached"))
+        thought = count(inner(tokens, "thoughts"))
+        fresh = max(count(inner(tokens, "prompt")) - cached, 0)
+        usage = usage.plus(Usage(fresh, cached, count(inner(tokens, "candidates")) + thought))
+        model = model or name
+    if printed.exit_code in (0, _TURNS_EXIT) and not told.get("error"):
+        return Answer(str(told.get("response") or ""), usage, "", model)
+    why = text_of(inner(told, "error", "message")) or f"it ended with {printed.exit_code}"
+    return Answer("", usage, "", model, Trouble(_kind(inner(told, "error", "code"), printed.exit_code), why))
+
+
+def _document(text: str) -> dict[str, object] | None:
+    """The JSON object at the end of an output that may begin with warnings."""
+    start = 0 if text.startswith("{") else text.find("\n{") + 1
+    found = json_or_none(text[start:])
+    return found if isinstance(found, dict) else None
+
+
+def _kind(code: object, exit_code: int) -> Kind:
+    if code == _AUTH_EXIT or exit_code == _AUTH_EXIT:
+        return "auth"
+    statuses = [code] if isinstance(code, int) and code >= _LEAST_STATUS else []
+    statuses += [status for status in (401, 403, 429, 500, 502, 503, 504, 529) if status % 256 == exit_code]
+    return kind_of_status(statuses[0]) if statuses else "crashed"
+
+
+PRESET = Preset(
+    name="gemini",
+    program="gemini",
+    install="npm install -g @google/gemini-cli",
+    tried="0.61.0",
+    parts=(
+        Part(("-o", "json", "--skip-trust")),
+        Part(("-m", "{model}"), ("model",)),
+        Part(("--approval-mode", "plan"), ("plan",)),
+        Part(("--approval-mode", "yolo"), ("apply", "confined")),
+        Part(("--approval-mode", "auto_edit"), ("apply", "unconfined")),
+    ),
+    read=read,
+    credentials=(
+        Source("GEMINI_API_KEY", "api"),
+        Source("GOOGLE_API_KEY", "api"),
+        Source("~/.gemini/oauth_creds.json", "subscription"),
+    ),
+    variables=(("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",)),),
+    home_files=(
+        (".gemini/settings.json", _SETTINGS % "gemini-api-key", ("key",)),
+        (".gemini/settings.json", _SETTINGS % "oauth-personal", ("login",)),
+    ),
+    address="https://generativelanguage.googleapis.com",
+)

@@ -1,0 +1,71 @@
+"""mini-swe-agent, ``mini``. It runs every command of its model unasked, and has no other way without a terminal."""
+
+from __future__ import annotations
+
+from goalseek.providers.failures import Kind
+from goalseek.providers.login import Source
+from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
+from goalseek.values import Usage
+
+_TRAJECTORY = "trajectory.json"
+_ENDED_WELL = ("Submitted", "LimitsExceeded")
+_KINDS: dict[str, Kind] = {
+    "AuthenticationError": "auth",
+    "PermissionDeniedError": "auth",
+    "RateLimitError": "rate_limited",
+    "APIConnectionError": "transient",
+    "InternalServerError": "transient",
+    "ServiceUnavailableError": "transient",
+    "Timeout": "transient",
+}
+
+
+def read(printed: Printed) -> Answer:
+    """The trajectory that it wrote: the submission, its cost, the tokens of each answer, and by what it ended."""
+    told = json_or_none(printed.read(_TRAJECTORY))
+    info = inner(told, "info")
+    if not isinstance(info, dict):
+        return Answer(trouble=Trouble("crashed", f"it ended with {printed.exit_code} and left no trajectory"))
+    usage, texts = Usage(cost_usd=dollars(inner(info, "model_stats", "instance_cost"))), []
+    for message in inner(told, "messages") or []:
+        tokens = inner(message, "extra", "response", "usage")
+        cached = count(inner(tokens, "prompt_tokens_details", "cached_tokens"))
+        fresh = max(count(inner(tokens, "prompt_tokens")) - cached, 0)
+        usage = usage.plus(Usage(fresh, cached, count(inner(tokens, "completion_tokens"))))
+        if inner(message, "role") == "assistant" and isinstance(inner(message, "content"), str):
+            texts.append(message["content"])
+    status = info.get("exit_status")
+    if status in _ENDED_WELL:
+        return Answer("\n".join([*texts, str(info.get("submission") or "")]), usage)
+    return Answer("", usage, trouble=Trouble(_KINDS.get(str(status), "crashed"), f"it ended by {status}"))
+
+
+PRESET = Preset(
+    name="mini-swe-agent",
+    program="mini",
+    install="pipx install mini-swe-agent, with mcp: pipx inject mini-swe-agent mcp",
+    tried="2.4.6",
+    prompt="argument",
+    needs_sandbox=True,
+    reads_only=False,
+    parts=(
+        Part(("-y", "--exit-immediately"), ("confined",)),
+        Part(("-m", "{model}"), ("model",)),
+        Part(("-o", f"{{home}}/{_TRAJECTORY}", "-l", "0", "-t", "{prompt}")),
+    ),
+    home_files=((_TRAJECTORY, "", ()),),  # that of the call before is none of this one
+    read=read,
+    credentials=(
+        Source("ANTHROPIC_API_KEY", "api"),
+        Source("OPENAI_API_KEY", "api"),
+        Source("GEMINI_API_KEY", "api"),
+        Source("OPENROUTER_API_KEY", "api"),
+    ),
+    variables=(
+        ("MSWEA_CONFIGURED", "true", ()),
+        ("MSWEA_COST_TRACKING", "ignore_errors", ()),
+        ("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT", "2", ()),
+        ("OPENAI_API_BASE", "{endpoint}/v1", ("endpoint",)),
+        ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
+    ),
+)

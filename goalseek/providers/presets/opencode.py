@@ -1,0 +1,84 @@
+"""opencode. Its model is written PROVIDER/MODEL, and an endpoint is that provider's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from goalseek.providers.failures import kind_of_status
+from goalseek.providers.login import Source
+from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
+from goalseek.values import Usage
+
+
+def read(printed: Printed) -> Answer:
+    """Lines of JSON: text in parts, usage and cost by step, and an error with the status that it was answered."""
+    texts: list[str] = []
+    usage, session = Usage(), ""
+    failed: dict[str, Any] | None = None
+    for row in printed.rows():
+        session = str(row.get("sessionID") or session)
+        kind, part = row.get("type"), row.get("part")
+        if kind == "text":
+            texts.append(str(inner(part, "text") or ""))
+        elif kind == "step_finish":
+            tokens = inner(part, "tokens")
+            fresh = count(inner(tokens, "input")) + count(inner(tokens, "cache", "write"))
+            made = count(inner(tokens, "output")) + count(inner(tokens, "reasoning"))
+            usage = usage.plus(Usage(fresh, count(inner(tokens, "cache", "read")), made, dollars(inner(part, "cost"))))
+        elif kind == "error":
+            failed = row
+    if failed is not None:
+        return Answer("", usage, session, "", _trouble(failed.get("error")))
+    if not session:
+        return Answer(trouble=Trouble("crashed", f"it ended with {printed.exit_code} and no events"))
+    return Answer("\n".join(texts), usage, session)
+
+
+def _trouble(error: Any) -> Trouble:
+    status = inner(error, "data", "statusCode")
+    why = text_of(inner(error, "data", "message")) or text_of(inner(error, "name")) or "an error"
+    if inner(error, "name") == "ProviderAuthError":
+        return Trouble("auth", why)
+    if not isinstance(status, int):
+        return Trouble("transient" if inner(error, "data", "isRetryable") else "crashed", why)
+    later = inner(error, "data", "responseHeaders", "retry-after")
+    return Trouble(kind_of_status(status), why, float(later) if isinstance(later, str) and later.isdigit() else None)
+
+
+def with_endpoint(endpoint: str, model: str) -> Mapping[str, str]:
+    """The setting that points the model's provider at another endpoint."""
+    provider, _, _ = model.partition("/")
+    settings = {"provider": {provider or "openai": {"options": {"baseURL": f"{endpoint}/v1"}}}}
+    return {"OPENCODE_CONFIG_CONTENT": json.dumps(settings)}
+
+
+def _holds_key(told: Any) -> bool:
+    return any(inner(entry, "type") == "api" for entry in told.values())
+
+
+PRESET = Preset(
+    name="opencode",
+    program="opencode",
+    install="npm install -g opencode-ai",
+    tried="1.18.33",
+    parts=(
+        Part(("run", "--format", "json", "--pure")),
+        Part(("-m", "{model}"), ("model",)),
+        Part(("--session", "{session}"), ("session",)),
+        Part(("--agent", "plan"), ("plan",)),
+        Part(("--agent", "build"), ("apply",)),
+        Part(("--auto",), ("apply", "confined")),
+    ),
+    read=read,
+    credentials=(
+        Source("ANTHROPIC_API_KEY", "api"),
+        Source("OPENAI_API_KEY", "api"),
+        Source("GEMINI_API_KEY", "api"),
+        Source("OPENROUTER_API_KEY", "api"),
+        Source("~/.local/share/opencode/auth.json", "subscription", is_key=_holds_key),
+    ),
+    variables=(("OPENCODE_DISABLE_AUTOUPDATE", "1", ()),),
+    with_endpoint=with_endpoint,
+)

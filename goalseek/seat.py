@@ -1,0 +1,169 @@
+"""Where an agent's program is started: in its tree, with its prompt, its HOME and its login, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from goalseek import sandbox
+from goalseek.agent_home import AgentHome
+from goalseek.beneath import clear
+from goalseek.calls import Calls
+from goalseek.capture import HeadAndTail
+from goalseek.confines import Job
+from goalseek.exclusive import alone
+from goalseek.full_disk import refuse_full
+from goalseek.manifest import Manifest
+from goalseek.places import cache_folder
+from goalseek.programs import Finished
+from goalseek.providers.login import Login
+from goalseek.providers.provider import Starting
+from goalseek.run import Run
+from goalseek.sandbox import credentials_of
+from goalseek.secret import Secrets
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One call's place. ``folder`` is the manifest's in ``tree``; ``label`` says for what a HOME lasts.
+
+    ``given`` are the variables of the contract that are known before. A program that it starts is among ``calls``
+    before it starts, under the name of ``phase``.
+    """
+
+    run: Run
+    manifest: Manifest
+    tree: Path
+    folder: Path
+    label: str
+    prompt: str
+    brief: str
+    given: Mapping[str, str]
+    phase: str
+    calls: Calls | None = None
+    secrets: Secrets = field(default_factory=Secrets)
+
+    @property
+    def files(self) -> Path:
+        """The folder of prompt, brief and usage of this call."""
+        return self.run.places.call
+
+    @property
+    def home(self) -> AgentHome:
+        """The HOME that lasts for an iteration."""
+        return AgentHome(self.run.places.agent)
+
+    def is_same_home(self, name: str) -> bool:
+        """Whether the HOME is the one that a call of this label made under this name."""
+        return self.home.is_of(self._label(name))
+
+    def read_home(self, name: str, path: str) -> str:
+        """A file of that HOME, without credentials; "" where there is none."""
+        with contextlib.suppress(OSError):
+            if self.is_same_home(name):
+                return self.secrets.hidden(self.home.read(path)).decode("utf-8", "replace")
+        return ""
+
+    def start(self, asked: Starting) -> Finished:
+        """Runs the program to its end. What it printed is given, and shown as it comes, without credentials."""
+        run, confines = self.run, self.run.confines
+        self._write_files()
+        variables = credentials_of(asked.login.variables)
+        given = {
+            "GOALSEEK_PROJECT_ROOT": str(confines.seen_at(self.tree, self.folder)).rstrip("/"),
+            "GOALSEEK_PROMPT": str(self.files / "prompt.md"),
+            "GOALSEEK_BRIEF": str(self.files / "brief.json"),
+            "GOALSEEK_USAGE": str(self.files / "usage.json"),
+            **self.given,
+        }
+        temporary = run.places.scratch / "tmp"
+        environment = sandbox.environment(self.manifest.env.agent, {**variables, **asked.variables, **given}, temporary)
+        self.secrets.add_variables({**variables, **sandbox.passed_credentials(self.manifest.env.agent)})
+        self.secrets.add_files(file.real for file in asked.login.files)
+        with self._login(asked):
+            job = self._job(asked)
+            ready = confines.launch(job, asked.arguments, environment, self.folder)
+            shown = self.secrets.stream(run.watch.output)
+            stands_in = self._stands_in(job)
+            if self.calls:
+                self.calls.begin(self.phase)
+            try:
+                finished = run.programs.supervise(
+                    ready.arguments,
+                    ready.folder,
+                    ready.environment,
+                    HeadAndTail(),
+                    asked.timeout,
+                    self.prompt.encode("utf-8", "replace") if asked.has_input else b"",
+                    shown,
+                    ready.is_cage,
+                    ready.restriction,
+                )
+                shown(b"")
+            finally:
+                for place in stands_in if confines.mounts else ():  # the empty file on which the program was mounted
+                    clear(place)
+        if self.calls:
+            self.calls.ended(finished.killed)
+        refuse_full(self.files)  # half an edit is no proposal
+        hidden = self.secrets.hidden
+        return replace(finished, stdout=hidden(finished.stdout), stderr=hidden(finished.stderr))
+
+    def _write_files(self) -> None:
+        clear(self.files)
+        self.files.mkdir(parents=True)
+        (self.files / "usage.json").touch()
+        (self.files / "prompt.md").write_text(self.prompt, encoding="utf-8", errors="replace")
+        (self.files / "brief.json").write_text(self.brief)
+
+    def _label(self, name: str) -> str:
+        return f"{self.label} {name}"
+
+    def _job(self, asked: Starting) -> Job:
+        named = asked.named or asked.arguments
+        return Job(
+            tree=self.tree,
+            commands=[list(named)],
+            readable=(self.files / "prompt.md", self.files / "brief.json", *self._in_checkout(asked)),
+            writable=(self.files / "usage.json",),
+            network=self.manifest.sandbox.agent_network,
+            home=self.home.path if asked.home or asked.login.files else None,
+            credentials=tuple(file.real for file in asked.login.files),
+        )
+
+    def _in_checkout(self, asked: Starting) -> tuple[Path, ...]:
+        """The agent's own program where it is a file of the user's checkout: it is run, not the workspace's."""
+        program = Path(asked.arguments[0])
+        return (program,) if program.is_relative_to(self.run.confines.top) and program.is_file() else ()
+
+    def _stands_in(self, job: Job) -> list[Path]:
+        top = self.run.confines.top
+        own = [path.relative_to(top) for path in job.readable if path.is_relative_to(top)]
+        return [place for path in own if not (place := self.tree / path).exists()]
+
+    @contextlib.contextmanager
+    def _login(self, asked: Starting) -> Iterator[None]:
+        """The HOME, with the login in it, which nobody else uses while this block lasts."""
+        if not asked.home and not asked.login.files:
+            yield
+            return
+        run, home = self.run, self.home
+        with contextlib.ExitStack() as locks:
+            for name in sorted(str(file.real) for file in asked.login.files):
+                folder = cache_folder() / "logins"
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                doing = "is at work with that login"
+                locks.enter_context(alone(name, run.waiting, run.picture.beat, folder, doing))
+            home.make(self._label(asked.home), self._links(asked.login), asked.home_files)
+            try:
+                yield
+            finally:
+                self.secrets.add_files(home.path / file.below_home for file in asked.login.files if file.below_home)
+                self.secrets.add_files(file.real for file in asked.login.files)
+                home.take_back()
+
+    def _links(self, login: Login) -> dict[str, tuple[Path, Path]]:
+        seen = self.run.confines.credential_at
+        return {file.below_home: (file.real, seen(file.real)) for file in login.files if file.below_home}

@@ -1,0 +1,147 @@
+"""Small programs that are called and answer as the real command-line agents do, for tests without a network."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = {
+    "claude": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode", "aider": "aider",
+    "mini-swe-agent": "mini",
+}  # fmt: skip
+USAGE = {"input": 70, "cached": 20, "output": 10}  # what each of them reports in its own way; aider only roughly
+COSTS = ("claude", "opencode", "aider", "mini-swe-agent")  # a quarter of a dollar; the others report none
+
+FAKE = r"""
+import json, os, sys, time
+NAME, ACTS, LOG, EDIT = json.loads(sys.argv.pop(1))
+argv, home, environment = sys.argv[1:], os.environ["HOME"], dict(os.environ)
+if argv == ["--version"]:
+    print(f"{NAME} 9.8.7")
+    sys.exit()
+if NAME == "aider":
+    prompt = open(argv[argv.index("--message-file") + 1]).read()
+elif NAME == "mini-swe-agent":
+    prompt = argv[argv.index("-t") + 1]
+else:
+    prompt = sys.stdin.read()
+phase, nonce = environment["GOALSEEK_PHASE"], environment["GOALSEEK_NONCE"]
+for place in (LOG, home + "/calls"):
+    try:
+        log = open(place, "a+")
+        break
+    except OSError:  # a sandbox shows it nothing but its HOME
+        continue
+log.seek(0)
+number = len(log.readlines())
+files = sorted(os.path.join(at, name)[len(home) + 1:] for at, _, names in os.walk(home) for name in names)
+with log:
+    row = {"name": NAME, "phase": phase, "argv": argv, "environment": environment, "home": files, "prompt": prompt}
+    log.write(json.dumps(row) + "\n")
+act = ACTS.get(str(number)) or ACTS.get(phase) or ACTS.get("always") or "work"
+act, _, detail = act.partition(" ")
+if act == "hang":
+    time.sleep(60)
+if act == "run":  # a piece of Python, then its work
+    exec(detail)
+    act = "work"
+text = "a higher rate"
+if act == "work" and phase == "plan":
+    block = f"<<<GOALSEEK PLAN {nonce}\na higher rate\nbecause\nfiles:\nknobs.txt\nGOALSEEK PLAN {nonce}>>>"
+    text = f"I looked.\n{block}\n"
+elif act == "work":
+    exec(EDIT)
+if act == "say":
+    text = eval(detail)
+FAILED = {"auth": 401, "rate": 429, "transient": 503}.get(act)
+if act == "crash":
+    print("half an", file=sys.stderr)
+    sys.exit(9)
+
+def say(*rows):
+    for row in rows:
+        print(json.dumps(row))
+
+if NAME == "claude":
+    session = argv[argv.index("--resume") + 1] if "--resume" in argv else "5e551011"
+    usage = {"input_tokens": 40, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 20, "output_tokens": 10}
+    say({"type": "system", "subtype": "init", "session_id": session})
+    if FAILED:
+        if act == "rate":
+            moment = time.time() + float(detail or 0)
+            say({"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": moment}})
+        say({"type": "result", "subtype": "success", "is_error": True, "api_error_status": FAILED, "result": "no",
+             "session_id": session, "total_cost_usd": 0, "usage": {}})
+        sys.exit(1)
+    say({"type": "result", "subtype": "success", "is_error": False, "result": text, "session_id": session,
+         "total_cost_usd": 0.5 if "--resume" in argv else 0.25, "usage": usage, "modelUsage": {"claude-large": {"outputTokens": 10}}})
+elif NAME == "codex":
+    say({"type": "thread.started", "thread_id": "7412ead"}, {"type": "turn.started"})
+    if FAILED:
+        told = f"exceeded retry limit, last status: {FAILED} X" if FAILED == 429 else f"unexpected status {FAILED} X: no"
+        say({"type": "error", "message": told}, {"type": "turn.failed", "error": {"message": told}})
+        sys.exit(1)
+    say({"type": "item.completed", "item": {"type": "agent_message", "text": text}})
+    say({"type": "turn.completed", "usage": {"input_tokens": 90, "cached_input_tokens": 20, "output_tokens": 10}})
+elif NAME == "gemini":
+    if FAILED:
+        print("Attempt 1 failed\n" + json.dumps({"error": {"type": "Error", "message": "no", "code": FAILED}}), file=sys.stderr)
+        sys.exit(FAILED % 256)
+    tokens = {"prompt": 90, "input": 70, "cached": 20, "candidates": 10}
+    print(json.dumps({"response": text, "stats": {"models": {"gemini-large": {"tokens": tokens}}}}, indent=1))
+elif NAME == "opencode":
+    if FAILED:
+        data = {"message": "no", "statusCode": FAILED, "isRetryable": False, "responseHeaders": {"retry-after": "1"}}
+        say({"type": "error", "sessionID": "ses_1", "error": {"name": "APIError", "data": data}})
+        sys.exit(1)
+    say({"type": "step_start", "sessionID": "ses_1", "part": {}})
+    say({"type": "text", "sessionID": "ses_1", "part": {"text": text}})
+    tokens = {"input": 70, "output": 10, "reasoning": 0, "cache": {"read": 20, "write": 0}}
+    say({"type": "step_finish", "sessionID": "ses_1", "part": {"tokens": tokens, "cost": 0.25}})
+elif NAME == "aider":
+    if FAILED:
+        print("litellm.SomeError: no")
+        sys.exit(0)
+    print(f"{text}\nTokens: 90 sent, 20 cache hit, 10 received. Cost: $0.25 message, $0.25 session.")
+else:
+    status = {401: "AuthenticationError", 429: "RateLimitError", 503: "InternalServerError"}.get(FAILED, "Submitted")
+    usage = {"prompt_tokens": 90, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 20}}
+    message = {"role": "assistant", "content": text, "extra": {"response": {"usage": usage}}}
+    info = {"exit_status": status, "submission": "", "model_stats": {"instance_cost": 0 if FAILED else 0.25, "api_calls": 1}}
+    with open(argv[argv.index("-o") + 1], "w") as file:
+        json.dump({"info": info, "messages": [] if FAILED else [message]}, file)
+    sys.exit(1 if FAILED else 0)
+"""
+EDIT = (
+    'open("knobs.txt", "w").write(f"RATE = {int(environment[\'GOALSEEK_ITERATION\']) + 1}  # goalseek: int 1..40\\n")'
+)
+
+
+class Fake:
+    """One such program in ``folder``, which should be on PATH. ``calls`` are its calls, where it could write them."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.path = folder / PROGRAMS[name]
+        self.log = folder / f"{name}.log"
+        folder.mkdir(exist_ok=True)
+        self.acts()
+
+    def acts(self, edit: str = EDIT, **acts: str) -> None:
+        """What it does, by the number of the call (``_0``), by phase, or ``always``; it works where nothing is said.
+
+        ``work``, ``auth``, ``rate SECONDS``, ``transient``, ``crash``, ``hang``, ``nothing``, ``say EXPRESSION``, or
+        ``run STATEMENTS`` before its work.
+        """
+        self.log.unlink(missing_ok=True)
+        told = json.dumps([self.name, {key.removeprefix("_"): act for key, act in acts.items()}, str(self.log), edit])
+        source = f"#!{sys.executable} -BS\nimport sys\nsys.argv.insert(1, {told!r})\n{FAKE}"
+        self.path.write_text(source)
+        self.path.chmod(0o755)
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """Its calls so far."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []

@@ -1,0 +1,79 @@
+"""What was asked of the model server and what it answers, without the forms of any one interface."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from model_server.moves import Refuse, Tokens
+
+_NONCE = re.compile(r"<<<GOALSEEK [A-Z]+ ([0-9A-Za-z]+)")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request. ``prompt`` is the last thing that the user said, ``said`` what the model had said before it.
+
+    ``results`` are what the tools gave since ``prompt``. ``tools`` maps names to kinds, as the interface calls them.
+    ``key`` is what the request was signed with.
+    """
+
+    model: str
+    system: str
+    prompt: str
+    said: str
+    results: tuple[str, ...]
+    tools: Mapping[str, str]
+    is_streamed: bool
+    body: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    key: str = ""
+
+    @property
+    def nonce(self) -> str:
+        """The nonce of the sentinel lines that the prompt asks for; "" where it asks for none."""
+        found = _NONCE.findall(self.prompt)
+        return found[-1] if found else ""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A tool to call. ``arguments`` are a text for a tool that takes no JSON."""
+
+    name: str
+    arguments: Mapping[str, Any] | str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A text, or a tool to call, and what it used. ``number`` makes identifiers."""
+
+    text: str
+    call: ToolCall | None
+    tokens: Tokens
+    number: int
+
+
+@dataclass(frozen=True)
+class Interface:
+    """How one kind of request is read, and answered: whole, as a stream of pieces, or with an error and its headers."""
+
+    read: Callable[[str, Mapping[str, Any]], Asked]
+    whole: Callable[[Asked, Answer], Mapping[str, Any]]
+    stream: Callable[[Asked, Answer], Iterator[bytes]]
+    error: Callable[[Refuse], tuple[Mapping[str, Any], Mapping[str, str]]]
+
+
+def event(data: Mapping[str, Any], name: str = "") -> bytes:
+    """One server-sent event."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(data)}\n\n".encode()
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content: a string, or a list of parts."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(text_of(part.get("text", "")) for part in content or [] if isinstance(part, dict))

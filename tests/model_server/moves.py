@@ -1,0 +1,74 @@
+"""The moves of a script: what the model server does when it is asked something new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What one answer is said to have used; ``fresh`` was not in the cache, ``written`` was put into it."""
+
+    fresh: int = 100
+    cached: int = 40
+    written: int = 0
+    output: int = 20
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Writes whole files with the agent's own tools, one call each, then says ``text``.
+
+    ``commands`` are run first, in the agent's own shell. In ``text``, ``{nonce}`` is the prompt's nonce.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    text: str = "an edit"
+    commands: tuple[str, ...] = ()
+    tokens: Tokens = Tokens()
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """An error instead of an answer. ``retry_after`` are seconds, told in the ways that each interface has.
+
+    ``is_spent`` says that a subscription's allowance is used up until then.
+    """
+
+    status: int
+    retry_after: int | None = None
+    is_spent: bool = False
+
+
+@dataclass(frozen=True)
+class Hang:
+    """No answer at all, until the server is closed or the agent goes away."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Half of a streamed answer, in the middle of an event, then the connection is reset."""
+
+    text: str = "this answer is cut off"
+
+
+@dataclass(frozen=True)
+class Die:
+    """The server goes away at once, without an answer; connections are refused for ``seconds``, then it is back."""
+
+    seconds: float = 1.0
+
+
+Move = Edit | Refuse | Hang | Cut | Die
+
+
+def plan(title: str, files: str, kind: str = "PLAN") -> Edit:
+    """A plan between the sentinels of the prompt's nonce; it edits nothing."""
+    text = f"<<<GOALSEEK {kind} {{nonce}}\n{title}\nIt may help.\nfiles:\n{files}\nGOALSEEK {kind} {{nonce}}>>>"
+    return Edit(text=text)
+
+
+def review(verdict: str, reason: str) -> Edit:
+    """A verdict between the sentinels of the prompt's nonce."""
+    return Edit(text=f"<<<GOALSEEK REVIEW {{nonce}}\n{verdict}\n{reason}\nGOALSEEK REVIEW {{nonce}}>>>")

@@ -1,0 +1,95 @@
+"""OpenAI's chat completions: POST /v1/chat/completions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from model_server.asked import Answer, Asked, Interface, event, text_of
+from model_server.moves import Refuse
+
+_ERRORS = {401: "invalid_api_key", 429: "rate_limit_exceeded", 529: "overloaded"}
+
+
+def _read(path: str, body: Mapping[str, Any]) -> Asked:
+    system, prompt, said, results = [], "", [], []
+    for message in body["messages"]:
+        content = text_of(message.get("content"))
+        if message["role"] in ("system", "developer"):
+            system.append(content)
+        elif message["role"] == "assistant":
+            said.append(content)
+        elif message["role"] == "tool":
+            results.append(content)
+        else:
+            prompt, results = content, []
+    return Asked(
+        model=body["model"],
+        system="\n".join(system),
+        prompt=prompt,
+        said="\n".join(said),
+        results=tuple(results),
+        tools={tool["function"]["name"]: tool["type"] for tool in body.get("tools") or []},
+        is_streamed=bool(body.get("stream")),
+        body=body,
+    )
+
+
+def _usage(answer: Answer) -> dict[str, Any]:
+    tokens = answer.tokens
+    prompt = tokens.fresh + tokens.cached + tokens.written
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": tokens.output,
+        "total_tokens": prompt + tokens.output,
+        "prompt_tokens_details": {"cached_tokens": tokens.cached},
+    }
+
+
+def _said(answer: Answer) -> dict[str, Any]:
+    if not answer.call:
+        return {"role": "assistant", "content": answer.text}
+    function = {"name": answer.call.name, "arguments": json.dumps(answer.call.arguments)}
+    called = {"index": 0, "id": f"call_{answer.number:06d}", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [called]}
+
+
+def _reason(answer: Answer) -> str:
+    return "tool_calls" if answer.call else "stop"
+
+
+def _of(asked: Asked, answer: Answer, kind: str) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{answer.number:06d}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": asked.model,
+    }
+
+
+def _whole(asked: Asked, answer: Answer) -> Mapping[str, Any]:
+    choice = {"index": 0, "message": _said(answer), "finish_reason": _reason(answer)}
+    return {**_of(asked, answer, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
+
+
+def _stream(asked: Asked, answer: Answer) -> Iterator[bytes]:
+    head = _of(asked, answer, "chat.completion.chunk")
+    yield event({**head, "choices": [{"index": 0, "delta": _said(answer), "finish_reason": None}]})
+    yield event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _reason(answer)}]})
+    yield event({**head, "choices": [], "usage": _usage(answer)})
+    yield b"data: [DONE]\n\n"
+
+
+def error(refused: Refuse) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """An error of OpenAI's interfaces."""
+    kind, after = _ERRORS.get(refused.status, "server_error"), refused.retry_after
+    told: dict[str, Any] = {"message": f"scripted {kind}", "type": kind, "code": kind, "param": None}
+    if refused.is_spent and after is not None:
+        told |= {"type": "usage_limit_reached", "plan_type": "plus"}
+        told |= {"resets_at": int(time.time()) + after, "resets_in_seconds": after}
+    return {"error": told}, {} if after is None else {"retry-after": str(after)}
+
+
+CHAT = Interface(_read, _whole, _stream, error)

@@ -1,0 +1,176 @@
+"""Real coding agents against the scripted model server: in the sandbox, from the prompt to a gain that is kept.
+
+``python tests/agents/install.py FOLDER`` installs them; AGENTS_FOLDER says where they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from model_server.moves import Edit, Hang, Move, Refuse, Tokens, plan
+from model_server.server import ModelServer
+from project import Project, answer, ended, living
+
+pytestmark = pytest.mark.agents
+FOLDER = Path(os.environ.get("AGENTS_FOLDER", Path.home() / ".cache" / "goalseek-agents"))
+SECRET = "sk-planted-by-the-test-0123456789"
+TOKENS = Tokens(fresh=100, cached=40, output=20)
+OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+"""What keeps agents from waiting for price lists on the internet."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A preset, its program, the model it is asked for, and the variable that holds its key.
+
+    ``price`` is what it says that one answer cost, None where it says nothing.
+    """
+
+    name: str
+    program: str
+    model: str
+    key: str
+    price: float | None = None
+
+
+AGENTS = {
+    agent.name: agent
+    for agent in (
+        Agent("claude", "claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", (100 * 3 + 40 * 0.3 + 20 * 15) / 1e6),
+        Agent("codex", "codex", "gpt-5-codex", "OPENAI_API_KEY"),
+        Agent("gemini", "gemini", "gemini-2.5-pro", "GEMINI_API_KEY"),
+        Agent("opencode", "opencode", "anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+        Agent("aider", "aider", "openai/scripted", "OPENAI_API_KEY"),
+        Agent("mini-swe-agent", "mini", "openai/scripted", "OPENAI_API_KEY"),
+    )
+}
+THERE = [name for name, agent in AGENTS.items() if (FOLDER / "bin" / agent.program).exists()]
+EACH = pytest.mark.parametrize("name", THERE or AGENTS)
+TELLING = pytest.mark.parametrize("name", [name for name in THERE or AGENTS if name != "aider"])
+"""Those that say why they have no answer, other than in prose."""
+QUICK = pytest.mark.parametrize("name", [name for name in THERE or AGENTS if name in ("claude", "codex", "gemini")])
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as made:
+        yield made
+
+
+@pytest.fixture
+def asked(
+    server: ModelServer, make_project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Project]:
+    """A project whose provider is this agent, at the scripted server, with a planted key."""
+    programs = os.environ["PATH"]
+
+    def make(name: str, *moves: Move, sandbox: str = "bubblewrap", **more: Any) -> Project:
+        agent = AGENTS[name]
+        hint = f"python tests/agents/install.py {FOLDER}"
+        assert (FOLDER / "bin" / agent.program).exists(), f"{agent.program} is not there; install it: {hint}"
+        monkeypatch.setenv("PATH", f"{FOLDER / 'bin'}{os.pathsep}{programs}")
+        monkeypatch.setenv(agent.key, SECRET)
+        server.play(*moves)
+        provider = {"name": name, "model": agent.model, "endpoint": server.url, "timeout": "3m", **more}
+        tables = {"provider": provider, "sandbox": {"mode": sandbox}, "env": {"agent": {"set": OFFLINE}}}
+        return make_project(manifest=tables)
+
+    return make
+
+
+def climb(project: Project) -> dict[str, Any]:
+    """The record of one iteration, however slow the machine is."""
+    told = ended(("iterate",), project.folder, seconds=400)
+    assert told.exit_code == 0, told
+    return project.iterations()[1]
+
+
+def tries(score: int) -> tuple[Move, Move]:
+    """A plan, and the edit that it speaks of."""
+    title = f"a score of {score}"
+    return plan(title, "answer.json"), Edit({"answer.json": answer(score)}, text=title, tokens=TOKENS)
+
+
+def everything_stored(project: Project, isolated: Path) -> Iterator[tuple[str, bytes]]:
+    """All that a climb left: files of the project and of goalseek, and every object in git folders."""
+    for top in (project.top, isolated):
+        for place in top.rglob("*"):
+            if place.is_file() and not place.is_symlink():
+                yield str(place), place.read_bytes()
+    for folder in (project.top, project.trees() / "workspace"):
+        words = ["git", "-C", str(folder), "-c", "safe.directory=*", "cat-file", "--batch-all-objects", "--batch"]
+        yield str(folder), subprocess.run(words, capture_output=True, check=True).stdout
+
+
+@EACH
+def test_it_plans_edits_and_is_kept_with_its_usage_and_without_its_key(
+    name: str, asked: Callable[..., Project], server: ModelServer, isolated: Path
+) -> None:
+    agent = AGENTS[name]
+    project = asked(name, *tries(7))
+    record = climb(project)
+    assert (record["outcome"], record["reason"]) == ("kept", "better"), (record["why"], server.done(), server.unknown)
+    assert record["hypothesis_summary"] == "a score of 7" and record["planned_files"] == ["answer.json"]
+    assert record["changed_files"] == ["answer.json"] and record["dropped_files"] == []
+    assert record["isolation"]["sandbox"] == "bubblewrap" and record["provider"] == name
+    answered = [seen for seen in server.seen if seen.done in ("call", "answer")]
+    usage, times = record["usage"], len(answered)
+    told = (usage["input_tokens"], usage["cached_tokens"], usage["output_tokens"])
+    assert told == (100 * times, 40 * times, 20 * times) if name != "aider" else sum(told) == 160 * times
+    if agent.price is not None:
+        assert usage["cost_usd"] == pytest.approx(agent.price * times)
+    assert {seen.asked.key for seen in answered} == {SECRET}, "it had the key"
+    assert [place for place, content in everything_stored(project, isolated) if SECRET.encode() in content] == []
+
+
+@TELLING
+def test_a_refused_key_stops_the_run_at_once(name: str, asked: Callable[..., Project], server: ModelServer) -> None:
+    project = asked(name)
+    server.otherwise = Refuse(401)
+    told = ended(("iterate", "-n", "3"), project.folder, seconds=400)
+    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    assert (told.exit_code, state["status"], state["stop_reason"]) == (3, "blocked", "auth"), (told, server.done())
+    assert len(project.iterations()) <= 2, "it does not go on with a key that nobody takes"
+
+
+def test_aider_that_was_refused_is_not_believed_to_have_answered(
+    asked: Callable[..., Project], server: ModelServer
+) -> None:
+    project = asked("aider")
+    server.otherwise = Refuse(401)
+    record = climb(project)
+    assert (record["outcome"], record["reason"]) == ("skipped", "provider_failed"), record["why"]
+
+
+@QUICK
+def test_a_rate_limit_is_waited_for(name: str, asked: Callable[..., Project], server: ModelServer) -> None:
+    project = asked(name, Refuse(429, retry_after=1), Refuse(429, retry_after=1), *tries(7))
+    record = climb(project)
+    assert (record["iteration"], record["outcome"]) == (1, "kept"), (record["why"], server.done())
+    assert server.done()[:2] == ["refuse", "refuse"]
+
+
+@QUICK
+def test_one_that_hangs_runs_into_its_limit_and_leaves_nothing(
+    name: str, asked: Callable[..., Project], server: ModelServer, isolated: Path
+) -> None:
+    project = asked(name, Hang(), timeout=30)
+    server.otherwise = Hang()
+    record = climb(project)
+    assert (record["outcome"], record["reason"]) == ("skipped", "provider_timeout"), record["why"]
+    assert "hang" in server.done() and living(isolated) == {}
+
+
+def test_claude_goes_on_with_its_own_session(asked: Callable[..., Project], server: ModelServer) -> None:
+    record = climb(asked("claude", *tries(7)))
+    assert record["outcome"] == "kept", record["why"]
+    planned, applied = (seen for seen in server.seen if not seen.asked.results)
+    assert not planned.asked.said and "a score of 7" in applied.asked.said
+    assert "Bash" not in planned.asked.tools and "Bash" in applied.asked.tools

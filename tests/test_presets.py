@@ -1,0 +1,412 @@
+"""What each preset asks for, reads and calls a failure; who is asked when; and what nobody may write down."""
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_agents import COSTS, PROGRAMS, Fake
+from test_tune import call as tune_call
+
+from goalseek.agent_home import AgentHome
+from goalseek.errors import GoalseekError, Rejected
+from goalseek.manifest import Price, ProviderTable
+from goalseek.programs import Finished
+from goalseek.providers import make_provider, preset
+from goalseek.providers.chain import PAUSE_SECONDS, RETRY_SECONDS
+from goalseek.providers.failures import Failed
+from goalseek.providers.login import Source, find_login
+from goalseek.providers.prices import priced
+from goalseek.providers.provider import Starting
+from goalseek.secret import Secrets
+from goalseek.values import Plan, Usage
+
+SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", "yolo", "--auto", "--yes-always", "-y")  # fmt: skip
+
+
+class Asked:
+    """Calls to the providers of a table, whose programs are started without a sandbox and without waiting."""
+
+    def __init__(
+        self, folder: Path, table: ProviderTable, prices: tuple[Price, ...] = (), confined: bool = False
+    ) -> None:
+        import subprocess
+        from dataclasses import replace
+
+        self.folder, self.chain = folder, make_provider(table, folder, prices)
+        self.waits: list[tuple[float, str]] = []
+        self.again: list[tuple[str, Usage]] = []
+        self.left = float("inf")
+        self.started: list[Starting] = []
+        home = folder / "agent-home"
+        home.mkdir(exist_ok=True)
+        base = tune_call(folder / "workspace", [])
+
+        def start(asked: Starting) -> Finished:
+            self.started.append(asked)
+            given = {"GOALSEEK_PHASE": self.phase, "GOALSEEK_NONCE": base.nonce, "GOALSEEK_ITERATION": "1"}
+            environment = {**os.environ, **given, **asked.variables, "HOME": str(home)}
+            stdin = self.prompt.encode() if asked.has_input else b""
+            done = subprocess.run(asked.arguments, env=environment, input=stdin, capture_output=True, cwd=base.folder)
+            return Finished(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
+
+        def wait(seconds: float, why: str) -> bool:
+            self.waits.append((seconds, why))
+            return seconds <= self.left
+
+        self.prompt, self.phase = "improve it", "plan"
+        (folder / "prompt.md").write_text(self.prompt)
+        self.made = lambda: replace(
+            base,
+            phase=self.phase,
+            prompt=self.prompt,
+            start=start,
+            prompt_file=folder / "prompt.md",
+            home_at=home,
+            confined=confined,
+            wait=wait,
+            again=lambda why, usage: self.again.append((why, usage)),
+            is_same_home=lambda name: True,
+            read_home=lambda name, path: (home / path).read_text() if (home / path).exists() else "",
+        )
+
+    def plan(self) -> Any:
+        self.phase = "plan"
+        return self.chain.plan(self.made())
+
+    def apply(self, plan: Plan | None = None) -> Any:
+        self.phase = "apply"
+        return self.chain.apply(self.made(), plan or Plan("a", "b"))
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake]:
+    """Puts a fake program on PATH."""
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    (tmp_path / "workspace").mkdir()
+    for name in [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN"))]:
+        monkeypatch.delenv(name)
+    return lambda name: Fake(name, tmp_path / "bin")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("confined", [True, False])
+def test_its_plan_and_usage_are_read_and_permissions_are_skipped_only_in_a_sandbox(
+    fake: Callable[..., Fake], tmp_path: Path, name: str, confined: bool
+) -> None:
+    made = fake(name)
+    asked = Asked(tmp_path, ProviderTable(name=name, model="m/large"), confined=confined)
+    reply = asked.plan()
+    assert (reply.title, reply.text, reply.files) == ("a higher rate", "because", ("knobs.txt",))
+    assert reply.usage == Usage(70, 20, 10, 0.25 if name in COSTS else None)
+    assert (reply.provider, reply.model) == (name, "m/large")
+    changed = asked.apply(Plan(reply.title, "", session=reply.session, provider=name, model="m/large"))
+    assert changed.title == "a higher rate" and (tmp_path / "workspace" / "knobs.txt").exists()
+    planned, applied = made.calls
+    skips = [[word for word in call["argv"] if word in SKIPPING] for call in (planned, applied)]
+    assert bool(skips[1]) == confined and (not skips[0] or name in ("codex", "mini-swe-agent")), skips
+    assert any("m/large" in word for word in applied["argv"])
+    assert planned["argv"] != applied["argv"] or not preset(name).reads_only  # type: ignore[union-attr]
+    goes_on = reply.session in applied["argv"] if reply.session else False
+    assert goes_on == (name in ("claude", "codex", "opencode")) and reply.session not in planned["argv"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("act", "kind"), [("auth", "auth"), ("rate 5", "rate_limited"), ("transient", "transient"), ("crash", "crashed")])  # fmt: skip
+def test_how_it_fails_is_told_by_declared_fields(
+    fake: Callable[..., Fake], tmp_path: Path, name: str, act: str, kind: str
+) -> None:
+    fake(name).acts(always=act)
+    asked = Asked(tmp_path, ProviderTable(name=name))
+    with pytest.raises(Failed) as caught:
+        asked.chain.editors[0].apply(asked.made(), Plan("a", "b"))
+    assert caught.value.kind == ("crashed" if name == "aider" else kind), caught.value.why
+    if act == "rate 5" and name in ("claude", "opencode"):
+        assert caught.value.reset is not None and 0 < caught.value.reset <= 5
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_it_says_of_errors_is_no_failure_and_prose_is_no_plan(
+    fake: Callable[..., Fake], tmp_path: Path, name: str
+) -> None:
+    fake(name).acts(always='say "Error: 401 Unauthorized, rate limit exceeded"')
+    asked = Asked(tmp_path, ProviderTable(name=name))
+    assert asked.apply().title.startswith("Error: 401")
+    with pytest.raises(Rejected) as caught:
+        asked.plan()
+    assert caught.value.reason == "no_plan" and asked.waits == []
+
+
+@pytest.mark.parametrize("printed", ["", "{", "[]", '{"type": "result"}', '{"type":"result","is_error":true,"usage":7}', "{\"type\":\"turn.completed\",\"usage\":[1]}", '{"stats": {"models": 3}}', "\x00" * 99, '{"type":"step_finish","part":9,"sessionID":[]}'])  # fmt: skip
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_output_that_nobody_documented_is_read_as_no_answer_or_an_empty_one(name: str, printed: str) -> None:
+    from goalseek.providers.preset import Printed
+
+    known = preset(name)
+    assert known
+    answer = known.read(Printed(0, printed, printed, lambda path: printed))
+    assert answer.usage.tokens == 0 and (answer.trouble or not answer.text.strip("\x00"))
+
+
+def test_a_prompt_that_is_too_long_for_an_argument_is_refused_in_words(
+    fake: Callable[..., Fake], tmp_path: Path
+) -> None:
+    fake("mini-swe-agent")
+    asked = Asked(tmp_path, ProviderTable(name="mini-swe-agent"), confined=True)
+    asked.prompt = "ä" * (64 * 1024)
+    with pytest.raises(Rejected, match="128 KiB"):
+        asked.apply()
+
+
+def test_another_endpoint_is_given_as_each_agent_wants_it(fake: Callable[..., Fake], tmp_path: Path) -> None:
+    for name in PROGRAMS:
+        made = fake(name)
+        Asked(tmp_path, ProviderTable(name=name, model="p/m", endpoint="http://127.0.0.1:9/")).apply()
+        (call,) = made.calls
+        assert "http://127.0.0.1:9" in json.dumps([call["argv"], call["environment"]]), name
+        assert "9//v1" not in json.dumps(call["argv"])
+
+
+def test_words_of_the_manifest_come_before_the_presets(fake: Callable[..., Fake], tmp_path: Path) -> None:
+    made = fake("claude")
+    Asked(tmp_path, ProviderTable(name="claude", command=(str(made.path), "--mine"))).apply()
+    assert made.calls[0]["argv"][:2] == ["--mine", "-p"]
+    with pytest.raises(GoalseekError, match="there is no program 'gone'") as caught:
+        make_provider(ProviderTable(name="claude", command=("gone",)), tmp_path).check()
+    assert caught.value.exit_code == 3 and "npm install" in caught.value.hint
+
+
+def test_bare_goes_with_a_key_only(fake: Callable[..., Fake], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = fake("claude")
+    monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "oauth-token-of-mine")
+    asked = Asked(tmp_path, ProviderTable(name="claude"))
+    asked.apply()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-mine")
+    asked.apply()
+    assert ["--bare" in call["argv"] for call in made.calls] == [False, True]
+    assert [started.login.variables for started in asked.started] == [
+        ("CLAUDE_CODE_OAUTH_TOKEN",),
+        ("ANTHROPIC_API_KEY",),
+    ]
+    assert asked.chain.is_subscription() is False
+
+
+def test_a_rate_limit_is_waited_for_until_its_reset_and_growing_where_none_is_told(
+    fake: Callable[..., Fake], tmp_path: Path
+) -> None:
+    fake("claude").acts(_0="rate 7")
+    asked = Asked(tmp_path, ProviderTable(name="claude"))
+    assert asked.apply().title == "a higher rate"
+    ((seconds, why),) = asked.waits
+    assert 5 < seconds <= 8 and why == "claude is rate limited"
+    fake("codex").acts(_0="rate", _1="rate")
+    asked = Asked(tmp_path, ProviderTable(name="codex"))
+    assert asked.apply().title == "a higher rate"
+    assert [seconds for seconds, _ in asked.waits] == list(PAUSE_SECONDS[:2])
+
+
+def test_where_a_reset_is_past_the_runs_end_the_next_is_asked_and_the_last_ends_the_run(
+    fake: Callable[..., Fake], tmp_path: Path
+) -> None:
+    fake("claude").acts(always="rate 999")
+    fake("codex")
+    asked = Asked(tmp_path, ProviderTable(name="claude", fallback=("codex",)))
+    asked.left = 60.0
+    assert asked.apply().provider == "codex"
+    assert "codex is asked" in asked.again[-1][0]
+    alone = Asked(tmp_path, ProviderTable(name="claude"))
+    alone.left = 60.0
+    with pytest.raises(GoalseekError, match="longer than this run") as caught:
+        alone.apply()
+    assert (caught.value.exit_code, caught.value.stop_reason) == (3, "provider")
+
+
+def test_a_refused_key_goes_to_the_next_at_once_and_ends_the_run_where_all_are_refused(
+    fake: Callable[..., Fake], tmp_path: Path
+) -> None:
+    for name in ("claude", "codex", "gemini"):
+        fake(name).acts(always="auth")
+    fake("opencode")
+    asked = Asked(tmp_path, ProviderTable(name="claude", fallback=("codex", ProviderTable(name="gemini"), "opencode")))
+    assert asked.plan().provider == "opencode" and asked.waits == []
+    with pytest.raises(GoalseekError, match="no provider accepts") as caught:
+        Asked(tmp_path, ProviderTable(name="claude", fallback=("codex",))).plan()
+    assert (caught.value.exit_code, caught.value.stop_reason) == (3, "auth")
+
+
+def test_what_passes_is_tried_three_times_more_and_what_was_used_is_told_each_time(
+    fake: Callable[..., Fake], tmp_path: Path
+) -> None:
+    made = fake("claude")
+    made.acts(always="transient")
+    asked = Asked(tmp_path, ProviderTable(name="claude"))
+    with pytest.raises(Failed) as caught:
+        asked.apply()
+    assert (caught.value.reason, len(made.calls)) == ("provider_failed", 4)
+    assert [seconds for seconds, _ in asked.waits] == list(RETRY_SECONDS) and len(asked.again) == 3
+
+
+def test_another_may_plan(fake: Callable[..., Fake], tmp_path: Path) -> None:
+    fake("claude"), fake("codex")
+    asked = Asked(tmp_path, ProviderTable(name="claude", plan=ProviderTable(name="codex", model="p")))
+    plan = asked.plan()
+    assert (plan.provider, plan.model) == ("codex", "p")
+    asked.apply(Plan("a", "b", session=plan.session, provider=plan.provider, model=plan.model))
+    assert "--resume" not in asked.started[-1].arguments, "the session of another is nobody's to go on with"
+
+
+def test_a_price_makes_an_estimate_and_a_subscription_is_about() -> None:
+    prices = (Price(model="m", input=2.0, cached=0.5, output=10.0),)
+    used = Usage(1_000_000, 2_000_000, 100_000)
+    assert priced(used, ("", "m"), prices, False) == Usage(1_000_000, 2_000_000, 100_000, 4.0, True)
+    assert priced(used, ("other",), prices, False) == used
+    told = Usage(1, 1, 1, 0.5)
+    assert priced(told, ("m",), prices, False) == told
+    assert priced(told, ("m",), prices, True) == Usage(1, 1, 1, None, False, 0.5)
+    assert told.plus(Usage(about_usd=0.5)) == Usage(1, 1, 1, 0.5, False, 0.5)
+
+
+def test_logins_are_of_one_kind_and_a_file_tells_which(isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = preset("codex").credentials  # type: ignore[union-attr]
+    for name in ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert find_login(sources).billing is None
+    file = isolated / ".codex" / "auth.json"
+    file.parent.mkdir()
+    file.write_text('{"OPENAI_API_KEY": null, "tokens": {"refresh_token": "r"}}')
+    login = find_login(sources)
+    assert (login.billing, login.files[0].real, login.files[0].below_home) == ("subscription", file, ".codex/auth.json")
+    file.write_text('{"OPENAI_API_KEY": "key"}')
+    assert find_login(sources).billing == "api"
+    file.write_text('{"tokens": {}}')
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    assert find_login(sources).variables == ("OPENAI_API_KEY",) and find_login(sources).files == ()
+    assert find_login(sources, "subscription").files and find_login(sources, "subscription").variables == ()
+    moved = isolated / "elsewhere"
+    moved.mkdir()
+    (moved / "auth.json").write_text("{}")
+    monkeypatch.setenv("CODEX_HOME", str(moved))
+    (found,) = find_login(sources, "subscription").files
+    assert (found.real, found.below_home) == (moved / "auth.json", ".codex/auth.json")
+    assert find_login((Source("/etc/hostname", "api"),)).files[0].below_home == ""
+
+
+def test_a_login_is_a_link_and_what_is_put_in_its_place_is_taken_back(tmp_path: Path) -> None:
+    real = tmp_path / "real.json"
+    real.write_text('{"refresh": "one"}')
+    real.chmod(0o600)
+    home = AgentHome(tmp_path / "agent")
+    links = {".codex/auth.json": (real, real)}
+    home.make("1 codex", links, {"settings": "text"})
+    place = home.path / ".codex" / "auth.json"
+    assert place.is_symlink() and (home.path / "settings").read_text() == "text"
+    place.write_text('{"refresh": "two"}')
+    assert home.take_back() == [] and real.read_text() == '{"refresh": "two"}', "written in place"
+    fresh = place.with_name("new")
+    fresh.write_text('{"refresh": "three"}')
+    fresh.replace(place)
+    (home.path / "kept").write_text("session")
+    home.make("1 codex", links, {})  # as after a kill, where nobody took it back
+    assert real.read_text() == '{"refresh": "three"}' and real.stat().st_mode & 0o777 == 0o600
+    assert place.is_symlink() and (home.path / "kept").exists()
+    home.make("2 codex", links, {})
+    assert not (home.path / "kept").exists() and home.is_of("2 codex") and not home.is_of("1 codex")
+
+
+def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(tmp_path: Path) -> None:
+    real, other = tmp_path / "real.json", tmp_path / "other"
+    real.write_text("mine")
+    other.mkdir()
+    home = AgentHome(tmp_path / "agent")
+    links = {".codex/auth.json": (real, real)}
+    home.make("1", links, {})
+    place = home.path / ".codex" / "auth.json"
+    place.unlink()
+    place.write_text("stale")
+    os.utime(place, (1, 1))
+    home.take_back()
+    assert real.read_text() == "mine" and not place.exists()
+    home.make("1", links, {})
+    place.unlink()
+    place.parent.rmdir()
+    place.parent.symlink_to(other)  # an agent's trap: what is put there lands elsewhere
+    home.make("1", links, {})
+    assert list(other.iterdir()) == [] and place.is_symlink() and not place.parent.is_symlink()
+    place.unlink()
+    os.mkfifo(place)
+    home.take_back()
+    assert real.read_text() == "mine"
+
+
+def test_secrets_are_taken_out_whole_across_chunks_and_in_json(tmp_path: Path) -> None:
+    secrets = Secrets()
+    secrets.add_variables({"K": 'sk-"quoted"-12345', "SHORT": "abc"})
+    (tmp_path / "auth.json").write_text(
+        '{"tokens": {"access_token": "access-0123456789"}, "email": "me@example.com-long"}'
+    )
+    secrets.add_files([tmp_path / "auth.json", tmp_path / "gone"])
+    shown: list[bytes] = []
+    tell = secrets.stream(shown.append)
+    for chunk in (b'a sk-"quo', b'ted"-12345 b\nmore abc acc', b'ess-0123456789 sk-\\"quoted\\"-12345', b""):
+        tell(chunk)
+    assert b"".join(shown) == b"a [credential] b\nmore abc [credential] [credential]"
+    assert secrets.are_in(b"x access-0123456789") and not secrets.are_in(b"me@example.com-long abc")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Installs a package that brings a provider: its source, and the entry point that names it."""
+    site = tmp_path / "site"
+
+    def install(source: str, point: str = "mine = brought_agent:PRESET") -> None:
+        info = site / "brought_agent-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: brought-agent\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[goalseek.providers]\n{point}\n")
+        (site / "brought_agent.py").write_text(source)
+        monkeypatch.syspath_prepend(site)
+        importlib.invalidate_caches()
+
+    yield install
+    sys.modules.pop("brought_agent", None)
+
+
+BROUGHT = """
+from goalseek.providers.preset import Answer, Part, Preset
+PRESET = Preset("mine", "sh", "it is there", (Part(("-c", "echo brought > knobs.txt; echo done")),), lambda told: Answer(told.stdout))
+def make(table, folder):
+    from goalseek.providers.scripted import ScriptedProvider
+    return ScriptedProvider(folder / "moves.toml", name=table.name)
+"""
+
+
+def test_another_package_brings_a_preset_or_a_function(
+    package: Callable[..., None], fake: object, tmp_path: Path
+) -> None:
+    package(BROUGHT, "mine = brought_agent:PRESET\nmade = brought_agent:make")
+    assert "brought_agent" not in sys.modules
+    assert Asked(tmp_path, ProviderTable(name="mine")).apply().title == "done"
+    assert (tmp_path / "workspace" / "knobs.txt").read_text() == "brought\n"
+    assert preset("mine").tried == "", "nobody here has tried it"  # type: ignore[union-attr]
+    assert make_provider(ProviderTable(name="made"), tmp_path).name == "made"
+
+
+@pytest.mark.parametrize(
+    ("source", "point", "why"),
+    [
+        ("raise RuntimeError('broken')", "mine = brought_agent:PRESET", "cannot be loaded: RuntimeError: broken"),
+        ("", "mine = brought_agent:PRESET", "cannot be loaded: AttributeError"),
+        ("PRESET = 7", "mine = brought_agent:PRESET", "neither a Preset nor a function"),
+    ],
+)
+def test_a_package_whose_provider_cannot_be_had_is_named(
+    package: Callable[..., None], tmp_path: Path, source: str, point: str, why: str
+) -> None:
+    package(source, point)
+    with pytest.raises(GoalseekError, match=why) as caught:
+        make_provider(ProviderTable(name="mine"), tmp_path)
+    assert "of the package brought-agent" in caught.value.message and caught.value.exit_code == 3
