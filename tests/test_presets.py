@@ -104,7 +104,9 @@ def test_its_plan_and_usage_are_read_and_permissions_are_skipped_only_in_a_sandb
     assert (reply.title, reply.text, reply.files) == ("a higher rate", "because", ("knobs.txt",))
     assert reply.usage == Usage(70, 20, 10, 0.25 if name in COSTS else None)
     assert (reply.provider, reply.model) == (name, "m/large")
-    changed = asked.apply(Plan(reply.title, "", session=reply.session, provider=name, model="m/large"))
+    plan = Plan(reply.title, "", usage=reply.usage, session=reply.session, provider=name, model="m/large")
+    changed = asked.apply(plan)
+    assert changed.usage == reply.usage, "of the session, what this call used"
     assert changed.title == "a higher rate" and (tmp_path / "workspace" / "knobs.txt").exists()
     planned, applied = made.calls
     skips = [[word for word in call["argv"] if word in SKIPPING] for call in (planned, applied)]

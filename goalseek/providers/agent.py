@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
@@ -16,7 +16,7 @@ from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
-from goalseek.values import Plan
+from goalseek.values import Plan, Usage
 
 _LONG_AGO = 1_000_000_000  # larger than any wait in seconds: a moment, in seconds since 1970
 
@@ -88,7 +88,11 @@ class AgentProvider:
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the agent edit. Where it planned in this HOME itself, it goes on from there."""
         is_mine = plan.provider == self.name and plan.model == self.model and call.is_same_home(self.name)
-        return self.ask(call, plan.session if is_mine else "")
+        session = plan.session if is_mine else ""
+        reply = self.ask(call, session)
+        return (
+            replace(reply, usage=_without(reply.usage, plan.usage)) if session and self.preset.sums_sessions else reply
+        )
 
     def ask(self, call: Call, session: str = "") -> Reply:
         """One call, whatever it answers. Raises Failed where no answer came."""
@@ -183,6 +187,16 @@ def program_at(name: str, folder: Path) -> str | None:
 def made_of(preset: Preset, table: ProviderTable, folder: Path) -> Provider:
     """The provider that a preset tells of."""
     return AgentProvider(preset, table, folder)
+
+
+def _without(whole: Usage, before: Usage) -> Usage:
+    """What a call used by itself, of what the session used that it goes on with."""
+    return Usage(
+        max(whole.input_tokens - before.input_tokens, 0),
+        max(whole.cached_tokens - before.cached_tokens, 0),
+        max(whole.output_tokens - before.output_tokens, 0),
+        whole.cost_usd,
+    )
 
 
 def _put(word: str, given: dict[str, str]) -> str:

@@ -74,6 +74,7 @@ class Preset:
     """One agent. ``tried`` is the version that goalseek's own tests ran, "" for none.
 
     ``variables`` and ``home_files`` (path below HOME to text) go by the same words as ``parts`` do. An agent that
+    ``sums_sessions`` tells the usage of a whole session where it goes on with one. One that
     ``needs_sandbox`` runs every command unasked and has no other way. ``read`` makes an answer of what was printed.
     ``address`` is where it asks when no endpoint is named.
     """
@@ -92,6 +93,7 @@ class Preset:
     tried: str = ""
     needs_sandbox: bool = False
     reads_only: bool = True
+    sums_sessions: bool = False
     version: tuple[str, ...] = field(default=("--version",))
 
 

@@ -66,5 +66,6 @@ PRESET = Preset(
         Source("~/.codex/auth.json", "subscription", "CODEX_HOME", lambda told: bool(told.get("OPENAI_API_KEY"))),
     ),
     reads_only=False,
+    sums_sessions=True,
     address="https://api.openai.com",
 )
