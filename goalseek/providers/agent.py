@@ -90,9 +90,9 @@ class AgentProvider:
         is_mine = plan.provider == self.name and plan.model == self.model and call.is_same_home(self.name)
         session = plan.session if is_mine else ""
         reply = self.ask(call, session)
-        return (
-            replace(reply, usage=_without(reply.usage, plan.usage)) if session and self.preset.sums_sessions else reply
-        )
+        if not (session and self.preset.sums_sessions):
+            return reply
+        return replace(reply, usage=_without(reply.usage, plan.usage))
 
     def ask(self, call: Call, session: str = "") -> Reply:
         """One call, whatever it answers. Raises Failed where no answer came."""
@@ -121,7 +121,7 @@ class AgentProvider:
         stdout, stderr = (text.decode("utf-8", "replace") for text in (finished.stdout, finished.stderr))
         printed = Printed(finished.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
         answer = self._read(printed)
-        usage = answer.usage
+        usage = _told(answer.usage)
         if finished.timed_out:
             why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
             raise Failed("timeout", why, stdout + stderr, usage)
@@ -130,7 +130,7 @@ class AgentProvider:
             why = f"{self.name}: {trouble.why}"
             raise Failed(trouble.kind, why, stdout + stderr, usage, _seconds_until(trouble.reset))
         lines = block(answer.text, "PLAN", call.nonce)
-        title, text, files = plan_of(lines) if lines is not None else (_first_line(answer.text, call), "", ())
+        title, text, files = plan_of(lines) if lines is not None else (_first_line(answer, call), "", ())
         return Reply(
             title, text, files, answer.text or stdout, usage, answer.session, self.name, self.model, answer.model
         )
@@ -189,6 +189,11 @@ def made_of(preset: Preset, table: ProviderTable, folder: Path) -> Provider:
     return AgentProvider(preset, table, folder)
 
 
+def _told(usage: Usage) -> Usage:
+    """Without a cost of nothing for something: the agent has no price for that model."""
+    return replace(usage, cost_usd=None) if usage.tokens and usage.cost_usd == 0 else usage
+
+
 def _without(whole: Usage, before: Usage) -> Usage:
     """What a call used by itself, of what the session used that it goes on with."""
     return Usage(
@@ -206,10 +211,10 @@ def _put(word: str, given: dict[str, str]) -> str:
     return word
 
 
-def _first_line(text: str, call: Call) -> str:
+def _first_line(answer: Answer, call: Call) -> str:
     """What an agent that edits says of its change where it gave no block; a plan must be in one."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return title_of(lines[0]) if lines and call.phase != "plan" else ""
+    lines = [line for line in answer.text.splitlines() if line.strip()]
+    return title_of(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
 
 
 def _seconds_until(reset: float | None) -> float | None:

@@ -26,7 +26,8 @@ def read(printed: Printed) -> Answer:
             reset = dollars(inner(row, "rate_limit_info", "resetsAt")) or reset
         elif row.get("subtype") == "api_retry" and row.get("error_status") == RATE_LIMITED and reset is None:
             reset = (dollars(row.get("retry_delay_ms")) or 0.0) / 1000 or None
-    models = result.get("modelUsage") if isinstance(result.get("modelUsage"), dict) else {}
+    told = result.get("modelUsage")
+    models: dict[str, Any] = told if isinstance(told, dict) else {}
     model = max(models, key=lambda name: count(inner(models, name, "outputTokens"))) if models else ""
     usage = _usage(result, models)
     text = result.get("result") if isinstance(result.get("result"), str) else ""
