@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 _ATOMS = frozenset({str, int, float, bool, type(None)})
+LEFT_OUT = "left out where it is None"  # in the metadata of a field
+_LEFT_OUT: dict[type, tuple[str, ...]] = {}
 _NAMES: dict[type, tuple[str, ...] | None] = {}
 _SCALARS: dict[Any, type | tuple[type, ...]] = {str: str, bool: bool, int: int, float: (int, float)}
 
@@ -27,7 +29,11 @@ def to_plain(value: Any) -> Any:
         return value
     names = _field_names(kind)
     if names is not None:
-        return {name: to_plain(getattr(value, name)) for name in names}
+        plain = {name: to_plain(getattr(value, name)) for name in names}
+        for name in _LEFT_OUT[kind]:
+            if plain[name] is None:
+                del plain[name]
+        return plain
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -50,7 +56,9 @@ def to_line(value: Any) -> str:
 
 def _field_names(kind: type) -> tuple[str, ...] | None:
     if kind not in _NAMES:
-        _NAMES[kind] = tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
+        found = fields(kind) if is_dataclass(kind) else ()
+        _LEFT_OUT[kind] = tuple(field.name for field in found if LEFT_OUT in field.metadata)
+        _NAMES[kind] = tuple(field.name for field in found) if is_dataclass(kind) else None
     return _NAMES[kind]
 
 

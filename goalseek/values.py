@@ -22,7 +22,7 @@ class Usage:
     output_tokens: int = 0
     cost_usd: float | None = None
     estimated: bool = False
-    about_usd: float | None = None
+    about_usd: float | None = field(default=None, metadata={"left out where it is None": True})
 
     @property
     def tokens(self) -> int:

@@ -66,7 +66,7 @@ def say(*rows):
 
 if NAME == "claude":
     session = argv[argv.index("--resume") + 1] if "--resume" in argv else "5e551011"
-    usage = {"input_tokens": 40, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 20, "output_tokens": 10}
+    usage = {"input_tokens": 30, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 20, "output_tokens": 10}
     say({"type": "system", "subtype": "init", "session_id": session})
     if FAILED:
         if act == "rate":
@@ -76,7 +76,10 @@ if NAME == "claude":
              "session_id": session, "total_cost_usd": 0, "usage": {}})
         sys.exit(1)
     say({"type": "result", "subtype": "success", "is_error": False, "result": text, "session_id": session,
-         "total_cost_usd": 0.5 if "--resume" in argv else 0.25, "usage": usage, "modelUsage": {"claude-large": {"outputTokens": 10}}})
+         "total_cost_usd": 0.5 if "--resume" in argv else 0.25, "usage": usage, "modelUsage": {
+             "claude-large": {"inputTokens": 30, "cacheCreationInputTokens": 30, "cacheReadInputTokens": 20,
+                              "outputTokens": 8},
+             "claude-small": {"inputTokens": 10, "outputTokens": 2}}})
 elif NAME == "codex":
     say({"type": "thread.started", "thread_id": "7412ead"}, {"type": "turn.started"})
     if FAILED:
@@ -84,7 +87,9 @@ elif NAME == "codex":
         say({"type": "error", "message": told}, {"type": "turn.failed", "error": {"message": told}})
         sys.exit(1)
     say({"type": "item.completed", "item": {"type": "agent_message", "text": text}})
-    say({"type": "turn.completed", "usage": {"input_tokens": 90, "cached_input_tokens": 20, "output_tokens": 10}})
+    turns = 2 if "resume" in argv else 1  # it tells what the session used
+    say({"type": "turn.completed", "usage": {
+        "input_tokens": 90 * turns, "cached_input_tokens": 20 * turns, "output_tokens": 10 * turns}})
 elif NAME == "gemini":
     if FAILED:
         print("Attempt 1 failed\n" + json.dumps({"error": {"type": "Error", "message": "no", "code": FAILED}}), file=sys.stderr)

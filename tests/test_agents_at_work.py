@@ -209,7 +209,6 @@ def test_the_next_provider_makes_the_change_under_its_own_name_and_from_a_clean_
     assert trailer.strip() == "codex"
     assert record["usage"] == {
         "input_tokens": 140, "cached_tokens": 40, "output_tokens": 20, "cost_usd": 0.002, "estimated": True,
-        "about_usd": None,
     }  # fmt: skip
 
 

@@ -104,8 +104,13 @@ def test_its_plan_and_usage_are_read_and_permissions_are_skipped_only_in_a_sandb
     assert (reply.title, reply.text, reply.files) == ("a higher rate", "because", ("knobs.txt",))
     assert reply.usage == Usage(70, 20, 10, 0.25 if name in COSTS else None)
     assert (reply.provider, reply.model) == (name, "m/large")
-    changed = asked.apply(Plan(reply.title, "", session=reply.session, provider=name, model="m/large"))
-    assert changed.title == "a higher rate" and (tmp_path / "workspace" / "knobs.txt").exists()
+    plan = Plan(reply.title, "", usage=reply.usage, session=reply.session, provider=name, model="m/large")
+    changed = asked.apply(plan)
+    assert changed.usage == reply.usage, "of the session, what this call used"
+    assert (
+        changed.title == ("" if name == "aider" else "a higher rate")
+        and (tmp_path / "workspace" / "knobs.txt").exists()
+    )
     planned, applied = made.calls
     skips = [[word for word in call["argv"] if word in SKIPPING] for call in (planned, applied)]
     assert bool(skips[1]) == confined and (not skips[0] or name in ("codex", "mini-swe-agent")), skips
@@ -135,7 +140,7 @@ def test_what_it_says_of_errors_is_no_failure_and_prose_is_no_plan(
 ) -> None:
     fake(name).acts(always='say "Error: 401 Unauthorized, rate limit exceeded"')
     asked = Asked(tmp_path, ProviderTable(name=name))
-    assert asked.apply().title.startswith("Error: 401")
+    assert asked.apply().title.startswith("" if name == "aider" else "Error: 401")
     with pytest.raises(Rejected) as caught:
         asked.plan()
     assert caught.value.reason == "no_plan" and asked.waits == []

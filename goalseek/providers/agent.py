@@ -122,7 +122,7 @@ class AgentProvider:
         stdout, stderr = (text.decode("utf-8", "replace") for text in (finished.stdout, finished.stderr))
         printed = Printed(finished.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
         answer = self._read(printed)
-        usage = self._of_this_call(answer.usage, before) if session else answer.usage
+        usage = _told(self._of_this_call(answer.usage, before) if session else answer.usage)
         if finished.timed_out:
             why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
             raise Failed("timeout", why, stdout + stderr, usage)
@@ -131,7 +131,7 @@ class AgentProvider:
             why = f"{self.name}: {trouble.why}"
             raise Failed(trouble.kind, why, stdout + stderr, usage, _seconds_until(trouble.reset))
         lines = block(answer.text, "PLAN", call.nonce)
-        title, text, files = plan_of(lines) if lines is not None else (_first_line(answer.text, call), "", ())
+        title, text, files = plan_of(lines) if lines is not None else (_first_line(answer, call), "", ())
         return Reply(
             title, text, files, answer.text or stdout, usage, answer.session, self.name, self.model, answer.model
         )
@@ -197,6 +197,11 @@ def made_of(preset: Preset, table: ProviderTable, folder: Path) -> Provider:
     return AgentProvider(preset, table, folder)
 
 
+def _told(usage: Usage) -> Usage:
+    """Without a cost of nothing for something: the agent has no price for that model."""
+    return replace(usage, cost_usd=None) if usage.tokens and usage.cost_usd == 0 else usage
+
+
 def _put(word: str, given: dict[str, str]) -> str:
     for mark, value in given.items():
         if mark in word:
@@ -204,10 +209,10 @@ def _put(word: str, given: dict[str, str]) -> str:
     return word
 
 
-def _first_line(text: str, call: Call) -> str:
+def _first_line(answer: Answer, call: Call) -> str:
     """What an agent that edits says of its change where it gave no block; a plan must be in one."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return title_of(lines[0]) if lines and call.phase != "plan" else ""
+    lines = [line for line in answer.text.splitlines() if line.strip()]
+    return title_of(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
 
 
 def _seconds_until(reset: float | None) -> float | None:

@@ -60,13 +60,17 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was read from a program's output. ``session`` is by what name it can be gone on with."""
+    """What was read from a program's output. ``session`` is by what name it can be gone on with.
+
+    ``is_mixed`` says that the text is not the model's alone, so that its first line says nothing of the change.
+    """
 
     text: str = ""
     usage: Usage = Usage()
     session: str = ""
     model: str = ""
     trouble: Trouble | None = None
+    is_mixed: bool = False
 
 
 @dataclass(frozen=True)

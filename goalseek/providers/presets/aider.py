@@ -26,7 +26,7 @@ def read(printed: Printed) -> Answer:
     if printed.exit_code or not answers:
         why = f"it ended with {printed.exit_code}" if printed.exit_code else "no answer of its model is in what it said"
         return Answer("", usage, trouble=Trouble("crashed", why))
-    return Answer(printed.stdout, usage)
+    return Answer(printed.stdout, usage, is_mixed=True)
 
 
 def _number(text: str, scale: str) -> int:

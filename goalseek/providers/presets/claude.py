@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from goalseek.providers.failures import RATE_LIMITED, kind_of_status
 from goalseek.providers.login import Source
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
@@ -24,15 +26,10 @@ def read(printed: Printed) -> Answer:
             reset = dollars(inner(row, "rate_limit_info", "resetsAt")) or reset
         elif row.get("subtype") == "api_retry" and row.get("error_status") == RATE_LIMITED and reset is None:
             reset = (dollars(row.get("retry_delay_ms")) or 0.0) / 1000 or None
-    told = result.get("usage")
-    usage = Usage(
-        count(inner(told, "input_tokens")) + count(inner(told, "cache_creation_input_tokens")),
-        count(inner(told, "cache_read_input_tokens")),
-        count(inner(told, "output_tokens")),
-        dollars(result.get("total_cost_usd")),
-    )
-    models = result.get("modelUsage")
+    told = result.get("modelUsage")
+    models: dict[str, Any] = told if isinstance(told, dict) else {}
     model = max(models, key=lambda name: count(inner(models, name, "outputTokens"))) if models else ""
+    usage = _usage(result, models)
     text = result.get("result") if isinstance(result.get("result"), str) else ""
     answer = Answer(str(text), usage, session, model)
     if not result:
@@ -43,6 +40,24 @@ def read(printed: Printed) -> Answer:
     kind = kind_of_status(status) if isinstance(status, int) else "transient" if status is None else "crashed"
     trouble = Trouble(kind, text_of(text) or f"status {status}", reset if kind == "rate_limited" else None)
     return Answer("", usage, session, model, trouble)
+
+
+def _usage(result: dict[str, Any], models: dict[str, Any]) -> Usage:
+    """What all models used, small ones on the side too; ``usage`` tells of the main conversation only."""
+    cost = dollars(result.get("total_cost_usd"))
+    usage = Usage(cost_usd=cost)
+    for told in models.values():
+        fresh = count(inner(told, "inputTokens")) + count(inner(told, "cacheCreationInputTokens"))
+        usage = usage.plus(Usage(fresh, count(inner(told, "cacheReadInputTokens")), count(inner(told, "outputTokens"))))
+    if usage.tokens:
+        return usage
+    told = result.get("usage")
+    return Usage(
+        count(inner(told, "input_tokens")) + count(inner(told, "cache_creation_input_tokens")),
+        count(inner(told, "cache_read_input_tokens")),
+        count(inner(told, "output_tokens")),
+        cost,
+    )
 
 
 PRESET = Preset(

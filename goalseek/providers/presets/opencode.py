@@ -65,6 +65,7 @@ PRESET = Preset(
     tried="1.18.33",
     parts=(
         Part(("run", "--format", "json", "--pure")),
+        Part(("--title", "goalseek"), ("fresh",)),
         Part(("-m", "{model}"), ("model",)),
         Part(("--session", "{session}"), ("session",)),
         Part(("--agent", "plan"), ("plan",)),
