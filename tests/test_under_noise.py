@@ -130,7 +130,7 @@ def test_an_incumbent_that_fails_stops_and_says_so_and_goes_on_when_mended(noisy
     noisy.set_moves(answer(90))
     noisy.set_manifest({"metric": SHORT})
     noisy.climb("baseline")
-    (home() / "during").write_text('if grep -q "size.: 10" answer.json; then echo gone; exit 3; fi\n')
+    (home() / "during").write_text('if grep -q "score.: 1," answer.json; then echo gone; exit 3; fi\n')
     ended = noisy.run("iterate")
     assert ended.exit_code == 1
     assert "the incumbent, measured again, has no number any more: judge ended with 3: gone" in ended.stderr
