@@ -87,5 +87,5 @@ PRESET = Preset(
         ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
     ),
     address="https://api.anthropic.com",
-    whole_session=("cost_usd",),
+    whole_session=("input_tokens", "cached_tokens", "output_tokens", "cost_usd"),
 )
