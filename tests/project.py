@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +135,16 @@ class Project:
     def run(self, *arguments: str) -> Ended:
         """Runs goalseek to its end."""
         return ended(arguments, self.folder)
+
+    def kill_when(self, there: Path, *arguments: str) -> None:
+        """Starts goalseek, and kills it as soon as a file is there."""
+        process = self.start(*arguments)
+        deadline = time.monotonic() + 60
+        while not there.exists():
+            assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
 
     def climb(self, *arguments: str) -> list[dict[str, Any]]:
         """Runs goalseek, which must end with 0; gives the iterations' records."""

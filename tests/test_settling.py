@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
-import time
 from collections.abc import Callable
 from statistics import median
 from typing import Any
@@ -89,13 +87,7 @@ class TestSettling:
         (home() / "during").write_text(
             f'if [ "$(wc -l < "$HOME/journal")" -eq {before + 3} ]; then touch "$HOME/there"; sleep 60; fi\n'
         )
-        climb = project.start("iterate", "--forever")
-        deadline = time.monotonic() + 60
-        while not (home() / "there").exists():
-            assert time.monotonic() < deadline and climb.poll() is None
-            time.sleep(0.01)
-        os.kill(climb.pid, signal.SIGKILL)
-        climb.communicate()
+        project.kill_when(home() / "there", "iterate", "--forever")
         (home() / "during").unlink()
         project.climb("iterate", "--forever")
         assert len(of_kind(project, "settle")) == 1
@@ -203,13 +195,7 @@ class TestHoldout:
     def test_a_look_that_was_killed_counts_and_the_next_is_another(self, make_project: Callable[..., Project]) -> None:
         project = self.made(make_project)
         (home() / "hang").touch()
-        climb = project.start("iterate", "--forever")
-        deadline = time.monotonic() + 60
-        while not (home() / "there").exists():
-            assert time.monotonic() < deadline and climb.poll() is None, climb.communicate()
-            time.sleep(0.01)
-        os.kill(climb.pid, signal.SIGKILL)
-        climb.communicate()
+        project.kill_when(home() / "there", "iterate", "--forever")
         (home() / "hang").unlink()
         project.climb("iterate", "--forever")
         looks = [(look["look"], look["of"], look["reason"]) for look in of_kind(project, "holdout")]

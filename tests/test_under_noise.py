@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -111,13 +109,7 @@ def test_a_killed_session_makes_only_the_runs_that_are_still_owed(noisy: Project
     (home() / "during").write_text(
         f'if [ "$(wc -l < "$HOME/journal")" -eq {killed_at} ]; then touch "$HOME/there"; sleep 60; fi\n'
     )
-    climb = noisy.start("iterate")
-    deadline = time.monotonic() + 60
-    while not (home() / "there").exists():
-        assert time.monotonic() < deadline and climb.poll() is None
-        time.sleep(0.01)
-    os.kill(climb.pid, signal.SIGKILL)
-    climb.communicate()
+    noisy.kill_when(home() / "there", "iterate")
     (home() / "during").unlink()
     baseline, kept = noisy.climb()
     made = [run["seed"] for record in (baseline, kept) for run in record["runs"]]
