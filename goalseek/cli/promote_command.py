@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek import promote
+from goalseek import promote, users_git
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.history import History
+from goalseek.kept_changes import kept_chain
+from goalseek.manifest_file import Loaded, base_of
+from goalseek.objects import Objects
 from goalseek.opening import open_repository
+from goalseek.places import places
+from goalseek.project_scope import scope_of
 from goalseek.promote import Promoted
 from goalseek.repository import Repository
-from goalseek.standing import Standing
-from goalseek.views.style import painter
+from goalseek.views.style import Paint, painter
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be committed on which base. ``unlike`` are files in which the result is not the best commit."""
+
+    base: str
+    promoted: tuple[Promoted, ...]
+    unlike: tuple[str, ...]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--branch", metavar="NAME", help="make this new branch of the kept changes")
     parser.add_argument("--onto", metavar="REV", help="on this base (the commit that the climb began at)")
     parser.add_argument("--squash", action="store_true", help="as one commit")
-    parser.add_argument("--patch", metavar="FILE", help="the whole as a patch, - for stdout")
+    parser.add_argument("--patch", metavar="FILE", help="as a mailbox for git am, - for stdout")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,44 +50,59 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("nothing is measured yet, so nothing was kept", "climb first: goalseek iterate")
     repository = open_repository(manifest)
     try:
-        base = _base(options, repository, standing)
-        promoted = promote.replay(repository, promote.kept_records(history, standing.epoch), base)
-        if options.squash:
-            promoted = promote.squashed(promoted, repository, base, standing.metric)
-        return _carry_out(options, repository, promoted, base)
+        if options.branch:
+            users_git.refuse_branch(repository, options.branch)
+        is_writable = _is_writable(manifest, repository)
+        chain = kept_chain(repository, history, is_writable)
+        base = _onto(repository, options.onto) if options.onto else chain.base
+
+        def planned(objects: Objects) -> Plan:
+            base_tree = repository.tree_of(base)
+            made = promote.replay(objects, chain, base_tree)
+            unlike = promote.unlike_best(objects, chain, base_tree, made[-1].tree, is_writable) if made else ()
+            made = promote.squashed(objects, made, base_tree, standing.metric) if options.squash else made
+            return Plan(base, tuple(made), unlike)
+
+        return _carry_out(options, repository, planned)
     finally:
         repository.close()
 
 
-def _base(options: argparse.Namespace, repository: Repository, standing: Standing) -> str:
-    assert standing.baseline
-    if options.onto is None:
-        return promote.own_base(repository, standing.baseline)
-    found = repository.resolve(options.onto)
+def _is_writable(manifest: Loaded, repository: Repository) -> Callable[[str], bool]:
+    place = places(repository.location, base_of(manifest, repository.top), repository.name)
+    scope = scope_of(manifest, manifest.manifest, place.prefix)
+    return lambda path: scope.kind(path) == "writable"
+
+
+def _onto(repository: Repository, revision: str) -> str:
+    found = repository.resolve(revision)
     if found is None:
-        raise GoalseekError(f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag", USAGE)
+        raise GoalseekError(f"--onto {revision}: there is no such commit", "name a commit, branch or tag", USAGE)
     return found
 
 
-def _carry_out(options: argparse.Namespace, repository: Repository, promoted: list[Promoted], base: str) -> int:
-    if not promoted:
+def _carry_out(options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan]) -> int:
+    with users_git.objects_apart(repository) as apart:
+        plan = planned(apart)
+        patch = b""
+        if options.patch and plan.promoted:
+            last = users_git.commit_plainly(repository, apart, plan.promoted, plan.base)
+            patch = users_git.mailbox(apart, plan.base, last)
+    if not plan.promoted:
         say(options, "nothing was kept, or the base has it all: there is nothing to promote")
-    commit, patch = None, b""
-    if options.patch and promoted:
-        patch = promote.patch_between(repository, base, promoted[-1].tree)
-        if options.patch != "-":
-            _write(Path(options.patch), patch)
-    if options.branch and promoted:
-        commit = promote.commit_all(repository, promoted, base)
-        promote.make_branch(repository, options.branch, commit)
-    if options.patch == "-" and promoted:
+    elif options.patch and options.patch != "-":
+        _write(Path(options.patch), patch)
+    commit = None
+    if options.branch and plan.promoted:
+        plan = planned(repository.objects)
+        commit = users_git.commit_all(repository, plan.promoted, plan.base)
+        users_git.make_branch(repository, options.branch, commit)
+    if options.patch == "-" and plan.promoted:
         sys.stdout.buffer.write(patch)
-        return 0
-    if wants_json(options):
-        rows = [{"iterations": one.iterations, "message": one.message, "files": one.files} for one in promoted]
-        answer(options, {"base": base, "branch": options.branch, "commit": commit, "commits": rows})
-        return 0
-    _show(options, promoted, base, commit)
+    elif wants_json(options):
+        answer(options, _plain(options, plan, commit))
+    else:
+        _show(options, plan, commit, painter(sys.stdout, options.color))
     return 0
 
 
@@ -83,17 +113,27 @@ def _write(path: Path, patch: bytes) -> None:
         raise GoalseekError(f"--patch {path}: {error.strerror}", "name a file that can be written") from None
 
 
-def _show(options: argparse.Namespace, promoted: list[Promoted], base: str, commit: str | None) -> None:
-    paint = painter(sys.stdout, options.color)
-    print(f"{len(promoted)} commit{'s' if len(promoted) != 1 else ''} on {base[:12]}:")
+def _plain(options: argparse.Namespace, plan: Plan, commit: str | None) -> dict[str, object]:
+    rows = [{"iterations": one.iterations, "message": one.message, "files": one.files} for one in plan.promoted]
+    told = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
+    return {**told, "unlike_best": plan.unlike}
+
+
+def _show(options: argparse.Namespace, plan: Plan, commit: str | None, paint: Paint) -> None:
+    promoted = plan.promoted
+    print(f"{len(promoted)} commit{'s' if len(promoted) != 1 else ''} on {plan.base[:12]}:")
     for one in promoted:
         title, *_, last = one.message.strip().splitlines()
         print(f"  {', '.join(map(str, one.iterations)):>4}  {title}  {paint(last, 'green')}")
         for path in one.files:
             print(f"        {paint(path, 'grey')}")
+    if plan.unlike:
+        print(f"the base changed {', '.join(plan.unlike)} as well: what comes out there was never measured")
+    elif promoted:
+        print("in its writable files this is the best commit, as it was measured")
     if commit:
         print(f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}")
-    elif options.patch:
-        print(f"written to {options.patch}; git apply takes it")
-    elif promoted:
+    if options.patch and promoted:
+        print(f"written to {options.patch}; git am --keep-cr {options.patch} takes it")
+    elif promoted and not commit:
         print("this was a preview; make them with: goalseek promote --branch NAME")
