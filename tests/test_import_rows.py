@@ -23,7 +23,9 @@ ROWS = {
     "opening": 3,
     **dict.fromkeys(("call", "landing", "left_behind", "baseline", "desk", "word", "ending"), 4),
     "loop": 5,
-    **dict.fromkeys("pool trial sabotage cheats rerun survey first_manifest checks doctor demo outside".split(), 6),
+    **dict.fromkeys(
+        "pool trial sabotage cheats rerun survey first_manifest checks doctor demo outside in_turn".split(), 6
+    ),
     "views": 6,
     "cli": 7,
     "__init__": 7,

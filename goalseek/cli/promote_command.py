@@ -11,17 +11,22 @@ from pathlib import Path
 from goalseek import promote, users_git
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.cli.watching import watch_in_words
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.history import History
+from goalseek.in_turn import SettledOnBase, settle_on_base
 from goalseek.kept_changes import kept_chain
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.objects import Objects
-from goalseek.opening import open_repository
+from goalseek.opening import check_fit, open_repository, opened
 from goalseek.places import places
 from goalseek.project_scope import scope_of
 from goalseek.promote import Promoted
 from goalseek.repository import Repository
-from goalseek.views.style import Paint, painter
+from goalseek.run import Run
+from goalseek.settle import PAIRS
+from goalseek.units import number
+from goalseek.views.style import painter
 
 
 @dataclass(frozen=True)
@@ -39,16 +44,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--onto", metavar="REV", help="on this base (the commit that the climb began at)")
     parser.add_argument("--squash", action="store_true", help="as one commit")
     parser.add_argument("--patch", metavar="FILE", help="as a mailbox for git am, - for stdout")
+    parser.add_argument("--measure", action="store_true", help="measure base and result afresh in turn, and settle it")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Previews, or makes branch or patch."""
+    """Previews, or makes branch or patch; measures what came of it where that is asked for."""
     manifest = loaded(options)
     history = History(manifest.logs / "results.jsonl")
-    standing = history.standing()
-    if standing.baseline is None:
+    if history.standing().baseline is None:
         raise GoalseekError("nothing is measured yet, so nothing was kept", "climb first: goalseek iterate")
-    repository = open_repository(manifest)
+    if not options.measure:
+        return _promote(options, manifest, history, None)
+    with opened(manifest, watch_in_words(options)) as run_now:
+        check_fit(run_now)
+        return _promote(options, manifest, history, run_now)
+
+
+def _promote(options: argparse.Namespace, manifest: Loaded, history: History, run_now: Run | None) -> int:
+    repository = run_now.repository if run_now else open_repository(manifest)
     try:
         if options.branch:
             users_git.refuse_branch(repository, options.branch)
@@ -60,10 +73,11 @@ def run(options: argparse.Namespace) -> int:
             base_tree = repository.tree_of(base)
             made = promote.replay(objects, chain, base_tree)
             unlike = promote.unlike_best(objects, chain, base_tree, made[-1].tree, is_writable) if made else ()
-            made = promote.squashed(objects, made, base_tree, standing.metric) if options.squash else made
+            metric = manifest.manifest.metric.name
+            made = promote.squashed(objects, made, base_tree, metric) if options.squash else made
             return Plan(base, tuple(made), unlike)
 
-        return _carry_out(options, repository, planned)
+        return _carry_out(options, repository, planned, run_now)
     finally:
         repository.close()
 
@@ -81,7 +95,9 @@ def _onto(repository: Repository, revision: str) -> str:
     return found
 
 
-def _carry_out(options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan]) -> int:
+def _carry_out(
+    options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], run_now: Run | None
+) -> int:
     with users_git.objects_apart(repository) as apart:
         plan = planned(apart)
         patch = b""
@@ -93,17 +109,31 @@ def _carry_out(options: argparse.Namespace, repository: Repository, planned: Cal
     elif options.patch and options.patch != "-":
         _write(Path(options.patch), patch)
     commit = None
-    if options.branch and plan.promoted:
+    if (options.branch or run_now) and plan.promoted:
         plan = planned(repository.objects)
+    if options.branch and plan.promoted:
         commit = users_git.commit_all(repository, plan.promoted, plan.base)
         users_git.make_branch(repository, options.branch, commit)
+    made = _measured(options, run_now, plan) if run_now and plan.promoted else None
     if options.patch == "-" and plan.promoted:
         sys.stdout.buffer.write(patch)
+        if made:
+            say(options, _measured_line(made))
     elif wants_json(options):
-        answer(options, _plain(options, plan, commit))
+        answer(options, _plain(options, plan, commit, made))
     else:
-        _show(options, plan, commit, painter(sys.stdout, options.color))
-    return 0
+        _show(options, plan, commit, made)
+    return BAD_FINDING if made and made.is_worse else 0
+
+
+def _measured(options: argparse.Namespace, run_now: Run, plan: Plan) -> SettledOnBase:
+    base = run_now.repository.tree_of(plan.base)
+    return settle_on_base(run_now, base, plan.promoted[-1].tree, PAIRS, lambda text: say(options, text))
+
+
+def _measured_line(made: SettledOnBase) -> str:
+    was, now = number(made.settled.before), number(made.settled.after)
+    return "; ".join([f"measured on this base: {was} → {now}, {made.settled.in_words()}", *made.broken])
 
 
 def _write(path: Path, patch: bytes) -> None:
@@ -113,24 +143,29 @@ def _write(path: Path, patch: bytes) -> None:
         raise GoalseekError(f"--patch {path}: {error.strerror}", "name a file that can be written") from None
 
 
-def _plain(options: argparse.Namespace, plan: Plan, commit: str | None) -> dict[str, object]:
+def _plain(
+    options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None
+) -> dict[str, object]:
     rows = [{"iterations": one.iterations, "message": one.message, "files": one.files} for one in plan.promoted]
     told = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
-    return {**told, "unlike_best": plan.unlike}
+    return {**told, "unlike_best": plan.unlike, "measured": made}
 
 
-def _show(options: argparse.Namespace, plan: Plan, commit: str | None, paint: Paint) -> None:
-    promoted = plan.promoted
+def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None) -> None:
+    paint, promoted = painter(sys.stdout, options.color), plan.promoted
     print(f"{len(promoted)} commit{'s' if len(promoted) != 1 else ''} on {plan.base[:12]}:")
     for one in promoted:
         title, *_, last = one.message.strip().splitlines()
         print(f"  {', '.join(map(str, one.iterations)):>4}  {title}  {paint(last, 'green')}")
         for path in one.files:
             print(f"        {paint(path, 'grey')}")
-    if plan.unlike:
-        print(f"the base changed {', '.join(plan.unlike)} as well: what comes out there was never measured")
-    elif promoted:
+    if plan.unlike and not made:
+        named = ", ".join(plan.unlike)
+        print(f"the base changed {named} as well: what comes out there was never measured; --measure does")
+    elif promoted and not plan.unlike:
         print("in its writable files this is the best commit, as it was measured")
+    if made:
+        print(paint(_measured_line(made), "red" if made.is_worse else "green" if made.settled.is_sure else "yellow"))
     if commit:
         print(f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}")
     if options.patch and promoted:
