@@ -32,7 +32,7 @@ KEPT_EVERY = 50
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", default="1000,1000000")
+    parser.add_argument("--records", default="1000,100000,1000000")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     os.environ.update(ENVIRONMENT)
