@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from goalseek.chain import read_commit
+from goalseek.chain import Unreadable, read_commit
 from goalseek.history import History
+from goalseek.objects import Missing
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 
@@ -39,7 +40,7 @@ class KeptChain:
 def kept_chain(repository: Repository, history: History, is_writable: Callable[[str], bool]) -> KeptChain:
     """What leads to the best: from the newest baseline whose code the user had, so an earlier ruler's keeps are in it.
 
-    Raises ValueError where nothing was measured yet.
+    Raises ValueError where nothing was measured yet, and Missing where git does not have what a record names.
     """
     marks: list[IterationRecord] = []
     users: list[str] = []
@@ -81,7 +82,10 @@ def _users_commits(repository: Repository, record: IterationRecord) -> list[str]
     assert record.commit_hash
     if record.parent_commit_hash is None:
         return [record.commit_hash]
-    made = read_commit(repository.objects, record.commit_hash)
+    try:
+        made = read_commit(repository.objects, record.commit_hash)
+    except Unreadable:
+        raise Missing(record.commit_hash) from None
     if record.commit_hash != record.parent_commit_hash:
         return list(made.parents[0 if record.iteration == 0 else 1 :])
     listing = repository.git("log", "--first-parent", f"--max-count={HEADS_LOOKED_AT}", "--format=%T %H", "HEAD")

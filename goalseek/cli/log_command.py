@@ -18,8 +18,8 @@ from goalseek.export import exporter
 from goalseek.fetched import way_to_fetched
 from goalseek.history import History
 from goalseek.records import REASONS, IterationRecord
+from goalseek.views.cells import width_of
 from goalseek.views.history_lines import HistoryLines
-from goalseek.views.lines import width_of
 from goalseek.views.style import painter
 
 _FLUSH_SECONDS = 0.1

@@ -13,6 +13,7 @@ from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.fetched import way_to_fetched
 from goalseek.history import History
 from goalseek.in_turn import SettledOnBase, settle_on_base
 from goalseek.kept_changes import kept_chain
@@ -52,7 +53,8 @@ def run(options: argparse.Namespace) -> int:
     manifest = loaded(options)
     history = History(manifest.logs / "results.jsonl")
     if history.standing().baseline is None:
-        raise GoalseekError("nothing is measured yet, so nothing was kept", "climb first: goalseek iterate")
+        hint = way_to_fetched(manifest) or "climb first: goalseek iterate"
+        raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
     if not options.measure:
         return _promote(options, manifest, history, None)
     with opened(manifest, watch_in_words(options)) as run_now:

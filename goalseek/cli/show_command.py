@@ -17,8 +17,8 @@ from goalseek.git import GitFailed, git
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
 from goalseek.records import IterationRecord
+from goalseek.views.cells import width_of
 from goalseek.views.harmless import harmless
-from goalseek.views.lines import width_of
 from goalseek.views.patch import painted_patch, without_colour
 from goalseek.views.record_page import RecordPage
 from goalseek.views.style import painter

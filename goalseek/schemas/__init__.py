@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ def published(name: str) -> dict[str, Any]:
 
 def text_of(name: str) -> str:
     """The same as text."""
-    return resources.files(__package__).joinpath(f"{name}.schema.json").read_text("utf-8")
+    return Path(__file__).with_name(f"{name}.schema.json").read_text("utf-8")
 
 
 def put_beside(home: Path) -> None:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from typing import TextIO
+
+
+def width_of(stream: TextIO) -> int | None:
+    """How wide a terminal is; None for anything else, which gets whole lines."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
 
 def cells(text: str) -> int:
     """How many cells a text takes."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -14,6 +13,7 @@ from goalseek.plain import to_plain
 from goalseek.records import IterationRecord
 from goalseek.units import in_words, number
 from goalseek.views.asking import AskingWatch
+from goalseek.views.cells import width_of
 from goalseek.views.confined import ConfinedWatch
 from goalseek.views.style import OUTCOME_COLORS, Paint
 from goalseek.watch import Watch
@@ -28,11 +28,6 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
         tail = tail[: max(width - len(head) - 1, 0)] + "…"
     color = OUTCOME_COLORS[record.outcome]
     return paint(head, color) + (paint(tail, "grey") if record.outcome in ("reverted", "skipped") else tail)
-
-
-def width_of(stream: TextIO) -> int | None:
-    """How wide a terminal is; None for anything else, which gets whole lines."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 class LineWatch(AskingWatch, ConfinedWatch):

@@ -64,11 +64,12 @@ def main() -> None:
     for (name, length), found in taken.items():
         seconds, memory = (statistics.median(column) for column in zip(*found, strict=True))
         more = (seconds - base) * 1000
-        print(f"{name:<15} {length:>9} records {seconds * 1000:>7.0f} ms ({more:>+6.0f}) {memory / 1024:>6.1f} MiB")
+        weight = f"{memory / 1024:>6.1f} MiB" if memory else ""
+        print(f"{name:<15} {length:>9} records {seconds * 1000:>7.0f} ms ({more:>+6.0f}) {weight}".rstrip())
 
 
 def first_line(folder: Path) -> tuple[float, int]:
-    """Seconds until ``log`` has printed, and the peak of resident memory in KiB by then."""
+    """Seconds until ``log`` has printed; its memory is not weighed."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "goalseek", "log"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
@@ -76,19 +77,26 @@ def first_line(folder: Path) -> tuple[float, int]:
         assert child.stdout.read1(1)
         seconds = time.perf_counter() - began
         child.kill()
-        _, _, usage = os.wait4(child.pid, 0)
-        child.returncode = 0
-    return seconds, usage.ru_maxrss
+    return seconds, 0
 
 
 def cost(arguments: list[str], folder: Path) -> tuple[float, int]:
     """Seconds of wall time, and the peak of resident memory in KiB."""
-    began = time.perf_counter()
-    with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.DEVNULL) as child:
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    assert child.returncode == 0, (arguments, child.returncode)
-    return time.perf_counter() - began, usage.ru_maxrss
+    asked = [sys.executable, "-I", "-S", "-c", _WEIGH, *arguments]
+    told = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=True).stdout.split()
+    assert told[2] == "0", (arguments, told)
+    return float(told[0]), int(told[1])
+
+
+# A process begins with the memory of the one that started it in its books, so a small one starts those that are weighed.
+_WEIGH = """
+import os, sys, time
+began = time.perf_counter()
+nowhere = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=nowhere)
+_, status, usage = os.wait4(child, 0)
+print(time.perf_counter() - began, usage.ru_maxrss, os.waitstatus_to_exitcode(status))
+"""
 
 
 def make_history(top: Path, length: int) -> Path:
