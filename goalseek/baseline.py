@@ -58,11 +58,11 @@ def composed(ruler_tree: str, code_tree: str, scope: Scope, run: Run) -> str:
     return objects.splice(ruler_tree, edits) if edits else ruler_tree
 
 
-def failed_baseline(verdict: Verdict, run_folder: Path) -> GoalseekError:
-    """The error for a baseline without a number, with the verifier's last lines."""
+def failed_baseline(verdict: Verdict, run_folder: Path, what: str = "the baseline") -> GoalseekError:
+    """The error for a baseline, or another tree, without a number, with the verifier's last lines."""
     log = run_folder / "verifier.log"
     lines = log.read_text("utf-8", "replace").splitlines()[-_LINES_SHOWN:] if log.exists() else []
-    message = f"the baseline has no number: {verdict.why}"
+    message = f"{what} has no number: {verdict.why}"
     if lines:
         message += "\n" + "\n".join(f"  | {line}" for line in lines)
     hint = "mend the verifier or the code, commit, and run the same command again"

@@ -94,13 +94,14 @@ def _wrong_reading(place: tuple[str | int, ...], reading: Reading, manifest: Man
         if given != (key == wants) and reading.source is not None:
             state = "has no use" if given else "is required"
             wrong.append(((*place, key), f'{state} where source = "{reading.source}"'))
-    wrong += _not_compiling(place, reading)
+    wrong += not_compiling(place, reading)
     if reading.command not in [command.name for command in manifest.verify]:
         wrong.append(((*place, "command"), f"there is no verify command named {reading.command!r}"))
     return wrong
 
 
-def _not_compiling(place: tuple[str | int, ...], reading: Metric | Guard | Reading) -> list[Wrong]:
+def not_compiling(place: tuple[str | int, ...], reading: Metric | Guard | Reading) -> list[Wrong]:
+    """A query that is no JMESPath, a regular expression that is none, or has not one group."""
     if reading.query is not None:
         import jmespath
 

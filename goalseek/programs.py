@@ -86,12 +86,18 @@ class Programs:
         gets SIGTERM and, five seconds later, SIGKILL. ``exit_code`` is None where the limit ended it, and negative for
         a signal, as in subprocess. Raises OSError where the program cannot be started.
 
+        ``seconds`` are measured here, by a clock that the program cannot reach: from just before it is started until it
+        has ended itself, not those that it left behind. The start of what holds it (a shell, the sandbox: milliseconds)
+        and of its interpreter are in it; the making of its tree, and the ending of what it left, are not.
+
         ``is_cage`` says that the program only holds another one, as bubblewrap does. Then the limit lets those inside
         end first. What they leave at their own end goes with the cage and is not counted, and a signal that ended the
         program inside is told as the cage tells it: 128 and its number.
         """
         token = f"{self.owner}.{uuid.uuid4().hex}"
         kept = {"stdout": HeadAndTail(), "stderr": HeadAndTail()}
+        with held_back():
+            self._make_ready()
         began = time.monotonic()
         is_started = timed_out = False
         try:
@@ -122,6 +128,14 @@ class Programs:
             raise
         exit_code = None if timed_out else child.exit_code
         return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
+
+    def _make_ready(self) -> None:
+        """Waits for a reaper that was just started: the first program would be charged with that."""
+        before = self._reaper
+        with contextlib.suppress(ConnectionError):
+            self._opened()
+            if self._reaper is not before:
+                self._ask({"do": "end", "grace": GRACE_SECONDS})
 
     def _start(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], is_cage: bool) -> Child:
         pipes = [os.pipe() for _ in range(3)]

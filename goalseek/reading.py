@@ -16,7 +16,11 @@ from goalseek.programs import Finished
 def read_number(
     reading: Reading, fresh: RunFolder, kept_outputs: Path, stale: Mapping[str, str], ended: Mapping[str, Finished]
 ) -> float:
-    """The number. Raises NoNumber where there is none, or one that this measurement did not make."""
+    """The number. Raises NoNumber where there is none, or one that this measurement did not make.
+
+    A wall time is in seconds, as ``Programs.supervise`` measures it from outside: the start of the sandbox and of the
+    interpreter are in it, the making of trees is not, and no clock of the command's own counts.
+    """
     if reading.source == "wall":
         return finite(reading.name, ended[reading.command].seconds)
     if reading.source in ("stdout", "stderr"):

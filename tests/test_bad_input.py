@@ -124,7 +124,7 @@ def test_a_provider_that_cannot_start(project: Project, change: dict[str, object
 def test_an_unknown_command_or_option(project: Project) -> None:
     refused(project, USAGE, "there is no command 'itrate'", "did you mean 'iterate'", arguments=("itrate",))
     refused(project, USAGE, "--fast", arguments=("iterate", "--fast"))
-    refused(project, USAGE, "not yet", arguments=("compare",))
+    refused(project, USAGE, "not yet", arguments=("serve",))
     refused(project, USAGE, "jmespath", arguments=("--query", "[bad", "iterate"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,6 +90,24 @@ def test_hostile_changes_nothing_but_the_number(tmp_path: Path, monkeypatch: pyt
     assert records[4]["why"].count("thoughts.md") == 1
     assert records[5]["dropped_files"] == ["thoughts.md", "tools/helper.py"]
     assert (values(records)[0], best(records)) == (0, 43)
+
+
+@pytest.mark.slow
+def test_noisy_is_what_the_ovens_are_worth_times_the_luck_of_the_seeds(tmp_path: Path) -> None:
+    project = FixtureProject(tmp_path / "noisy", "noisy")
+    records = climbed(project, "experiment.py", "-n", "12")
+    worth = {1: 10.0, 2: 13.0, 3: 16.9}
+    seeds = []
+    for record in records:
+        assert record["changed_files"] in ([], ["experiment.py"], ["oven.py"])
+        oven = int(project.git("show", f"{record['commit_hash']}:oven.py").rpartition(" = ")[2])
+        for run in record["runs"]:
+            seeds.append(run["seed"])
+            if run["of"] == "candidate":
+                luck = math.exp(random.Random(str(run["seed"])).gauss(0.0, 0.1))
+                assert run["value"] == pytest.approx(worth[oven] * luck, rel=1e-12)
+    assert len(set(seeds)) == len(seeds) >= 13
+    assert [record["changed_files"] for record in records].count(["oven.py"]) == 2
 
 
 def climbed(project: FixtureProject, writable: str, *arguments: str) -> list[dict[str, Any]]:

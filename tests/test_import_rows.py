@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "goalseek"
 ROW_0 = """errors values plain quoting units globs manifest scope metric decide limits records standing toml_lines
     capture families told charge isolation_words same_again planted
-    spread noise noise_state noise_words level settle student noise_report""".split()
+    spread noise noise_state noise_words level settle student noise_report noise_findings""".split()
 ROWS = {
     **dict.fromkeys(ROW_0, 0),
     "deviations": 0,
@@ -23,9 +23,8 @@ ROWS = {
     "opening": 3,
     **dict.fromkeys(("call", "landing", "left_behind", "baseline", "desk", "word", "ending"), 4),
     "loop": 5,
-    **dict.fromkeys(
-        "pool trial sabotage cheats rerun survey first_manifest checks doctor demo outside in_turn".split(), 6
-    ),
+    **dict.fromkeys("pool trial sabotage cheats rerun survey first_manifest checks doctor demo outside".split(), 6),
+    **dict.fromkeys(("noise_runs", "noise_alone", "comparing", "new_base"), 6),
     "views": 6,
     "cli": 7,
     "__init__": 7,

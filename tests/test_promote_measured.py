@@ -45,14 +45,14 @@ def measured(project: Project, *arguments: str, exit_code: int = 0) -> dict[str,
     return found
 
 
-def test_five_pairs_in_turn_settle_it_and_nothing_is_recorded(climbed: Project, seen: Path) -> None:
+def test_pairs_in_turn_settle_it_and_nothing_is_recorded(climbed: Project, seen: Path) -> None:
     before, records = climbed.users(), climbed.records()
     found = measured(climbed)["measured"]
-    settled = found["settled"]
-    assert (settled["pairs"], settled["before"], settled["after"], settled["in_percent"]) == (5, 20, 40, True)
+    settled = found["compared"]["settled"]
+    assert (settled["pairs"], settled["before"], settled["after"], settled["in_percent"]) == (2, 20, 40, True)
     assert settled["difference"] == pytest.approx(1.0)
     order = [line.partition('"score": ')[2][0] for line in seen.read_text().splitlines()]
-    assert order == ["2", "4", "4", "2", "2", "4", "4", "2", "2", "4"]
+    assert order == ["2", "4", "4", "2"]
     assert (climbed.users(), climbed.records()) == (before, records)
 
 
@@ -60,14 +60,17 @@ def test_on_a_main_that_moved_it_is_the_new_base_that_counts_under_the_pinned_ve
     climbed.write({"factor.txt": "5\n", "hidden/judge.sh": "echo 99 > $GOALSEEK_RUN_DIR/metrics.json\n"})
     climbed.commit("another factor, another judge")
     found = measured(climbed, "--onto", "main", "--branch", "better")
-    assert (found["measured"]["settled"]["before"], found["measured"]["settled"]["after"]) == (25, 45)
+    assert (found["measured"]["compared"]["settled"]["before"], found["measured"]["compared"]["settled"]["after"]) == (
+        25,
+        45,
+    )
     assert climbed.git("rev-parse", "better") == found["commit"]
     assert climbed.git("show", "better:hidden/judge.sh").startswith("echo 99")
 
 
 def test_it_says_so_in_words(climbed: Project) -> None:
     ended = climbed.run("promote", "--measure")
-    assert "measured on this base: 20 → 40, 100% better" in ended.stdout
+    assert "measured on this base: 20 → 40, the result against the base: 100% better" in ended.stdout
     assert "5 pairs" in ended.stderr
 
 
@@ -75,8 +78,8 @@ def test_a_result_that_is_worse_there_or_breaks_a_guard_is_a_finding(climbed: Pr
     climbed.write({"factor.txt": "down\n"})
     climbed.commit("the other way round")
     found = measured(climbed, "--onto", "main", exit_code=1)["measured"]
-    assert (found["settled"]["before"], found["settled"]["after"]) == (98, 96)
-    assert found["settled"]["interval"][1] < 0
+    assert (found["compared"]["settled"]["before"], found["compared"]["settled"]["after"]) == (98, 96)
+    assert found["compared"]["settled"]["interval"][1] < 0
     assert found["broken"] == ["size is 40, up from 20 by more than 10%"]
     assert "% worse (95% interval" in climbed.run("promote", "--measure", "--onto", "main").stdout
 
@@ -87,7 +90,7 @@ def test_a_base_without_a_number_is_named(climbed: Project) -> None:
     climbed.commit("broken")
     ended = climbed.run("promote", "--measure", "--onto", "main")
     assert ended.exit_code == 1
-    assert "the base has no score" in ended.stderr
+    assert "the base has no number" in ended.stderr
 
 
 def test_while_a_climb_is_at_work_nothing_is_measured_or_made(climbed: Project) -> None:

@@ -6,6 +6,7 @@ COMMANDS = {
     "init": ("start", "ask five questions, show the number, write a manifest"),
     "doctor": ("start", "fit for the night? every cross with its remedy"),
     "demo": ("start", "a fixture as a fresh repository, a baseline and a climb"),
+    "noise": ("start", "how much the metric moves when nothing changes"),
     "iterate": ("run", "one iteration; -n N; or until a limit"),
     "step": ("run", "exactly one phase, then stop and name the next"),
     "baseline": ("run", "a new ruler from HEAD under the incumbent's code"),
@@ -17,13 +18,14 @@ COMMANDS = {
     "exec": ("run", "a command, or a shell, where the agent or the verifier runs"),
     "log": ("take home", "the records, a line each"),
     "show": ("take home", "one record in full"),
+    "compare": ("take home", "two revisions measured afresh in turn: which is better, how sure"),
     "promote": ("take home", "the kept changes as ordinary commits; without a target, a preview"),
     "audit": ("take home", "records against git against seals"),
     "manifest": ("take home", "the manifest with its defaults, or its JSON Schema"),
     "prune": ("take home", "remove workspaces, benches and old artifacts"),
     "completion": ("take home", "a completion script for bash, zsh or fish"),
 }
-NOT_YET = ("noise", "report", "serve", "compare")
+NOT_YET = ("report", "serve")
 
 
 def help_text(version: str) -> str:

@@ -15,9 +15,9 @@ from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.fetched import way_to_fetched
 from goalseek.history import History
-from goalseek.in_turn import SettledOnBase, settle_on_base
 from goalseek.kept_changes import kept_chain
 from goalseek.manifest_file import Loaded, base_of
+from goalseek.new_base import SettledOnBase, settle_on_base
 from goalseek.objects import Objects
 from goalseek.opening import check_fit, open_repository, opened
 from goalseek.places import places
@@ -134,8 +134,9 @@ def _measured(options: argparse.Namespace, run_now: Run, plan: Plan) -> SettledO
 
 
 def _measured_line(made: SettledOnBase) -> str:
-    was, now = number(made.settled.before), number(made.settled.after)
-    return "; ".join([f"measured on this base: {was} → {now}, {made.settled.in_words()}", *made.broken])
+    settled = made.compared.settled
+    told = f"measured on this base: {number(settled.before)} → {number(settled.after)}"
+    return "; ".join([f"{told}, {made.compared.in_words('the base', 'the result')}", *made.broken])
 
 
 def _write(path: Path, patch: bytes) -> None:
@@ -167,7 +168,11 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
     elif promoted and not plan.unlike:
         print("in its writable files this is the best commit, as it was measured")
     if made:
-        print(paint(_measured_line(made), "red" if made.is_worse else "green" if made.settled.is_sure else "yellow"))
+        print(
+            paint(
+                _measured_line(made), "red" if made.is_worse else "green" if made.compared.settled.is_sure else "yellow"
+            )
+        )
     if commit:
         print(f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}")
     if options.patch and promoted:

@@ -1,0 +1,164 @@
+"""Two revisions measured afresh, in turn, with the manifest's verifier. Needs no climb, and records nothing."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from goalseek import fitness
+from goalseek.baseline import failed_baseline
+from goalseek.checkout_tree import tree_of_checkout
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.listing import few
+from goalseek.manifest_file import ignore_home
+from goalseek.objects import Entry
+from goalseek.opening import check_confines
+from goalseek.phases.decide import baseline_verdict
+from goalseek.pool import Measurement, Subject, measure_subject, measurement_of
+from goalseek.quoting import quote_path
+from goalseek.ruler import Ruler, digest_of_files, keys_of
+from goalseek.run import Run, Setting
+from goalseek.settle import Settled, settle
+
+CHECKOUT = "the checkout"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: as it was asked for, its commit (None for the checkout), and what is measured."""
+
+    name: str
+    commit: str | None
+    subject: Subject
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What came of it. ``is_exact``: each side gave the same value again, to the last bit, and no more were made."""
+
+    settled: Settled
+    is_exact: bool
+
+    @property
+    def better(self) -> str | None:
+        """``before`` or ``after``, as far as was measured; None where there is no difference."""
+        if self.settled.difference == 0:
+            return None
+        return "after" if self.settled.difference > 0 else "before"
+
+    def in_words(self, before: str, after: str) -> str:
+        """Which is better, by how much, how sure."""
+        settled = self.settled
+        if settled.difference == 0 and self.is_exact:
+            return f"{after} and {before} give the same value, each of them twice"
+        told = f"{after} against {before}: {settled.in_words()}"
+        if self.is_exact:
+            return f"{told}; exactly, for each gave its value twice"
+        if settled.interval is None:
+            return f"{told}; how sure that is, a second pair would tell"
+        return f"{told}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
+
+
+def sides(run: Run, before: str, after: str | None) -> tuple[Side, Side]:
+    """The two, ready to be measured; ``after`` is None for the checkout as it is.
+
+    Raises GoalseekError where one is not there, where a tree does not fit the manifest, where what measures is not the
+    same in both, and where there is nothing to compare.
+    """
+    ignore_home(run.loaded)  # goalseek's own files are no part of the checkout
+    setting = run.fresh_setting()
+    repository = run.repository
+    first = _side(run, setting, before, _commit(run, before))
+    second = _side(run, setting, after, _commit(run, after)) if after else _side(run, setting, CHECKOUT, None)
+    trees = (first.subject.tree, second.subject.tree)
+    if trees[0] == trees[1]:
+        message = f"{first.name} and {second.name} are the same tree"
+        raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
+    entries = [repository.objects.files(tree) for tree in trees]
+    for side, files in zip((first, second), entries, strict=True):
+        _refuse_unfit(run, setting, side.name, files)
+    _refuse_other_judge(run, setting, first, second)
+    check_confines(run, entries[1])
+    return first, second
+
+
+def pairs_in_turn(run: Run, before: Side, after: Side, count: int) -> Iterator[tuple[Measurement, Measurement]]:
+    """So many pairs of runs (before, after), each with a seed of its own; every other pair begins with ``after``.
+
+    There are no more once each side gave the same value twice, and no other. ``timeout = "auto"`` is that of the first
+    run. Raises GoalseekError where a run has no number.
+    """
+    made: list[tuple[Measurement, Measurement]] = []
+    seconds: dict[str, float] = {}
+    while len(made) < count and not is_exact(made):
+        found = {}
+        for side in (before, after) if len(made) % 2 == 0 else (after, before):
+            found[side.name] = _measured(run, side, seconds)
+            seconds = seconds or {command.name: command.seconds for command in found[side.name].verify}
+        made.append((found[before.name], found[after.name]))
+        yield made[-1]
+
+
+def is_exact(pairs: Sequence[tuple[Measurement, Measurement]]) -> bool:
+    """Whether each side gave one and the same value, twice or more."""
+    return len(pairs) > 1 and all(len({made.value for made in side}) == 1 for side in zip(*pairs, strict=True))
+
+
+def compared(direction: str, pairs: Sequence[tuple[Measurement, Measurement]]) -> Compared:
+    """What the pairs say. Raises ValueError without one."""
+    return Compared(settle(direction, [(first.value, second.value) for first, second in pairs]), is_exact(pairs))
+
+
+def _measured(run: Run, side: Side, seconds: Mapping[str, float]) -> Measurement:
+    folder = run.places.scratch / "trial"
+    subject = replace(side.subject, baseline_seconds=dict(seconds))
+    evidence = measure_subject(run, subject, 0, folder, seed=secrets.randbelow(2**31))
+    verdict = baseline_verdict(subject.setting.manifest, evidence, subject.tree)
+    made = measurement_of(evidence)
+    if verdict and made:
+        return made
+    failed = failed_baseline(verdict, folder, side.name)
+    raise GoalseekError(failed.message, "what has no number cannot be compared", failed.exit_code)
+
+
+def _commit(run: Run, revision: str) -> str:
+    found = run.repository.resolve(revision)
+    if found is None:
+        raise GoalseekError(f"{revision}: there is no such commit", "name a commit, branch or tag", USAGE)
+    return found
+
+
+def _side(run: Run, setting: Setting, name: str, commit: str | None) -> Side:
+    repository = run.repository
+    tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
+    files = digest_of_files(repository.objects.files(tree).items(), setting.scope)
+    ruler = Ruler(keys_of(setting.manifest), files, setting.hidden_from).digest
+    return Side(name, commit, Subject(setting, tree, ruler, run.standing.epoch, tree))
+
+
+def _refuse_unfit(run: Run, setting: Setting, name: str, entries: Mapping[str, Entry]) -> None:
+    try:
+        fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
+        fitness.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
+    except GoalseekError as error:
+        raise GoalseekError(f"{name}: {error.message}", error.hint, error.exit_code, error.stop_reason) from None
+
+
+def _refuse_other_judge(run: Run, setting: Setting, before: Side, after: Side) -> None:
+    """What measures is what is hidden or named read-only; other files may differ, which is said of them."""
+    judges, others = [], []
+    scope = setting.scope
+    for found in run.repository.objects.differences(before.subject.tree, after.subject.tree):
+        if scope.is_apart(found.path):
+            continue
+        if scope.kind(found.path) in ("hidden", "read_only"):
+            judges.append(quote_path(found.path))
+        elif scope.kind(found.path) == "other":
+            others.append(quote_path(found.path))
+    if judges:
+        message = f"{before.name} and {after.name} do not have the same verifier: {few(judges)}"
+        hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
+        raise GoalseekError(message, hint, USAGE)
+    if others:
+        run.watch.note(f"not writable, but different as well, and measured as they are: {few(others)}")

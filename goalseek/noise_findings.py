@@ -1,0 +1,170 @@
+"""What runs of unchanged code mean, in words: what they show, what it costs a climb, what to do about it, in order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from goalseek.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
+from goalseek.noise_words import percent
+from goalseek.units import in_words, number, share_of
+
+ITERATIONS = 100
+LONG_SECONDS = 5.0
+_NAMED_MOST = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the figures are for: the metric, the climb that is planned, how long a run takes (seconds).
+
+    ``direction`` is None where nobody said which is better. ``is_project`` says that there is a manifest.
+    """
+
+    direction: str | None
+    seconds: float
+    min_delta: float | str = 0.0
+    iterations: int = ITERATIONS
+    is_time: bool = False
+    is_project: bool = True
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the noise costs a climb. ``claimed`` and the effects in ``power`` are in the units of the report's sd.
+
+    Keep-if-better would keep ``false_keeps`` of so many useless candidates and claim ``claimed``; ``power`` are true
+    effects with the share of such candidates that the rule keeps; ``wished`` is min_delta in the metric's units, None
+    where none is set, and ``repeats`` what it needs.
+    """
+
+    iterations: int
+    false_keeps: float
+    claimed: float
+    power: tuple[tuple[float, float], ...]
+    wished: float | None
+    repeats: int | None
+
+
+def costs(report: NoiseReport, asked: Asked) -> Costs:
+    """What the noise costs a climb of so many iterations."""
+    wished = share_of(asked.min_delta, report.middle) or None
+    return Costs(
+        asked.iterations,
+        0.0 if report.deterministic else expected_false_keeps(asked.iterations),
+        false_gain(report.sd, asked.iterations),
+        power_line(report.sd),
+        wished,
+        repeats_for(report.sd_in_units, wished) if wished else None,
+    )
+
+
+def findings(report: NoiseReport, asked: Asked) -> list[tuple[str, str]]:
+    """What the values show: a word, and what is to say about it."""
+    count = len(report.values)
+    if report.deterministic:
+        text = f"{count} runs gave {number(report.middle)}, equal to the last bit"
+        return [("deterministic", f"{text}: one run a candidate, kept if it is strictly better")]
+    different = len(set(report.values))
+    low, high = (_size(report, edge) for edge in report.interval)
+    found = [
+        ("noisy", f"{count} runs gave {different} values; the median is {number(report.middle)}"),
+        ("sd", f"{_effect(report, report.sd)}; 90% interval {low} to {high}"),
+        ("outliers", _outliers(report)),
+        ("skew", _skew(report, asked)),
+        ("drift", _drift(report, asked)),
+    ]
+    return [*found, *_costs(report, asked)]
+
+
+def advice(report: NoiseReport, asked: Asked) -> list[str]:
+    """What to do about it, the first thing first."""
+    if report.deterministic:
+        return _doubts(asked)
+    told = [
+        "pass $GOALSEEK_SEED on to all that draws at random, and measure what remains: every measurement gets another",
+        "enlarge the data that it is measured on: four times as much halves the sd",
+        "repeat: metric.repeats = 4 makes one measurement of four runs, with half the sd at four times the cost",
+    ]
+    if asked.is_time:
+        told.append('of a timing take the minimum of several: metric.repeats = 5 and metric.aggregate = "min"')
+    return told
+
+
+def _doubts(asked: Asked) -> list[str]:
+    doctor = (
+        "goalseek doctor breaks every writable file, to see that the number moves"
+        if asked.is_project
+        else "break something that must move the number, and run this again"
+    )
+    told = [
+        "identical values can also mean a parser that reads something constant, or a verifier that never reads the "
+        f"candidate: {doctor}"
+    ]
+    if asked.seconds >= LONG_SECONDS:
+        told.append(
+            f"a run takes {in_words(asked.seconds)}: if it draws at random with a fixed seed, pass $GOALSEEK_SEED on, "
+            "or you will climb on the seed"
+        )
+    return told
+
+
+def _costs(report: NoiseReport, asked: Asked) -> list[tuple[str, str]]:
+    cost = costs(report, asked)
+    greedy = (
+        f"keep-if-better would keep {cost.false_keeps:.1f} of {cost.iterations} candidates that change nothing, and "
+        f"claim {_effect(report, cost.claimed)} for them"
+    )
+    first, *rest = (f"by {_effect(report, effect)} {100 * share:.0f}" for effect, share in cost.power)
+    rule = f"keeps a candidate that is really better {first} times in 100, {', '.join(rest)}"
+    return [("greedy", greedy), ("the rule", rule), ("min_delta", _wished(report, cost))]
+
+
+def _wished(report: NoiseReport, cost: Costs) -> str:
+    if cost.wished is None:
+        one, half = repeats_for(1.0, 1.0), repeats_for(1.0, 0.5)
+        return f"none is set; to see a gain of one sd a measurement needs {one} repeats, of half an sd {half}"
+    enough = "one run is enough" if cost.repeats == 1 else f"a measurement needs {cost.repeats} repeats"
+    return f"to see a gain of {number(cost.wished)}, {enough}"
+
+
+def _outliers(report: NoiseReport) -> str:
+    if not report.outliers:
+        return "none"
+    named = ", ".join(number(value) for value in report.outliers[:_NAMED_MOST])
+    more = len(report.outliers) - _NAMED_MOST
+    return f"{len(report.outliers)} of {len(report.values)}: {named}" + (f" and {more} more" if more > 0 else "")
+
+
+def _skew(report: NoiseReport, asked: Asked) -> str:
+    if report.skew is None:
+        return "eight runs or more would show it"
+    count = len(report.values)
+    error = math.sqrt(6 * count * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))  # of normal values' skew
+    if abs(report.skew) <= 2 * error:
+        return "none that shows"
+    side = "worse" if report.skew > 0 else "better"
+    return f"the longer tail is on the {_side(side, asked)} side ({abs(report.skew):.1f})"
+
+
+def _drift(report: NoiseReport, asked: Asked) -> str:
+    if report.drift is None:
+        return "none that shows"
+    moved = f"{_size(report, abs(report.drift))} {_side('better' if report.drift > 0 else 'worse', asked)}"
+    return f"the last runs look {moved} than the first (chance does that 1 time in 20): compare runs made in turn"
+
+
+def _side(side: str, asked: Asked) -> str:
+    """Better or worse; where nobody said which that is, and so larger was taken for better, higher or lower."""
+    return side if asked.direction else {"better": "higher", "worse": "lower"}[side]
+
+
+def _effect(report: NoiseReport, size: float) -> str:
+    """In the metric's units, and as a share of the median where that has a meaning."""
+    if not report.in_percent:
+        return f"{size:.3g}"
+    return f"{size * report.middle:.3g} ({percent(size)})"
+
+
+def _size(report: NoiseReport, size: float) -> str:
+    return percent(size) if report.in_percent else f"{size:.3g}"

@@ -1,0 +1,247 @@
+"""``goalseek compare``: two revisions, or the checkout, measured in turn; nothing is recorded, nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project, answer
+
+from goalseek.checkout_tree import tree_of_checkout
+from goalseek.repository import Repository, locate
+
+JUDGE = """\
+if grep -q fail answer.json; then echo "told to fail" >&2; exit 3; fi
+base=$(sed -n 's/.*"score": \\([0-9]*\\).*/\\1/p' answer.json)
+echo "$base" >> "$HOME/journal"
+if [ -e "$HOME/slow" ] && [ "$(wc -l < "$HOME/journal")" -ge 3 ]; then sleep 60; fi
+if [ -e "$HOME/noisy" ]; then base="$base.$(printf %010d "$GOALSEEK_SEED")"; fi
+printf '{"score": %s, "size": 3}\\n' "$base" > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+
+
+@pytest.fixture
+def two(make_project: Callable[..., Project]) -> Project:
+    """HEAD scores 12, the commit before it 10."""
+    project = make_project(files={"answer.json": answer(10), "hidden/judge.sh": JUDGE, "other.txt": "read\n"})
+    project.write({"answer.json": answer(12)})
+    project.commit()
+    return project
+
+
+def home() -> Path:
+    return Path(os.environ["HOME"])
+
+
+def measured() -> list[int]:
+    """What was measured, in order, by its score."""
+    return [int(line) for line in (home() / "journal").read_text().split()]
+
+
+def told(project: Project, *arguments: str) -> dict[str, Any]:
+    """The JSON answer of a comparison that went well."""
+    ended = project.run("compare", *arguments, "--json")
+    assert ended.exit_code == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def test_equal_values_are_believed_after_two_pairs_and_nothing_is_left(two: Project) -> None:
+    before = two.users()
+    ended = two.run("compare", "HEAD~1")
+    assert ended.exit_code == 0, ended.stderr
+    assert "HEAD against HEAD~1: 20% better" in ended.stdout and "exactly" in ended.stdout
+    assert measured() == [10, 12, 12, 10], "in turn, and every other pair the other way round"
+    assert (two.traces(), two.users()) == ([], before)
+
+
+def test_a_worse_one_is_called_worse_and_ends_with_0_too(two: Project) -> None:
+    found = told(two, "HEAD", "HEAD~1")
+    assert (found["better"], found["is_sure"], found["is_exact"], found["pairs"]) == ("before", True, True, 2)
+    assert (found["before"]["median"], found["after"]["median"]) == (12, 10)
+    assert found["difference"] < 0
+
+
+def test_under_noise_there_are_pairs_an_interval_and_fresh_seeds(two: Project) -> None:
+    (home() / "noisy").touch()
+    found = told(two, "HEAD~1", "-n", "4")
+    runs = found["before"]["runs"] + found["after"]["runs"]
+    assert (found["pairs"], found["is_exact"], found["is_sure"]) == (4, False, True)
+    assert found["interval"][0] < found["difference"] < found["interval"][1]
+    assert measured() == [10, 12, 12, 10, 10, 12, 12, 10]
+    again = told(two, "HEAD~1", "-n", "1")
+    runs += again["before"]["runs"] + again["after"]["runs"]
+    assert len({run["seed"] for run in runs}) == 10
+    assert (again["interval"], again["is_sure"]) == (None, False)
+
+
+def test_the_checkout_is_measured_and_neither_index_nor_files_change(two: Project) -> None:
+    (two.top / "other.txt").unlink()
+    two.write({"answer.json": answer(13), "staged.txt": "staged\n"})
+    two.git("add", "staged.txt")
+    two.write({"answer.json": answer(15), "staged.txt": "and changed again\n"})
+    before = two.users()
+    found = told(two, "--dirty")
+    assert (found["before"]["revision"], found["after"]["revision"]) == ("HEAD", "the checkout")
+    assert (found["before"]["median"], found["after"]["median"], found["after"]["commit"]) == (12, 15, None)
+    assert (two.traces(), two.users()) == ([], before)
+    assert told(two, "HEAD~1", "--dirty")["before"]["median"] == 10
+
+
+def test_the_tree_of_the_checkout_is_what_a_commit_of_all_would_be(two: Project) -> None:
+    two.write({".gitignore": "*.log\n", "a.log": "ignored\n", "new/deep.txt": "new\n", "answer.json": answer(3)})
+    (two.top / "other.txt").unlink()
+    (two.top / "link").symlink_to("answer.json")
+    (two.top / "tool.sh").write_text("true\n")
+    (two.top / "tool.sh").chmod(0o755)
+    two.git("rm", "--cached", "--quiet", "hidden/judge.sh")
+    before = two.users()
+    repository = Repository(locate(two.top), "demo")
+    try:
+        tree = tree_of_checkout(repository)
+        assert list(repository.objects.scratch.iterdir()) == []
+    finally:
+        repository.close()
+    assert two.users() == before
+    assert set(two.git("ls-tree", "-r", "--name-only", tree).split()) >= {"link", "new/deep.txt", "hidden/judge.sh"}
+    two.commit()
+    assert two.git("rev-parse", "HEAD^{tree}") == tree
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "compare what?"),
+        (("nothing",), "nothing: there is no such commit"),
+        (("HEAD~1", "nothing"), "nothing: there is no such commit"),
+        (("HEAD",), "are the same tree"),
+        (("--dirty",), "HEAD and the checkout are the same tree"),
+        (("HEAD~1", "HEAD", "--dirty"), "--dirty stands for B"),
+        (("HEAD~1", "-n", "0"), "at least 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(two: Project, arguments: tuple[str, ...], said: str) -> None:
+    ended = two.run("compare", *arguments)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert said in ended.stderr
+    assert two.traces() == []
+
+
+def test_another_verifier_or_none_is_refused_by_name(two: Project) -> None:
+    two.write({"hidden/judge.sh": JUDGE + "# stricter\n"})
+    ended = two.run("compare", "--dirty")
+    assert ended.exit_code == 2
+    assert "HEAD and the checkout do not have the same verifier: hidden/judge.sh" in ended.stderr
+    two.commit()
+    two.git("mv", "hidden", "elsewhere")
+    two.commit()
+    ended = two.run("compare", "HEAD~3", "HEAD")
+    assert ended.exit_code == 2
+    assert "HEAD: scope.hidden: 'hidden/**' matches no committed file" in ended.stderr
+    assert "HEAD~3: there is no such commit" not in ended.stderr
+    assert not (home() / "journal").exists() and two.traces() == []
+
+
+def test_other_files_that_differ_are_measured_and_named(two: Project) -> None:
+    two.write({"other.txt": "read by the code\n"})
+    ended = two.run("compare", "--dirty", "-n", "1")
+    assert ended.exit_code == 0
+    assert "different as well, and measured as they are: other.txt" in ended.stderr
+    assert "the checkout against HEAD: no difference" in ended.stdout
+
+
+def test_equal_numbers_of_two_trees_are_said_to_be_equal(two: Project) -> None:
+    two.write({"answer.json": answer(12, 99)})
+    ended = two.run("compare", "--dirty")
+    assert "the checkout and HEAD give the same value, each of them twice" in ended.stdout
+
+
+def test_one_without_a_number_is_named_with_what_it_printed(two: Project) -> None:
+    two.write({"answer.json": answer(12, more='"fail": 1,\n')})
+    ended = two.run("compare", "--dirty")
+    assert ended.exit_code == 1
+    assert "the checkout has no number: judge ended with 3" in ended.stderr and "| told to fail" in ended.stderr
+    assert two.traces() == []
+
+
+def test_guards_are_shown_beside_it(two: Project) -> None:
+    two.set_manifest({"guard": [{"query": "size", "max": 5}]})
+    two.commit()
+    assert "size: 3 and 3" in two.run("compare", "HEAD~2", "-n", "1").stdout
+
+
+def test_beside_a_climb_nothing_is_recorded_and_the_climb_goes_on(two: Project) -> None:
+    two.set_moves(answer(14), answer(16))
+    two.climb()
+    records, before = two.records(), two.users()
+    found = told(two, "main", "goalseek/demo")
+    assert (found["before"]["median"], found["after"]["median"]) == (12, 14)
+    assert (two.records(), two.users()) == (records, before)
+    assert two.climb()[-1]["metric"]["value"] == 16
+    assert two.run("audit").exit_code == 0
+
+
+def test_an_interrupt_shows_the_pairs_that_were_made(two: Project) -> None:
+    (home() / "slow").touch()
+    process = two.start("compare", "HEAD~1")
+    deadline = time.monotonic() + 30
+    while (time.monotonic() < deadline and not (home() / "journal").exists()) or len(measured()) < 3:
+        time.sleep(0.02)
+    time.sleep(0.2)  # the judge is at its sleep by then
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert "HEAD against HEAD~1: 20% better, 1 pair" in stdout
+    assert "interrupted after 1 of 5 pairs" in stderr
+    assert two.traces() == []
+
+
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+def test_a_manifest_in_a_subfolder_and_hidden_files_from_elsewhere(
+    make_project: Callable[..., Project], tmp_path: Path, object_format: str
+) -> None:
+    elsewhere = tmp_path / "verifier" / "hidden"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "judge.sh").write_text(JUDGE)
+    scope = {"writable": ["answer.json"], "hidden_from": str(elsewhere.parent)}
+    project = make_project(
+        files={"answer.json": answer(10)}, manifest={"scope": scope}, below="sub", object_format=object_format
+    )
+    project.write({"answer.json": answer(11)})
+    before = project.users()
+    ended = project.run("compare", "--dirty", "--json")
+    assert ended.exit_code == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert (found["before"]["median"], found["after"]["median"]) == (10, 11)
+    assert (project.traces(), project.users()) == ([], before)
+
+
+def test_a_worktree_of_its_own_is_the_checkout_that_is_meant(two: Project, tmp_path: Path) -> None:
+    two.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "other"))
+    other = Project(tmp_path / "other", tmp_path / "other")
+    other.write({"answer.json": answer(99)})
+    found = told(other, "--dirty")
+    assert (found["before"]["median"], found["after"]["median"]) == (12, 99)
+    assert two.git("status", "--porcelain") == ""
+
+
+def test_an_edit_of_the_same_size_in_the_second_of_the_commit_is_seen_later(two: Project) -> None:
+    two.write({"answer.json": answer(34)})
+    index = two.top / ".git" / "index"
+    two.git("add", "answer.json")
+    moment = index.stat().st_mtime_ns // 10**9 * 10**9
+    for path in (two.top / "answer.json", index):
+        os.utime(path, ns=(moment, moment))
+    two.git("update-index", "--refresh")
+    two.write({"answer.json": answer(56)})
+    for path in (two.top / "answer.json", index):
+        os.utime(path, ns=(moment, moment))
+    if time.time_ns() // 10**9 == moment // 10**9:
+        time.sleep(1)
+    assert told(two, "--dirty", "-n", "1")["after"]["median"] == 56

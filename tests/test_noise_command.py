@@ -1,0 +1,264 @@
+"""``goalseek noise``: the verifier run again and again on code that does not change, and any command without a manifest."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Ended, Project, answer, ended
+
+from goalseek.lock import only_writer
+
+NOISY = """\
+echo ran >> "$HOME/journal"
+if [ -e "$HOME/fail-at" ] && [ "$(wc -l < "$HOME/journal")" -eq "$(cat "$HOME/fail-at")" ]; then echo broken; exit 3; fi
+if [ -e "$HOME/slow" ] && [ "$(wc -l < "$HOME/journal")" -ge 3 ]; then sleep 60; fi
+base=$(sed -n 's/.*"score": \\([0-9]*\\).*/\\1/p' answer.json)
+printf '{"score": %s.%010d}\\n' "$base" "$GOALSEEK_SEED" > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+NOISY_FILES = {"answer.json": answer(1), "hidden/judge.sh": NOISY}
+
+
+@pytest.fixture
+def noisy(make_project: Callable[..., Project]) -> Project:
+    """A project whose number is the candidate's, and behind its point the seed."""
+    return make_project(files=NOISY_FILES)
+
+
+def home() -> Path:
+    return Path(os.environ["HOME"])
+
+
+def count() -> int:
+    """How often the noisy judge ran."""
+    journal = home() / "journal"
+    return len(journal.read_text().splitlines()) if journal.exists() else 0
+
+
+def told(ended: Ended) -> dict[str, Any]:
+    """The JSON answer."""
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+class TestOfAProject:
+    def test_every_run_is_recorded_with_its_seed_and_the_baseline_takes_them(self, noisy: Project) -> None:
+        before = noisy.users()
+        ended = noisy.run("noise", "-n", "4")
+        assert ended.exit_code == 0, ended.stderr
+        records = noisy.records()
+        assert [(record["kind"], record["asked_by"]) for record in records] == [("measurement", "noise")] * 4
+        seeds = [record["seed"] for record in records]
+        assert len(set(seeds)) == 4
+        assert [record["value"] for record in records] == [pytest.approx(1 + seed / 1e10) for seed in seeds]
+        assert noisy.users() == before
+        for word in ("in order", "spread", "noisy", "90% interval", "outliers", "skew", "drift", "greedy", "the rule"):
+            assert word in ended.stdout
+        assert "1. pass $GOALSEEK_SEED on" in ended.stdout
+        noisy.set_moves(answer(0))
+        baseline = noisy.climb()[0]
+        assert [run["seed"] for run in baseline["runs"]][:4] == seeds
+
+    def test_runs_made_before_count(self, noisy: Project) -> None:
+        assert noisy.run("noise", "-n", "3").exit_code == 0
+        first = told(noisy.run("noise", "-n", "3", "--json"))
+        assert count() == 3
+        assert [run["before"] for run in first["runs"]] == [True] * 3
+        more = told(noisy.run("noise", "-n", "5", "--json"))
+        assert count() == 5
+        assert more["runs"][:3] == first["runs"]
+        assert len({run["seed"] for run in more["runs"]}) == 5
+        assert "5 runs, 5 of them made before" in noisy.run("noise", "-n", "5").stdout
+
+    def test_the_run_for_which_the_incumbent_was_kept_is_left_out(self, noisy: Project) -> None:
+        noisy.set_moves(answer(7))
+        kept = noisy.climb()[-1]
+        assert kept["outcome"] == "kept"
+        found = told(noisy.run("noise", "-n", "3", "--json"))
+        assert found["commit"] == kept["commit_hash"]
+        assert all(run["value"] > 7 for run in found["runs"])
+        assert kept["runs"][0]["seed"] not in [run["seed"] for run in found["runs"]]
+        assert noisy.run("audit").exit_code == 0
+
+    def test_figures_are_as_json_what_they_are_in_words(self, noisy: Project) -> None:
+        noisy.set_manifest({"metric": {"direction": "maximize", "query": "score", "min_delta": "2%"}})
+        noisy.commit()
+        found = told(noisy.run("noise", "--json"))
+        assert (found["deterministic"], found["in_percent"], len(found["runs"])) == (False, True, 10)
+        assert found["sd_interval"][0] < found["sd"] < found["sd_interval"][1]
+        assert found["min_delta"] == pytest.approx(0.02 * found["median"])
+        assert found["repeats"] >= 1 and len(found["power"]) == 4 and found["greedy"]["iterations"] == 100
+        assert told(noisy.run("noise", "--query", "{a: deterministic, b: median}")) == {
+            "a": False,
+            "b": found["median"],
+        }
+
+    def test_identical_values_are_doubted(self, project: Project) -> None:
+        ended = project.run("noise", "-n", "3")
+        assert ended.exit_code == 0
+        assert "3 runs gave 1, equal to the last bit" in ended.stdout
+        assert "never reads the candidate" in ended.stdout and "goalseek doctor" in ended.stdout
+        assert "spread" not in ended.stdout and "climb on the seed" not in ended.stdout
+
+    def test_a_verifier_that_fails_at_once_leaves_nothing(self, noisy: Project) -> None:
+        (home() / "fail-at").write_text("1")
+        ended = noisy.run("noise")
+        assert ended.exit_code == 1
+        assert "judge ended with 3" in ended.stderr and "| broken" in ended.stderr
+        assert noisy.traces() == []
+
+    def test_a_verifier_that_fails_later_is_a_finding(self, noisy: Project) -> None:
+        (home() / "fail-at").write_text("3")
+        ended = noisy.run("noise", "-n", "4", "--json")
+        assert ended.exit_code == 1
+        found = told(ended)
+        assert [failure["reason"] for failure in found["failures"]] == ["verify_failed"]
+        assert len(found["runs"]) == 4 == len(noisy.records())
+        assert "a run failed: verify_failed" in ended.stderr
+
+    def test_an_interrupt_keeps_and_shows_what_was_measured(self, noisy: Project) -> None:
+        (home() / "slow").touch()
+        process = noisy.start("noise", "-n", "4")
+        deadline = time.monotonic() + 30
+        while count() < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.2)  # the judge is at its sleep by then
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=30)
+        assert process.returncode == 130, stderr
+        assert "2 runs gave 2 values" in stdout
+        assert len(noisy.records()) == 2
+        (home() / "slow").unlink()
+        assert len(told(noisy.run("noise", "-n", "4", "--json"))["runs"]) == 4
+        assert count() == 5
+
+    def test_while_another_run_is_at_work_it_is_refused(self, noisy: Project) -> None:
+        with only_writer(noisy.top / ".git" / "goalseek" / "demo"):
+            assert noisy.run("noise").exit_code == 4
+
+
+class TestOfAnyCommand:
+    def test_a_number_in_the_output_in_a_folder_without_git(self, tmp_path: Path) -> None:
+        ended_here = ended(
+            ("noise", "--run", "echo loss: $GOALSEEK_SEED", "--regex", r"loss: (\d+)", "--json"), tmp_path
+        )
+        found = told(ended_here)
+        assert ended_here.exit_code == 0
+        assert [run["value"] for run in found["runs"]] == [run["seed"] for run in found["runs"]]
+        assert len({run["seed"] for run in found["runs"]}) == 10
+        assert "in no sandbox" in ended_here.stderr
+        assert found["direction"] is None
+        assert [path.name for path in tmp_path.iterdir()] == ["home"], "nothing is written"
+
+    def test_json_on_stdout(self, tmp_path: Path) -> None:
+        command = """echo '{"test": {"loss": 0.25}}'"""
+        ended_here = ended(("noise", "-n", "2", "--run", command, "--query", "test.loss"), tmp_path)
+        assert "2 runs gave 0.25, equal to the last bit" in ended_here.stdout
+        assert "break something that must move the number" in ended_here.stdout
+
+    def test_wall_time(self, tmp_path: Path) -> None:
+        found = told(ended(("noise", "-n", "3", "--run", "sleep 0.1", "--wall", "--json"), tmp_path))
+        assert all(0.1 < run["value"] == pytest.approx(run["seconds"], abs=1e-5) for run in found["runs"])
+        assert found["direction"] == "minimize"
+        assert "minimum of several" in found["advice"][-1]
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("echo y3; exit 3", "--regex", r"y(\d)"), "the command ended with 3"),
+            (("echo half; sleep 60", "--wall", "--timeout", "0.2s"), "ran past its limit, 0.2s"),
+            (("echo x3", "--regex", r"y(\d)"), "no match of"),
+            (("echo y3 >&2", "--regex", r"y(\d)"), "end the command with 2>&1"),
+            (("echo y3 y4", "--regex", r"y(\d)"), "2 matches of"),
+            (("echo text", "--query", "loss"), "what it printed is not JSON"),
+            (("echo NaN", "--regex", "(.+)"), "is nan"),
+        ],
+    )
+    def test_a_first_run_without_a_number_is_told_with_what_it_printed(
+        self, tmp_path: Path, arguments: tuple[str, ...], said: str
+    ) -> None:
+        ended_here = ended(("noise", "--run", *arguments), tmp_path)
+        assert ended_here.exit_code == 1
+        assert said in ended_here.stderr and "  | " in ended_here.stderr
+        assert ended_here.stdout == ""
+
+    def test_failures_after_the_first_run_are_counted_and_three_end_it(self, tmp_path: Path) -> None:
+        command = 'echo >> "$HOME/j"; n=$(wc -l < "$HOME/j"); echo y$n; test $n -lt 3'
+        ended_here = ended(("noise", "--run", command, "--regex", r"y(\d+)", "--json"), tmp_path)
+        found = told(ended_here)
+        assert (ended_here.exit_code, len(found["runs"]), len(found["failures"])) == (1, 2, 3)
+
+    def test_the_last_match_where_that_is_asked_for(self, tmp_path: Path) -> None:
+        arguments = ("noise", "-n", "2", "--run", "echo y3 y4", "--regex", r"y(\d)", "--matches", "last", "--json")
+        assert told(ended(arguments, tmp_path))["median"] == 4
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("--run", "true"), "one of --regex, --query and --wall"),
+            (("--run", "true", "--wall", "--regex", "(x)"), "one of --regex, --query and --wall"),
+            (("--run", "true", "--wall", "--direction", "maximize"), "less is better"),
+            (("-m", "speed", "--run", "true", "--wall"), "-m and --run"),
+            (("--run", "true", "--wall", "--matches", "last"), "--matches is for --regex"),
+            (("--run", "true", "--regex", "(x"), "does not compile"),
+            (("--run", "true", "--regex", "x"), "it needs one"),
+            (("--run", "true", "--query", "[x"), "is not JMESPath"),
+            (("--run", "true", "--wall", "--timeout", "soon"), "is not a duration"),
+            (("-n", "1", "--run", "true", "--wall"), "two runs at least"),
+            (("--regex", "(x)"), "--regex is for --run"),
+            (("--wall",), "--wall is for --run"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+        ended_here = ended(("noise", *arguments), tmp_path)
+        assert (ended_here.exit_code, ended_here.stdout) == (2, "")
+        assert said in ended_here.stderr
+
+
+def test_the_fixture_is_as_noisy_as_it_says(tmp_path: Path) -> None:
+    from fixture_projects import FixtureProject
+
+    project = FixtureProject(tmp_path / "noisy", "noisy")
+    found = told(project.run("noise", "-n", "6", "--json"))
+    lucks = [random.Random(str(run["seed"])).gauss(0, 0.1) for run in found["runs"]]
+    assert max(lucks) - min(lucks) < 1
+    assert found["sd_interval"][0] < 0.25 and found["sd_interval"][1] > 0.02
+    assert not found["deterministic"]
+
+
+@pytest.mark.parametrize(("variable", "is_colored"), [("COLORTERM", True), ("NO_COLOR", False)])
+def test_at_a_terminal_it_fits_and_is_colored_where_that_is_wanted(
+    tmp_path: Path, variable: str, is_colored: bool
+) -> None:
+    arguments = [sys.executable, "-m", "goalseek", "noise", "-n", "3", "-q", "--run", "echo $GOALSEEK_SEED"]
+    environment = {**os.environ, "TERM": "xterm", variable: "1", "LC_ALL": "C.UTF-8"}
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
+    process = subprocess.Popen([*arguments, "--regex", "(.+)"], cwd=tmp_path, env=environment, stdout=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO at the end
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    os.close(ours)
+    assert process.wait() == 0
+    text = shown.decode().replace("\r\n", "\n")
+    assert ("\x1b[" in text) == is_colored
+    lines = re.sub(r"\x1b\[\d+m", "", text).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "┼" in next(line for line in lines if line.startswith("spread"))

@@ -1,0 +1,106 @@
+"""What ``goalseek noise`` says and draws, for values whose figures are known."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+
+from goalseek.noise_findings import Asked, advice, costs, findings
+from goalseek.noise_report import NoiseReport, noise_report
+from goalseek.views.noise_page import noise_page
+from goalseek.views.noise_picture import DRAWN, TYPED, glyphs_for, picture
+
+
+def plain(text: str, color: str) -> str:
+    return text
+
+
+def marked(text: str, color: str) -> str:
+    return f"<{color}>{text}</>"
+
+
+def drawn(count: int, middle: float = 100.0, sd: float = 10.0, direction: str = "minimize") -> NoiseReport:
+    values = random.Random(5)
+    return noise_report(direction, [values.gauss(middle, sd) for _ in range(count)])
+
+
+def page(report: NoiseReport, columns: int | None, encoding: str = "utf-8", asked: Asked | None = None) -> list[str]:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    about = asked or Asked("minimize", 1.0)
+    return list(
+        noise_page("loss: 10 runs", report, findings(report, about), advice(report, about), stream, columns, plain)
+    )
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize(
+    "report", [drawn(10), drawn(300), drawn(5, 1e-7, 1e-9), drawn(9, 0, 1e12), noise_report("minimize", [3, 3])]
+)
+def test_no_line_is_wider_than_the_terminal(report: NoiseReport, columns: int) -> None:
+    lines = page(report, columns)
+    assert max(map(len, lines)) <= columns
+    assert max(map(len, picture(report, columns, DRAWN, plain)), default=0) <= 80
+
+
+def test_what_is_no_terminal_gets_whole_lines() -> None:
+    rows = [line for line in page(drawn(10), None) if line.startswith("the rule")]
+    assert len(rows) == 1 and rows[0].count("by") == 4
+
+
+def test_letters_will_do_where_there_is_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    "\n".join(page(drawn(12), 80, "ascii")).encode("ascii")
+    assert glyphs_for(io.TextIOWrapper(io.BytesIO(), encoding="latin-1")) == TYPED
+    utf_8 = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    assert glyphs_for(utf_8) == DRAWN
+    monkeypatch.setenv("TERM", "dumb")
+    assert glyphs_for(utf_8) == TYPED
+
+
+def test_the_picture_shows_order_spread_median_and_outliers() -> None:
+    report = noise_report("minimize", [1.0, 2.0, 3.0, 2.0, 1.5, 2.5, 30.0])
+    in_order, spread = picture(report, 80, TYPED, plain)
+    assert in_order == "in order  1111118"
+    strip = spread.split("|")[1]
+    assert spread.startswith("spread    1 |") and spread.endswith("| 30")
+    assert strip.count("+") == 1 and strip[-1] == "."
+    assert "<yellow>8</>" in picture(report, 80, TYPED, marked)[0]
+    assert picture(noise_report("minimize", [2.0, 2.0]), 80, DRAWN, plain) == []
+
+
+def test_words_about_known_values() -> None:
+    report = noise_report("minimize", [100, 101, 99, 100, 102, 98, 101, 99, 100, 150])
+    said = dict(findings(report, Asked("minimize", 1.0, min_delta=0.5, iterations=60)))
+    assert said["outliers"] == "1 of 10: 150"
+    assert said["skew"].startswith("the longer tail is on the worse side")
+    assert said["drift"] == "none that shows"
+    assert "3.7 of 60 candidates" in said["greedy"]
+    needed = costs(report, Asked("minimize", 1.0, min_delta=0.5)).repeats
+    assert said["min_delta"] == f"to see a gain of 0.5, a measurement needs {needed} repeats"
+    assert needed is not None and needed > 10
+
+
+@pytest.mark.parametrize(("direction", "said"), [("maximize", "better"), ("minimize", "worse"), (None, "higher")])
+def test_a_drift_is_told_as_who_asked_sees_it(direction: str | None, said: str) -> None:
+    report = noise_report(direction or "maximize", [float(value) for value in range(20, 30)])
+    assert f"{said} than the first" in dict(findings(report, Asked(direction, 1.0)))["drift"]
+
+
+def test_values_on_both_sides_of_zero_have_no_percents() -> None:
+    report = drawn(20, 0.0, 1.0)
+    assert not any("%" in text.replace("90%", "") for _, text in findings(report, Asked("minimize", 1.0)))
+
+
+def test_advice_is_in_order_and_a_timing_has_one_more() -> None:
+    firsts = [text.split(" ")[0] for text in advice(drawn(10), Asked("minimize", 1.0, is_time=True))]
+    assert firsts == ["pass", "enlarge", "repeat:", "of"]
+    assert len(advice(drawn(10), Asked("minimize", 1.0))) == 3
+
+
+def test_a_long_run_of_equal_values_may_be_a_seed() -> None:
+    report = noise_report("minimize", [3.0, 3.0, 3.0])
+    long, short = (advice(report, Asked("minimize", seconds)) for seconds in (600.0, 0.1))
+    assert "climb on the seed" in long[-1] and "10m 00s" in long[-1]
+    assert len(short) == len(long) - 1 and "never reads the candidate" in short[0]
