@@ -17,7 +17,10 @@ from goalseek.run import chosen_provider
 from goalseek.turns import unfit
 from goalseek.watch import Watch
 
-HEAD_LINE = "# What goalseek climbs, and what it may change on the way. Every key: goalseek manifest schema\n"
+HEAD_LINE = (
+    "#:schema ./.goalseek/manifest.schema.json\n"
+    "# What goalseek climbs, and what it may change on the way. Every key: goalseek manifest schema\n"
+)
 
 
 @dataclass(frozen=True)

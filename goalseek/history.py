@@ -92,18 +92,20 @@ class History:
 
     def iteration(self, number: int) -> IterationRecord | None:
         """The record of an iteration, by bisection."""
+        found = self._iteration_from(self.offset_of(number))
+        return found[1] if found and found[1].iteration == number else None
+
+    def offset_of(self, number: int) -> int:
+        """Where the lines begin with which an iteration, or the next one that there is, comes first; by bisection."""
         low, high = 0, self.size()
         while low < high:
             middle = (low + high) // 2
             found = self._iteration_from(middle)
-            if found is None or found[0].offset >= high or found[1].iteration > number:
+            if found is None or found[0].offset >= high or found[1].iteration >= number:
                 high = middle
-            elif found[1].iteration < number:
-                low = found[0].offset + len(found[0].text) + 1
             else:
-                return found[1]
-        found = self._iteration_from(low)
-        return found[1] if found and found[1].iteration == number else None
+                low = found[0].offset + len(found[0].text) + 1
+        return low
 
     def parsed(self, line: Line) -> Record:
         """The record on a line. Raises GoalseekError where it is none."""

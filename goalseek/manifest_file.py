@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from goalseek import manifest_check
+from goalseek import manifest_check, schemas
 from goalseek.errors import GoalseekError
 from goalseek.manifest import Manifest
 from goalseek.plain import from_plain, to_line
@@ -64,13 +64,14 @@ def log_folder(folder: Path, manifest: Manifest) -> Path:
 
 
 def ignore_home(loaded: Loaded) -> None:
-    """Makes the log folders, which ignore themselves."""
+    """Makes the log folders, which ignore themselves, and puts the manifest's schema there for editors."""
     home = loaded.manifest.log.home
     for folder in (loaded.logs, loaded.runs):
         folder.mkdir(parents=True, exist_ok=True)
     for folder in (loaded.logs, loaded.runs) if home == "." else (loaded.folder / home,):
         if not (folder / ".gitignore").exists():
             (folder / ".gitignore").write_text("*\n")
+    schemas.put_beside(loaded.logs if home == "." else loaded.folder / home)
 
 
 def find(start: Path, asked: str | None = None) -> Path:
@@ -125,7 +126,7 @@ def write(path: Path, plain: dict[str, Any], head_line: str = "") -> None:
 
 def schema() -> dict[str, Any]:
     """The manifest as JSON Schema."""
-    return manifest_check.schema()
+    return schemas.published("manifest")
 
 
 def _read(path: Path) -> str:

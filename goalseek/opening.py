@@ -165,7 +165,8 @@ def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
     home = loaded.folder / loaded.manifest.log.home
     with contextlib.suppress(OSError):
         loaded.logs.parent.rmdir()
-        (home / ".gitignore").unlink(missing_ok=True)
+        for name in (".gitignore", "manifest.schema.json"):
+            (home / name).unlink(missing_ok=True)
         home.rmdir()
     with contextlib.suppress(OSError):
         repository.own.parent.rmdir()

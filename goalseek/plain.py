@@ -10,6 +10,7 @@ import functools
 import json
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -44,7 +45,7 @@ def to_plain(value: Any) -> Any:
 def from_plain(kind: type[Value], plain: Any) -> Value:
     """The value of type ``kind`` that ``plain`` describes. Raises ValueError where it does not fit."""
     try:
-        return typing.cast(Value, _build(kind, plain))
+        return typing.cast(Value, _builder(typing.cast(Any, kind))(plain))
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
 
@@ -63,47 +64,90 @@ def _field_names(kind: type) -> tuple[str, ...] | None:
 
 
 @functools.cache
-def _annotations(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _build(kind: Any, plain: Any) -> Any:
+def _builder(kind: Any) -> Callable[[Any], Any]:
+    """A function from plain values to those of a type, put together once a type: records are read by the million."""
     if isinstance(kind, type) and is_dataclass(kind):
-        _must_be(dict, plain)
-        hints = _annotations(kind)
-        values = {}
-        for field in fields(kind):
-            if field.name in plain:
-                values[field.name] = _build(hints[field.name], plain[field.name])
-            elif field.default is MISSING and field.default_factory is MISSING:
-                raise KeyError(field.name)
-        return kind(**values)
+        return _dataclass_builder(kind)
     if kind is datetime:
-        return datetime.fromisoformat(plain)
-    origin = typing.get_origin(kind)
+        return datetime.fromisoformat
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple:
-        _must_be(list, plain)
-        return tuple(_build(_item_kind(kind, place), item) for place, item in enumerate(plain))
+        return _tuple_builder(arguments)
     if origin is dict:
-        item_kind = typing.get_args(kind)[1]
-        return {key: _build(item_kind, item) for key, item in plain.items()}
+        item = _builder(arguments[1])
+        return lambda plain: {key: item(value) for key, value in plain.items()}
     if origin in (types.UnionType, typing.Union):
-        if plain is None:
-            return None
-        choices = [choice for choice in typing.get_args(kind) if choice is not type(None)]
-        if isinstance(plain, dict):
-            choices = [choice for choice in choices if is_dataclass(choice)] or choices
-        return _build(choices[0], plain) if len(choices) == 1 else plain
+        return _union_builder([choice for choice in arguments if choice is not type(None)])
     if kind in _SCALARS:
-        _must_be(_SCALARS[kind], plain)
+        return functools.partial(_as_it_is, _SCALARS[kind])
+    return lambda plain: plain
+
+
+def _dataclass_builder(kind: type) -> Callable[[Any], Any]:
+    @functools.cache
+    def parts() -> list[tuple[str, Callable[[Any], Any], bool]]:
+        hints = typing.get_type_hints(kind)  # at the first value: a type may have one of its own kind in it
+        return [
+            (field.name, _builder(hints[field.name]), field.default is MISSING and field.default_factory is MISSING)
+            for field in fields(kind)
+        ]
+
+    def build(plain: Any) -> Any:
+        _must_be(dict, plain)
+        values = {}
+        for name, item, is_required in parts():
+            if name in plain:
+                values[name] = item(plain[name])
+            elif is_required:
+                raise KeyError(name)
+        return kind(**values)
+
+    return build
+
+
+def _union_builder(choices: list[Any]) -> Callable[[Any], Any]:
+    """Of several types only a dataclass is built, from a dict; anything else is taken as it is."""
+    built: list[Any] = [choice for choice in choices if is_dataclass(choice)]
+    if len(choices) == 1:
+        only = _builder(choices[0])
+    elif len(built) == 1:
+        table = _builder(built[0])
+
+        def only(plain: Any) -> Any:
+            return table(plain) if isinstance(plain, dict) else plain
+
+    else:
+
+        def only(plain: Any) -> Any:
+            return plain
+
+    return lambda plain: None if plain is None else only(plain)
+
+
+def _tuple_builder(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
+    if arguments[-1] is Ellipsis:
+        item = _builder(arguments[0])
+
+        def build(plain: Any) -> Any:
+            _must_be(list, plain)
+            return tuple([item(value) for value in plain])
+
+        return build
+    items = [_builder(argument) for argument in arguments]
+
+    def build_each(plain: Any) -> Any:
+        _must_be(list, plain)
+        return tuple(items[place](value) for place, value in enumerate(plain))
+
+    return build_each
+
+
+def _as_it_is(kind: type | tuple[type, ...], plain: Any) -> Any:
+    if not isinstance(plain, kind):
+        _must_be(kind, plain)
     return plain
 
 
 def _must_be(kind: type | tuple[type, ...], plain: Any) -> None:
     if not isinstance(plain, kind):
         raise TypeError(f"{plain!r:.80} is no {kind}")
-
-
-def _item_kind(kind: Any, place: int) -> Any:
-    arguments = typing.get_args(kind)
-    return arguments[0] if arguments[-1] is Ellipsis else arguments[place]

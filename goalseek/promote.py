@@ -1,24 +1,16 @@
-"""Taking the kept changes home: each replayed on another base as an ordinary commit, without the reverts.
-
-Nothing of the checkout is touched: changes are merged as trees, and commits made by git's plumbing under the user's
-own identity.
-"""
+"""Taking the kept changes home: each replayed on a commit of the user's, without the reverts or a checkout."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from goalseek import process
-from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
-from goalseek.git import environment
-from goalseek.history import History
-from goalseek.objects import Difference
+from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.kept_changes import KeptChain
+from goalseek.objects import Difference, Objects
 from goalseek.quoting import quote_path
 from goalseek.records import IterationRecord
-from goalseek.repository import RefMove, RefMoved, Repository
-from goalseek.standing import Mark
+from goalseek.tree_merge import Conflicts, merged
 from goalseek.units import number
 
 
@@ -32,57 +24,34 @@ class Promoted:
     files: tuple[str, ...]
 
 
-def kept_records(history: History, epoch: int) -> list[IterationRecord]:
-    """What was kept in an epoch, oldest first."""
-    kept = []
-    for record in history.newest():
-        if not isinstance(record, IterationRecord):
-            continue
-        if record.epoch != epoch or record.outcome == "baseline":
-            break
-        if record.outcome == "kept":
-            kept.append(record)
-    return kept[::-1]
-
-
-def own_base(repository: Repository, baseline: Mark) -> str:
-    """The commit that a promotion builds on where no other is asked for: the one that the epoch began at.
-
-    A later baseline is a commit of goalseek's, with reverts behind it; a commit of HEAD's with the same tree has none.
-    """
-    if baseline.iteration > 0:
-        for line in repository.git("log", "--first-parent", "--format=%T %H", "HEAD").decode().splitlines():
-            tree, commit = line.split(" ")
-            if tree == baseline.tree:
-                return commit
-    return baseline.commit
-
-
-def replay(repository: Repository, kept: Sequence[IterationRecord], base: str) -> list[Promoted]:
+def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[Promoted]:
     """Each kept change on top of the base, in order; one that the base has already is left out.
 
-    Raises GoalseekError naming iteration and files where a change does not apply.
+    Raises GoalseekError naming iteration, title and files where a change does not apply.
     """
     made: list[Promoted] = []
-    tree = repository.tree_of(base)
-    for record in kept:
-        assert record.commit_hash and record.parent_commit_hash
-        before, after = repository.tree_of(record.parent_commit_hash), repository.tree_of(record.commit_hash)
-        merged = _merged(repository, before, tree, after, record)
-        if merged != tree:
-            files = named(repository.objects.differences(tree, merged))
-            made.append(Promoted((record.iteration,), merged, message_of(record), files))
-        tree = merged
+    tree = base_tree
+    for change in chain.changes:
+        try:
+            after = merged(objects, change.before, tree, change.after)
+        except Conflicts as found:
+            raise _conflict(change.record, found) from None
+        if after != tree:
+            files = _named(objects.differences(tree, after))
+            made.append(Promoted((change.record.iteration,), after, message_of(change.record), files))
+        tree = after
     return made
 
 
-def squashed(promoted: Sequence[Promoted], repository: Repository, base: str, metric: str) -> list[Promoted]:
-    """All of them as one."""
-    if not promoted:
+def squashed(objects: Objects, promoted: Sequence[Promoted], base_tree: str, metric: str) -> list[Promoted]:
+    """All of them as one; none where they take each other back."""
+    if not promoted or promoted[-1].tree == base_tree:
         return []
+    if len(promoted) == 1:
+        return list(promoted)
     titles = "".join(f"* {one.message.splitlines()[0]}\n" for one in promoted)
     message = f"Improve {metric} in {len(promoted)} steps\n\n{titles}\n{promoted[-1].message.splitlines()[-1]}\n"
-    files = named(repository.objects.differences(repository.tree_of(base), promoted[-1].tree))
+    files = _named(objects.differences(base_tree, promoted[-1].tree))
     return [Promoted(tuple(n for one in promoted for n in one.iterations), promoted[-1].tree, message, files)]
 
 
@@ -91,79 +60,36 @@ def message_of(record: IterationRecord) -> str:
     metric = record.metric
     assert metric.value is not None
     was = f" (was {number(metric.incumbent)})" if metric.incumbent is not None else ""
-    return f"{record.hypothesis_summary}\n\n{record.why}\n\n{metric.name}: {number(metric.value)}{was}\n"
+    title = record.hypothesis_summary or f"Improve {metric.name}"
+    return f"{title}\n\n{record.why}\n\n{metric.name}: {number(metric.value)}{was}\n"
 
 
-def commit_all(repository: Repository, promoted: Sequence[Promoted], base: str) -> str:
-    """Makes the commits on the base under the user's identity, signed where they sign; gives the last one."""
-    commit = base
-    for one in promoted:
-        arguments = ["commit-tree", one.tree, "-p", commit, *(["-S"] if _signs(repository) else [])]
-        answer = process.ask(
-            ["git", *arguments], _environment(), one.message.encode("utf-8", "replace"), repository.top
-        )
-        if answer.exit_code:
-            said = answer.stderr.decode("utf-8", "replace").strip()
-            hint = "git config user.name and user.email say who you are"
-            raise GoalseekError(f"git made no commit: {said}", hint, UNFIT, "repository")
-        commit = answer.stdout.decode().strip()
-    return commit
+def unlike_best(
+    objects: Objects, chain: KeptChain, base_tree: str, result_tree: str, is_writable: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """The writable files in which the result is not the best commit, because the base had others: never measured.
+
+    Raises RuntimeError where the base had none of its own, for then the result must be the best.
+    """
+
+    def writable(one: str, other: str) -> list[Difference]:
+        return [found for found in objects.differences(one, other) if is_writable(found.path)]
+
+    unlike = _named(writable(result_tree, chain.end))
+    if unlike and not writable(base_tree, chain.start):
+        raise RuntimeError(f"the replayed changes are not those of the best commit: {', '.join(unlike)}")
+    return unlike
 
 
-def make_branch(repository: Repository, name: str, commit: str) -> None:
-    """A new branch at a commit. Raises GoalseekError for a name that is taken, or none."""
-    if process.ask(["git", "check-ref-format", "--branch", name], _environment()).exit_code:
-        raise GoalseekError(f"--branch {name!r} is no name for a branch", "see: git help check-ref-format", USAGE)
-    try:
-        repository.move([RefMove(f"refs/heads/{name}", None, commit)])
-    except RefMoved:
-        message = f"the branch {name!r} exists, or a branch is in its way"
-        raise GoalseekError(message, "name a new one; existing branches are never moved", USAGE) from None
+def _conflict(record: IterationRecord, found: Conflicts) -> GoalseekError:
+    title = f" ({record.hypothesis_summary})" if record.hypothesis_summary else ""
+    message = f"iteration {record.iteration}{title} does not apply there: conflicts in {', '.join(found.files)}"
+    hint = (
+        "nothing was written; promote without --onto, and merge or rebase that branch yourself; "
+        "or climb on from there: goalseek baseline --from REV"
+    )
+    return GoalseekError(message, hint, BAD_FINDING)
 
 
-def patch_between(repository: Repository, base: str, tree: str) -> bytes:
-    """The whole result as a patch that ``git apply`` takes."""
-    return repository.objects.git("diff-tree", "-p", "--binary", "--full-index", repository.tree_of(base), tree)
-
-
-def _merged(repository: Repository, before: str, ours: str, theirs: str, record: IterationRecord) -> str:
-    """The three-way merge of a change onto a tree, by commits made only to tell git what the three are."""
-    if before == ours:
-        return theirs
-    root = repository.commit(before, (), "before\n", 0)
-    left = repository.commit(ours, (root,), "ours\n", 0)
-    right = repository.commit(theirs, (root,), "theirs\n", 0)
-    arguments = ["git", "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", left, right]
-    answer = process.ask(arguments, _hardened(repository), folder=repository.top)
-    fields = os.fsdecode(answer.stdout).split("\0")
-    if answer.exit_code == 0:
-        return fields[0]
-    if answer.exit_code == 1:
-        files = ", ".join(sorted({quote_path(path) for path in fields[1:] if path}))
-        message = f"iteration {record.iteration} does not apply there: conflicts in {files}"
-        hint = "promote without --onto, and merge or rebase that branch yourself"
-        raise GoalseekError(message, hint, BAD_FINDING)
-    raise GoalseekError(f"git merge-tree failed: {answer.stderr.decode('utf-8', 'replace').strip()}", "", UNFIT)
-
-
-def named(differences: Iterable[Difference]) -> tuple[str, ...]:
-    """The paths that differ."""
+def _named(differences: Iterable[Difference]) -> tuple[str, ...]:
     return tuple(quote_path(found.path) for found in differences)
-
-
-def _environment() -> dict[str, str]:
-    """The user's own, without what git set for another command."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _is_identity(name)}
-
-
-def _is_identity(name: str) -> bool:
-    return name.startswith(("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG"))
-
-
-def _hardened(repository: Repository) -> dict[str, str]:
-    return environment(**repository.objects.variables())
-
-
-def _signs(repository: Repository) -> bool:
-    answer = process.ask(["git", "config", "--type=bool", "commit.gpgSign"], _environment(), folder=repository.top)
-    return answer.stdout.strip() == b"true"

@@ -10,6 +10,17 @@ from goalseek.plain import from_plain
 from goalseek.values import CommandRun, Usage, VerifierRun
 
 SCHEMA = 1
+REASONS = {
+    "baseline": ("measured",),
+    "kept": ("better", "simpler"),
+    "reverted": (
+        *("worse", "tie", "within_noise", "below_min_delta", "guard", "not_valid", "verify_failed", "verify_timeout"),
+        *("no_metric", "not_finite", "unmeasurable", "review_rejected", "declined"),
+    ),
+    "skipped": (
+        *("no_change", "duplicate", "out_of_scope", "provider_failed", "provider_timeout", "no_plan", "interrupted"),
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 import sys
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from goalseek.cli.commands import COMMANDS
+from goalseek.cli.completed_words import shape_of
+
 SHELLS = ("bash", "zsh", "fish")
-COMMANDS = "iterate step baseline status log show direct promote exec manifest prune completion".split()
 
 
+@functools.cache
 def script(shell: str) -> str:
     """The script for a shell."""
     arguments = [sys.executable, "-m", "goalseek", "completion", shell]
@@ -47,10 +51,73 @@ def test_the_quotes_of_the_zsh_script_are_closed_as_far_as_bash_can_say(tmp_path
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_command_with_its_options_is_in_the_script(shell: str) -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_with_all_that_its_parser_takes_is_in_the_script(shell: str, name: str) -> None:
     found = script(shell)
-    for word in (*COMMANDS, "forever", "outcome", "squash", "dry-run", "drop"):
-        assert word in found
+    assert name in found
+    shape = shape_of(name)
+    for option in shape.options:
+        for word in option.words:
+            assert (f"-l {word[2:]}" if shell == "fish" and word.startswith("--") else word.lstrip("-")) in found
+        assert all(choice in found for choice in option.choices)
+    assert all(choice in found for choices in shape.places for choice in choices)
+
+
+FISH = {
+    "goalseek it": {"iterate"},
+    "goalseek --qu": {"--query"},
+    "goalseek iterate --fo": {"--for", "--forever"},
+    "goalseek log --outcome ": {"baseline", "kept", "reverted", "skipped"},
+    "goalseek -q promote --meas": {"--measure"},
+    "goalseek manifest schema rec": {"records"},
+    "goalseek completion fi": {"fish"},
+    "goalseek promote --patch tw": {"two.patch"},
+    "goalseek log --last ": set(),
+}
+
+
+@pytest.mark.parametrize("line", FISH if shutil.which("fish") else [])
+def test_fish_completes(line: str, tmp_path: Path) -> None:
+    (tmp_path / "two.patch").touch()
+    (tmp_path / "script").write_text(script("fish"))
+    asked = f"source ./script; complete -C '{line}'"
+    done = subprocess.run(["fish", "--no-config", "-c", asked], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {row.split("\t")[0] for row in done.stdout.splitlines()} == FISH[line]
+
+
+ZSH = {
+    "goalseek it": "goalseek iterate ",
+    "goalseek -C . it": "goalseek -C . iterate ",
+    "goalseek iterate --fore": "goalseek iterate --forever ",
+    "goalseek log --outcome rev": "goalseek log --outcome reverted ",
+    "goalseek promote --meas": "goalseek promote --measure ",
+    "goalseek manifest schema rec": "goalseek manifest schema records ",
+    "goalseek promote --patch tw": "goalseek promote --patch two.patch ",
+    "goalseek direct --dr": "goalseek direct --drop ",
+}
+
+
+@pytest.mark.parametrize("line", ZSH if shutil.which("zsh") else [])
+def test_zsh_completes(line: str, tmp_path: Path) -> None:
+    (tmp_path / "two.patch").touch()
+    (tmp_path / "script").write_text(script("zsh"))
+    (tmp_path / "asked.zsh").write_text(_ASK_ZSH)
+    done = subprocess.run(["zsh", "-f", "asked.zsh", line], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert f"<{ZSH[line]}>" in done.stdout.replace("\r", ""), done
+
+
+# A terminal within zsh: the line is typed, completed, and the edited line is printed by a widget.
+_ASK_ZSH = r"""
+zmodload zsh/zpty
+zpty asked zsh -f -i
+zpty -w asked 'PS1=; unset zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; source ./script'
+zpty -w asked 'show() { print -r -- "<$BUFFER>"; exit }; zle -N show; bindkey "^X" show; print re""ady'
+zpty -r asked heard '*ready*'
+zpty -w -n asked "$1"$'\t\x18'
+zpty -r asked heard '*<goalseek*>*'
+print -r -- "$heard"
+"""
 
 
 def test_a_command_is_completed(tmp_path: Path) -> None:
@@ -72,6 +139,13 @@ def test_the_options_of_a_command_are_completed(tmp_path: Path) -> None:
 
 def test_choices_are_completed(tmp_path: Path) -> None:
     assert completed(tmp_path, "log", "--outcome", "rev") == {"reverted"}
+    assert completed(tmp_path, "log", "--outcome", "") == {"baseline", "kept", "reverted", "skipped"}
+    assert completed(tmp_path, "log", "--outcome", "=", "k") == completed(tmp_path, "log", "--outcome", "k") == {"kept"}
+    assert completed(tmp_path, "log", "--outcome", "=") == {"baseline", "kept", "reverted", "skipped"}
+    assert completed(tmp_path, "log", "--reason", "no_") == {"no_metric", "no_change", "no_plan"}
+    assert completed(tmp_path, "manifest", "schema", "rec") == {"records"}
+    assert completed(tmp_path, "--color", "") == {"always", "auto", "never"}
+    assert completed(tmp_path, "log", "--last", "") == set()
     assert completed(tmp_path, "completion", "fi") == {"fish"}
     assert completed(tmp_path, "manifest", "sch") == {"schema"}
 
@@ -86,6 +160,8 @@ def test_files_are_completed_after_a_command(tmp_path: Path) -> None:
 def test_options_before_the_command_do_not_hide_it(tmp_path: Path) -> None:
     assert completed(tmp_path, "-q", "--json", "iterate", "--fore") == {"--forever"}
     assert completed(tmp_path, "-q", "it") == {"iterate"}
+    assert completed(tmp_path, "-C", "status", "it") == {"iterate"}
+    assert completed(tmp_path, "-C", "log", "iterate", "--fore") == {"--forever"}
     assert completed(tmp_path, "--qu") == {"--query"}
 
 

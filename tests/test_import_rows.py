@@ -26,7 +26,7 @@ ROWS = {
     **dict.fromkeys(("pool", "settling", "holdout"), 4),
     "loop": 5,
     **dict.fromkeys("trial sabotage cheats rerun survey first_manifest checks doctor demo outside".split(), 6),
-    **dict.fromkeys(("noise_runs", "noise_alone", "comparing", "provider_checks"), 6),
+    **dict.fromkeys(("noise_runs", "noise_alone", "comparing", "provider_checks", "new_base"), 6),
     "views": 6,
     "cli": 7,
     "__init__": 7,

@@ -4,56 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import FILES, Project, answer
+from project import Project, answer
+from promoting import PAGE, PICTURE, all_refs, made, subjects, tree
 
-PAGE = "".join(f"line {number} of the page\n" for number in range(1, 21))
-START = {**FILES, "src/page.txt": PAGE, "src/tool.sh": "echo tool\n", "src/old.txt": "old\n", "notes.txt": "notes\n"}
-SCOPE = {"scope": {"writable": ["answer.json", "src/**"], "hidden": ["hidden/**"]}}
-PICTURE = bytes(range(256))
 
-AGENT = """\
-score() { printf '{"score": %s,\\n"size": 10\\n}\\n' "$1" > answer.json; }
-case $GOALSEEK_ITERATION in
-1) score 2; sed -i 's/^line 3 .*/line three/' src/page.txt; echo "Spell three";;
-2) score 1; echo "A step back";;
-3) score 3; python3 -c 'open("src/picture.bin", "wb").write(bytes(range(256)))'
-   chmod +x src/tool.sh; rm src/old.txt; echo "Tidy up";;
-4) score 2; echo "Another step back";;
-5) score 4; sed -i 's/^line 15 .*/line fifteen/' src/page.txt; echo "Spell fifteen";;
-*) score "$GOALSEEK_ITERATION"; echo "Further";;
-esac
-"""
+@pytest.fixture(scope="session")
+def kept_aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the climb that most tests begin with is kept."""
+    return tmp_path_factory.mktemp("climbed")
 
 
 @pytest.fixture
-def climbed(make_project: Callable[..., Project], tmp_path: Path) -> Project:
-    """A project after five iterations by an agent, of which 1, 3 and 5 were kept."""
-    agent = tmp_path / "agent.sh"
-    agent.write_text(AGENT)
-    provider = {"name": "command", "command": ["sh", str(agent)]}
-    project = make_project(files=START, manifest={**SCOPE, "provider": provider})
-    records = project.climb("iterate", "-n", "5")
-    found = [record["outcome"] for record in records]
-    assert found == ["baseline", "kept", "reverted", "kept", "reverted", "kept"], records
-    return project
-
-
-def tree(project: Project, revision: str) -> str:
-    """The whole tree of a revision: modes, blobs, paths."""
-    return project.git("ls-tree", "-r", revision)
-
-
-def subjects(project: Project, commits: str) -> list[str]:
-    """The subjects of a range of commits, oldest first."""
-    return project.git("log", "--reverse", "--format=%s", commits).splitlines()
-
-
-def all_refs(project: Project) -> str:
-    return project.git("for-each-ref")
+def climbed(tmp_path: Path, kept_aside: Path) -> Project:
+    """A copy of it."""
+    return made(kept_aside, tmp_path / "repository")
 
 
 def test_without_a_target_it_previews_and_writes_nothing(climbed: Project) -> None:
@@ -158,19 +125,22 @@ def test_squash_makes_one_commit_with_the_same_tree(climbed: Project) -> None:
     assert tree(climbed, "better") == tree(climbed, climbed.iterations()[5]["commit_hash"])
 
 
-def test_a_patch_applies_on_the_base_and_gives_the_same_tree(climbed: Project, tmp_path: Path) -> None:
+def test_a_patch_is_a_mailbox_that_gives_the_same_commits_on_the_base(climbed: Project, tmp_path: Path) -> None:
     patch, refs = tmp_path / "home.patch", all_refs(climbed)
     assert climbed.run("promote", "--patch", str(patch)).exit_code == 0
     assert all_refs(climbed) == refs
-    climbed.git("apply", "--index", str(patch))
-    assert climbed.git("write-tree") == climbed.git("rev-parse", f"{climbed.iterations()[5]['commit_hash']}^{{tree}}")
+    climbed.git("switch", "--quiet", "--create", "mailed")
+    climbed.git("am", "--quiet", str(patch))
+    assert subjects(climbed, "main..mailed") == ["Spell three", "Tidy up", "Spell fifteen"]
+    assert "score: 3 (was 2)" in climbed.git("log", "-1", "--format=%B", "mailed~1")
+    assert tree(climbed, "mailed") == tree(climbed, climbed.iterations()[5]["commit_hash"])
 
 
 def test_a_patch_for_standard_output_is_nothing_else(climbed: Project, tmp_path: Path) -> None:
     ended = climbed.run("promote", "--patch", "-")
     assert ended.exit_code == 0
-    assert ended.stdout.startswith("diff --git ")
-    climbed.git("apply", "--index", stdin=ended.stdout.encode())
+    assert ended.stdout.startswith("From ")
+    climbed.git("am", "--quiet", stdin=ended.stdout.encode())
     assert (climbed.top / "src" / "page.txt").read_text().splitlines()[14] == "line fifteen"
 
 
@@ -262,14 +232,27 @@ def test_a_patch_that_cannot_be_written_makes_no_branch(climbed: Project) -> Non
     assert all_refs(climbed) == refs
 
 
-def test_after_a_second_baseline_only_this_ones_changes_go_home(climbed: Project) -> None:
+def test_after_a_second_baseline_the_keeps_of_both_rulers_go_onto_the_head_that_it_took(climbed: Project) -> None:
     climbed.write({"other.txt": "the ruler changed\n"})
-    climbed.commit("a new ruler")
+    head = climbed.commit("a new ruler")
     assert climbed.run("baseline").exit_code == 0
     climbed.climb("iterate", "-n", "1")
     assert climbed.iterations()[-1]["outcome"] == "kept"
     told = json.loads(climbed.run("promote", "--json").stdout)
-    assert [commit["iterations"] for commit in told["commits"]] == [[7]]
+    assert [commit["iterations"] for commit in told["commits"]] == [[1], [3], [5], [7]]
+    assert (told["base"], told["unlike_best"]) == (head, [])
+    assert climbed.run("promote", "--branch", "better").exit_code == 0
+    assert subjects(climbed, "main..better") == ["Spell three", "Tidy up", "Spell fifteen", "Further"]
+    assert tree(climbed, "better") == tree(climbed, climbed.iterations()[-1]["commit_hash"])
+
+
+def test_after_a_baseline_from_other_code_only_what_came_after_goes_home(climbed: Project) -> None:
+    climbed.write({"src/page.txt": "another page\n"})
+    head = climbed.commit("other code")
+    assert climbed.run("baseline", "--from", "main").exit_code == 0
+    climbed.climb("iterate", "-n", "1")
+    told = json.loads(climbed.run("promote", "--json").stdout)
+    assert ([commit["iterations"] for commit in told["commits"]], told["base"]) == ([[7]], head)
     assert climbed.run("promote", "--branch", "better").exit_code == 0
     assert tree(climbed, "better") == tree(climbed, climbed.iterations()[-1]["commit_hash"])
 

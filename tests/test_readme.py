@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
-from project import Project
+from project import Project, answer
 from red_team import table
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -50,6 +50,23 @@ def test_the_nine_line_manifest_and_the_five_minutes_after_it(make_project: Call
         assert ended.exit_code == 0, (command, ended.stderr)
     climbed = project.folder / ".goalseek" / "digits" / "logs" / "results.jsonl"
     assert '"value":1.0' in climbed.read_text()
+
+
+def test_the_commands_of_the_morning_after_do_what_is_printed(project: Project) -> None:
+    project.set_moves(answer(2), answer(1), answer(3))
+    project.climb("iterate", "-n", "3")
+    told = README.partition("## The morning after")[2].partition("\n## ")[0]
+    lines = [line.removeprefix("$ goalseek ") for line in told.splitlines() if line.startswith("$ goalseek ")]
+    assert len(lines) == 7
+    project.git("switch", "--quiet", "--create", "elsewhere")
+    for number, line in enumerate(lines):
+        words = shlex.split(
+            line.replace("show 12", "show 2").replace("--branch faster", f"--branch f{number}"), comments=True
+        )
+        ended = project.run(*words)
+        assert ended.exit_code == 0, (words, ended.stderr)
+    assert (project.folder / "taken/snapshot/answer.json").read_text() == answer(3)
+    assert "measured on this base: 1 → 3" in project.run("promote", "--onto", "main", "--measure").stdout
 
 
 def test_the_marks_and_the_consent_are_read_as_printed(make_project: Callable[..., Project]) -> None:

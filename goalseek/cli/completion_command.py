@@ -1,29 +1,38 @@
-"""``goalseek completion``: a script that completes commands, options and choices, made from the parsers themselves."""
+"""``goalseek completion``: a script that completes commands, options and their values, made from the parsers."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import shlex
 
 from goalseek.cli.commands import COMMANDS
-from goalseek.cli.options import Parser, add_options
+from goalseek.cli.completed_words import Option, Shape, shape_of, top_shape
 
 _BASH = """\
 _goalseek() {
-    local current="${COMP_WORDS[COMP_CWORD]}" command="" word
-    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" command="" place=1 word
+    if [ "$current" = "=" ]; then
+        current=""
+    elif [ "$previous" = "=" ]; then
+        previous="${COMP_WORDS[COMP_CWORD-2]}"
+    fi
+    while [ "$place" -lt "$COMP_CWORD" ]; do
+        word="${COMP_WORDS[place]}"
         case "$word" in
+            %(valued)s) place=$((place + 1)) ;;
             %(alternatives)s) command="$word"; break ;;
         esac
+        place=$((place + 1))
     done
+    case "$command $previous" in
+%(values)s
+    esac
     local words="%(top)s"
     case "$command" in
 %(cases)s
     esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
     if [ -n "$command" ]; then
-        local IFS=$'\n'
+        local IFS=$'\\n'
         COMPREPLY+=($(compgen -f -- "$current"))
     fi
 }
@@ -32,15 +41,20 @@ complete -o filenames -F _goalseek goalseek
 _ZSH = """\
 #compdef goalseek
 _goalseek() {
-    local command="" word
-    for word in "${words[@]:1:$((CURRENT-2))}"; do
-        case "$word" in
-            %(alternatives)s) command="$word"; break ;;
-        esac
-    done
-    case "$command" in
+    local context state state_descr line
+    local -a commands=(
+%(described)s
+    )
+    typeset -A opt_args
+    _arguments -C \\
+%(top)s
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+        command) _describe command commands ;;
+        rest)
+            case "$line[1]" in
 %(cases)s
-        *) local -a commands=(%(described)s); _describe command commands; compadd -- %(top_options)s ;;
+            esac ;;
     esac
 }
 compdef _goalseek goalseek
@@ -54,58 +68,67 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the script."""
-    words = {name: _words(name) for name in COMMANDS}
-    top = _options(_parser("goalseek"))
-    print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](words, top), end="")
+    shapes = {name: shape_of(name) for name in COMMANDS}
+    print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](shapes, top_shape()), end="")
     return 0
 
 
-def _bash(words: dict[str, list[str]], top: list[str]) -> str:
-    cases = "\n".join(f'        {name}) words="{" ".join(found)}" ;;' for name, found in words.items())
-    return _BASH % {"alternatives": "|".join(words), "top": " ".join([*words, *top]), "cases": cases}
-
-
-def _zsh(words: dict[str, list[str]], top: list[str]) -> str:
-    cases = "\n".join(f"        {name}) compadd -- {' '.join(found)}; _files ;;" for name, found in words.items())
-    described = " ".join(shlex.quote(f"{name}:{COMMANDS[name][1]}") for name in words)
-    return _ZSH % {
-        "alternatives": "|".join(words),
-        "cases": cases,
-        "described": described,
-        "top_options": " ".join(top),
+def _bash(shapes: dict[str, Shape], top: Shape) -> str:
+    values = []
+    for name, shape in (("", top), *shapes.items()):
+        for option in shape.options:
+            if option.takes_value and not option.takes_file:
+                patterns = "|".join(f'"{name} {word}"' for word in option.words)
+                chosen = " ".join(option.choices)
+                values.append(f'        {patterns}) COMPREPLY=($(compgen -W "{chosen}" -- "$current")); return ;;')
+    cases = [f'        {name}) words="{" ".join(shape.words)}" ;;' for name, shape in shapes.items()]
+    return _BASH % {
+        "valued": "|".join(word for option in top.options if option.takes_value for word in option.words),
+        "alternatives": "|".join(shapes),
+        "values": "\n".join(values),
+        "top": " ".join([*shapes, *top.words]),
+        "cases": "\n".join(cases),
     }
 
 
-def _fish(words: dict[str, list[str]], top: list[str]) -> str:
+def _zsh(shapes: dict[str, Shape], top: Shape) -> str:
+    cases = []
+    for name, shape in shapes.items():
+        specs = [spec for option in shape.options for spec in _zsh_option(option)]
+        specs += [f"'{place}: :({' '.join(choices)})'" for place, choices in enumerate(shape.places, start=1)]
+        cases.append(f"                {name}) _arguments {' '.join(specs)} '*:file:_files' ;;")
+    return _ZSH % {
+        "described": "\n".join(f"        {_single(f'{name}:{COMMANDS[name][1]}')}" for name in shapes),
+        "top": "\n".join(f"        {spec} \\" for option in top.options for spec in _zsh_option(option)),
+        "cases": "\n".join(cases),
+    }
+
+
+def _zsh_option(option: Option) -> list[str]:
+    told = option.help.translate({ord(letter): "\\" + letter for letter in "[]:\\"})
+    value = f":{'file' if option.takes_file else 'value'}:" if option.takes_value else ""
+    value += "_files" if option.takes_file else f"({' '.join(option.choices)})" if value else ""
+    return [_single(f"{word}[{told}]{value}") for word in option.words]
+
+
+def _fish(shapes: dict[str, Shape], top: Shape) -> str:
     lines = []
-    for name, found in words.items():
-        about = COMMANDS[name][1].replace("'", "\\'")
-        lines.append(f"complete -c goalseek -n __fish_use_subcommand -f -a {name} -d '{about}'")
-        lines += [f"complete -c goalseek -n '__fish_seen_subcommand_from {name}' {_fish_word(word)}" for word in found]
-    lines += [f"complete -c goalseek -n __fish_use_subcommand {_fish_word(word)}" for word in top]
+    for name, shape in shapes.items():
+        lines.append(f"complete -c goalseek -n __fish_use_subcommand -f -a {name} -d {_single(COMMANDS[name][1])}")
+        seen = f"-n '__fish_seen_subcommand_from {name}'"
+        lines += [f"complete -c goalseek {seen} {_fish_option(option)}" for option in shape.options]
+        lines += [f"complete -c goalseek {seen} -a '{' '.join(choices)}'" for choices in shape.places]
+    lines += [f"complete -c goalseek -n __fish_use_subcommand {_fish_option(option)}" for option in top.options]
     return "\n".join(lines) + "\n"
 
 
-def _fish_word(word: str) -> str:
-    if word.startswith("--"):
-        return f"-l {word[2:]}"
-    return f"-o {word[1:]}" if word.startswith("-") and len(word) > 1 else f"-a {word}"
+def _fish_option(option: Option) -> str:
+    named = [f"-l {word[2:]}" if word.startswith("--") else f"-s {word[1:]}" for word in option.words]
+    value = "-r" if option.takes_file else "-x" if option.takes_value else ""
+    chosen = f"-a '{' '.join(option.choices)}'" if option.choices else ""
+    return " ".join(filter(None, [*named, value, chosen, f"-d {_single(option.help)}" if option.help else ""]))
 
 
-def _words(name: str) -> list[str]:
-    parser = _parser(name)
-    importlib.import_module(f"goalseek.cli.{name}_command").arguments(parser)
-    found = _options(parser)
-    for action in parser._actions:
-        found += [str(choice) for choice in action.choices or ()]
-    return list(dict.fromkeys(found))
-
-
-def _parser(name: str) -> argparse.ArgumentParser:
-    parser = Parser(prog=name)
-    add_options(parser, is_top=True)
-    return parser
-
-
-def _options(parser: argparse.ArgumentParser) -> list[str]:
-    return [option for action in parser._actions for option in action.option_strings]
+def _single(text: str) -> str:
+    """In single quotes, for all three shells: none of them needs a quote of its own in a help text."""
+    return "'" + text.replace("'", "’") + "'"  # noqa: RUF001 - that is the point of it

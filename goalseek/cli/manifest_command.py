@@ -1,4 +1,4 @@
-"""``goalseek manifest``: what holds, every default written out; or the schema."""
+"""``goalseek manifest``: what holds, every default written out; or the schema of what goalseek reads or writes."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import argparse
 import dataclasses
 from typing import Any
 
-from goalseek import manifest_file
+from goalseek import schemas
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
+from goalseek.errors import GoalseekError
 from goalseek.plain import to_plain
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``manifest`` takes."""
     parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show")
+    of = "the schema of: the manifest (usual), a line of results.jsonl, an event of iterate --json, an agent's brief"
+    parser.add_argument("of", nargs="?", choices=schemas.NAMES, help=of)
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints one or the other."""
     if options.what == "schema":
         options.json = True
-        answer(options, manifest_file.schema())
+        answer(options, schemas.published(options.of or "manifest"))
         return 0
+    if options.of:
+        raise GoalseekError(f"manifest show takes no {options.of!r}", f"goalseek manifest schema {options.of}")
     manifest = loaded(options).manifest
     if wants_json(options):
         answer(options, _as_written(to_plain(manifest)))

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek import promote
+from goalseek import promote, users_git
 from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.cli.watching import watch_in_words
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.fetched import way_to_fetched
 from goalseek.history import History
-from goalseek.opening import open_repository
+from goalseek.kept_changes import kept_chain
+from goalseek.manifest_file import Loaded, base_of
+from goalseek.new_base import SettledOnBase, settle_on_base
+from goalseek.objects import Objects
+from goalseek.opening import check_fit, open_repository, opened
+from goalseek.places import places
+from goalseek.project_scope import scope_of
 from goalseek.promote import Promoted
 from goalseek.repository import Repository
-from goalseek.standing import Standing
+from goalseek.run import Run
+from goalseek.settle import PAIRS
+from goalseek.units import number
 from goalseek.views.style import painter
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be committed on which base. ``unlike`` are files in which the result is not the best commit."""
+
+    base: str
+    promoted: tuple[Promoted, ...]
+    unlike: tuple[str, ...]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,57 +45,99 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--branch", metavar="NAME", help="make this new branch of the kept changes")
     parser.add_argument("--onto", metavar="REV", help="on this base (the commit that the climb began at)")
     parser.add_argument("--squash", action="store_true", help="as one commit")
-    parser.add_argument("--patch", metavar="FILE", help="the whole as a patch, - for stdout")
+    parser.add_argument("--patch", metavar="FILE", help="as a mailbox for git am, - for stdout")
+    parser.add_argument("--measure", action="store_true", help="measure base and result afresh in turn, and settle it")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Previews, or makes branch or patch."""
+    """Previews, or makes branch or patch; measures what came of it where that is asked for."""
     manifest = loaded(options)
     history = History(manifest.logs / "results.jsonl")
-    standing = believed_standing(manifest)
-    if standing.baseline is None:
-        raise GoalseekError("nothing is measured yet, so nothing was kept", "climb first: goalseek iterate")
-    repository = open_repository(manifest)
+    if believed_standing(manifest).baseline is None:
+        hint = way_to_fetched(manifest) or "climb first: goalseek iterate"
+        raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
+    if not options.measure:
+        return _promote(options, manifest, history, None)
+    with opened(manifest, watch_in_words(options)) as run_now:
+        check_fit(run_now)
+        return _promote(options, manifest, history, run_now)
+
+
+def _promote(options: argparse.Namespace, manifest: Loaded, history: History, run_now: Run | None) -> int:
+    repository = run_now.repository if run_now else open_repository(manifest)
     try:
-        base = _base(options, repository, standing)
-        promoted = promote.replay(repository, promote.kept_records(history, standing.epoch), base)
-        if options.squash:
-            promoted = promote.squashed(promoted, repository, base, standing.metric)
-        return _carry_out(options, repository, promoted, base)
+        if options.branch:
+            users_git.refuse_branch(repository, options.branch)
+        is_writable = _is_writable(manifest, repository)
+        chain = kept_chain(repository, history, is_writable)
+        base = _onto(repository, options.onto) if options.onto else chain.base
+
+        def planned(objects: Objects) -> Plan:
+            base_tree = repository.tree_of(base)
+            made = promote.replay(objects, chain, base_tree)
+            unlike = promote.unlike_best(objects, chain, base_tree, made[-1].tree, is_writable) if made else ()
+            metric = manifest.manifest.metric.name
+            made = promote.squashed(objects, made, base_tree, metric) if options.squash else made
+            return Plan(base, tuple(made), unlike)
+
+        return _carry_out(options, repository, planned, run_now)
     finally:
         repository.close()
 
 
-def _base(options: argparse.Namespace, repository: Repository, standing: Standing) -> str:
-    assert standing.baseline
-    if options.onto is None:
-        return promote.own_base(repository, standing.baseline)
-    found = repository.resolve(options.onto)
+def _is_writable(manifest: Loaded, repository: Repository) -> Callable[[str], bool]:
+    place = places(repository.location, base_of(manifest, repository.top), repository.name)
+    scope = scope_of(manifest, manifest.manifest, place.prefix)
+    return lambda path: scope.kind(path) == "writable"
+
+
+def _onto(repository: Repository, revision: str) -> str:
+    found = repository.resolve(revision)
     if found is None:
-        raise GoalseekError(f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag", USAGE)
+        raise GoalseekError(f"--onto {revision}: there is no such commit", "name a commit, branch or tag", USAGE)
     return found
 
 
-def _carry_out(options: argparse.Namespace, repository: Repository, promoted: list[Promoted], base: str) -> int:
-    if not promoted:
+def _carry_out(
+    options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], run_now: Run | None
+) -> int:
+    with users_git.objects_apart(repository) as apart:
+        plan = planned(apart)
+        patch = b""
+        if options.patch and plan.promoted:
+            last = users_git.commit_plainly(repository, apart, plan.promoted, plan.base)
+            patch = users_git.mailbox(apart, plan.base, last)
+    if not plan.promoted:
         say(options, "nothing was kept, or the base has it all: there is nothing to promote")
-    commit, patch = None, b""
-    if options.patch and promoted:
-        patch = promote.patch_between(repository, base, promoted[-1].tree)
-        if options.patch != "-":
-            _write(Path(options.patch), patch)
-    if options.branch and promoted:
-        commit = promote.commit_all(repository, promoted, base)
-        promote.make_branch(repository, options.branch, commit)
-    if options.patch == "-" and promoted:
+    elif options.patch and options.patch != "-":
+        _write(Path(options.patch), patch)
+    commit = None
+    if (options.branch or run_now) and plan.promoted:
+        plan = planned(repository.objects)
+    if options.branch and plan.promoted:
+        commit = users_git.commit_all(repository, plan.promoted, plan.base)
+        users_git.make_branch(repository, options.branch, commit)
+    made = _measured(options, run_now, plan) if run_now and plan.promoted else None
+    if options.patch == "-" and plan.promoted:
         sys.stdout.buffer.write(patch)
-        return 0
-    if wants_json(options):
-        rows = [{"iterations": one.iterations, "message": one.message, "files": one.files} for one in promoted]
-        answer(options, {"base": base, "branch": options.branch, "commit": commit, "commits": rows})
-        return 0
-    _show(options, promoted, base, commit)
-    return 0
+        if made:
+            say(options, _measured_line(made))
+    elif wants_json(options):
+        answer(options, _plain(options, plan, commit, made))
+    else:
+        _show(options, plan, commit, made)
+    return BAD_FINDING if made and made.is_worse else 0
+
+
+def _measured(options: argparse.Namespace, run_now: Run, plan: Plan) -> SettledOnBase:
+    base = run_now.repository.tree_of(plan.base)
+    return settle_on_base(run_now, base, plan.promoted[-1].tree, PAIRS, lambda text: say(options, text))
+
+
+def _measured_line(made: SettledOnBase) -> str:
+    settled = made.compared.settled
+    told = f"measured on this base: {number(settled.before)} → {number(settled.after)}"
+    return "; ".join([f"{told}, {made.compared.in_words('the base', 'the result')}", *made.broken])
 
 
 def _write(path: Path, patch: bytes) -> None:
@@ -84,17 +147,36 @@ def _write(path: Path, patch: bytes) -> None:
         raise GoalseekError(f"--patch {path}: {error.strerror}", "name a file that can be written") from None
 
 
-def _show(options: argparse.Namespace, promoted: list[Promoted], base: str, commit: str | None) -> None:
-    paint = painter(sys.stdout, options.color)
-    print(f"{len(promoted)} commit{'s' if len(promoted) != 1 else ''} on {base[:12]}:")
+def _plain(
+    options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None
+) -> dict[str, object]:
+    rows = [{"iterations": one.iterations, "message": one.message, "files": one.files} for one in plan.promoted]
+    told = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
+    return {**told, "unlike_best": plan.unlike, "measured": made}
+
+
+def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None) -> None:
+    paint, promoted = painter(sys.stdout, options.color), plan.promoted
+    print(f"{len(promoted)} commit{'s' if len(promoted) != 1 else ''} on {plan.base[:12]}:")
     for one in promoted:
         title, *_, last = one.message.strip().splitlines()
         print(f"  {', '.join(map(str, one.iterations)):>4}  {title}  {paint(last, 'green')}")
         for path in one.files:
             print(f"        {paint(path, 'grey')}")
+    if plan.unlike and not made:
+        named = ", ".join(plan.unlike)
+        print(f"the base changed {named} as well: what comes out there was never measured; --measure does")
+    elif promoted and not plan.unlike:
+        print("in its writable files this is the best commit, as it was measured")
+    if made:
+        print(
+            paint(
+                _measured_line(made), "red" if made.is_worse else "green" if made.compared.settled.is_sure else "yellow"
+            )
+        )
     if commit:
         print(f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}")
-    elif options.patch:
-        print(f"written to {options.patch}; git apply takes it")
-    elif promoted:
+    if options.patch and promoted:
+        print(f"written to {options.patch}; git am --keep-cr {options.patch} takes it")
+    elif promoted and not commit:
         print("this was a preview; make them with: goalseek promote --branch NAME")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek import outputs
@@ -17,8 +18,11 @@ from goalseek.git import GitFailed, git
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
 from goalseek.records import IterationRecord
-from goalseek.units import in_words, number
-from goalseek.views.style import OUTCOME_COLORS, Paint, painter
+from goalseek.views.cells import width_of
+from goalseek.views.harmless import harmless
+from goalseek.views.patch import painted_patch, without_colour
+from goalseek.views.record_page import RecordPage
+from goalseek.views.style import painter
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,30 +42,40 @@ def run(options: argparse.Namespace) -> int:
     manifest = loaded(options)
     record = find_record(manifest, options.which)
     folder = manifest.runs / f"{record.iteration:04d}"
-    asked = False
     if (options.files or options.output) and not folder.is_dir():
         raise _gone(record)
-    if options.files:
-        _bring_files(options, folder, Path(options.files))
-        asked = True
-    if options.diff:
-        sys.stdout.buffer.write(_diff(manifest, record, folder))
-        asked = True
-    for name in [*(["plan.md"] * options.plan), *(["prompt.md"] * options.prompt)]:
-        sys.stdout.buffer.write(_artifact(record, folder, name))
-        asked = True
-    if options.output:
-        for name in ("provider_output.md", "verifier.log"):
-            if (folder / name).exists():
-                sys.stdout.buffer.write(f"== {name} ==\n".encode() + (folder / name).read_bytes())
-        asked = True
-    if asked:
-        return 0
+    parts = _parts(options, manifest, record, folder)
+    count = _bring_files(options, folder, Path(options.files)) if options.files else 0
     if wants_json(options):
-        answer(options, record)
-    else:
-        print("\n".join([*_lines(record, painter(sys.stdout, options.color)), *_told(folder)]))
+        told: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
+        told |= {"files": count, "folder": options.files} if options.files else {}
+        answer(options, told or record)
+    elif parts:
+        for name, content in parts.items():
+            _write(options, content, is_patch=name == "diff")
+    elif not options.files:
+        page = RecordPage(painter(sys.stdout, options.color), width_of(sys.stdout), datetime.now(UTC))
+        print("\n".join(page.lines(record, folder.is_dir())))
     return 0
+
+
+def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecord, folder: Path) -> dict[str, bytes]:
+    parts = {"diff": _diff(manifest, record, folder)} if options.diff else {}
+    for name in [*(["plan"] * options.plan), *(["prompt"] * options.prompt)]:
+        parts[name] = _artifact(record, folder, f"{name}.md")
+    if options.output:
+        names = [name for name in ("provider_output.md", "verifier.log") if (folder / name).exists()]
+        parts["output"] = b"".join(f"== {name} ==\n".encode() + (folder / name).read_bytes() for name in names)
+    return parts
+
+
+def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
+    """As it is for a file or a pipe; on a terminal, or where colour is wanted, without what would act on one."""
+    if not sys.stdout.isatty() and options.color != "always":
+        sys.stdout.buffer.write(content)
+        return
+    text = without_colour(content.decode("utf-8", "replace"))
+    print(painted_patch(text, painter(sys.stdout, options.color)) if is_patch else harmless(text), end="")
 
 
 def find_record(manifest: Loaded, which: str) -> IterationRecord:
@@ -82,38 +96,6 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
     return found
 
 
-def _lines(record: IterationRecord, paint: Paint) -> list[str]:
-    metric = record.metric
-    head = f"iteration {record.iteration}: {record.outcome}, {record.reason}"
-    lines = [paint(head, OUTCOME_COLORS[record.outcome]), f"  why        {record.why}"]
-    if record.hypothesis_summary:
-        lines.append(f"  title      {record.hypothesis_summary}")
-    value = "none" if metric.value is None else number(metric.value)
-    against = f", against {number(metric.incumbent)}" if metric.incumbent is not None else ""
-    lines.append(f"  {metric.name:<10} {value}{against}")
-    lines += [f"  {name:<10} {number(guard)}" for name, guard in record.guards.items()]
-    lines += [f"  changed    {path}" for path in record.changed_files]
-    lines += [f"  left out   {path}" for path in record.dropped_files]
-    lines += [f"  {name:<10} {commit}" for name, commit in _commits(record)]
-    lines += [f"  run        {run.of} {run.value}, seed {run.seed}, {in_words(run.seconds)}" for run in record.runs]
-    lines += [
-        f"  command    {run.name}: exit {run.exit_code}, {in_words(run.seconds)}"
-        + (f", {run.killed} left-over processes ended" if run.killed else "")
-        for run in record.verify
-    ]
-    lines.append(f"  provider   {record.provider or 'none'} {record.model}".rstrip())
-    lines.append(f"  isolation  sandbox {record.isolation.sandbox}, verifier {record.isolation.verifier}")
-    lines.append("  seconds    " + ", ".join(f"{name} {in_words(spent)}" for name, spent in record.seconds.items()))
-    lines += [f"  direction  {text}" for text in record.directions]
-    lines += [f"  note       {text}" for text in record.notes]
-    return lines
-
-
-def _commits(record: IterationRecord) -> list[tuple[str, str]]:
-    named = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))
-    return [(name, commit) for name, commit in named if commit]
-
-
 def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
     """The stored patch; where the artifacts are gone, git's."""
     path = folder / "changes.diff"
@@ -131,13 +113,6 @@ def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
         raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*") from None
 
 
-def _told(folder: Path) -> list[str]:
-    """A line about artifacts that are gone."""
-    return (
-        [] if folder.is_dir() else ["  artifacts  not here: older than log.keep_runs, removed, or on another machine"]
-    )
-
-
 def _gone(record: IterationRecord) -> GoalseekError:
     message = f"the artifacts of iteration {record.iteration} are gone: older than log.keep_runs, or removed"
     kept = f"what it committed is in git: git show {record.commit_hash}" if record.commit_hash else "its record stays"
@@ -153,11 +128,16 @@ def _artifact(record: IterationRecord, folder: Path, name: str) -> bytes:
         raise GoalseekError(f"there is no {folder / name}", "its phase was not reached, or it was pruned") from None
 
 
-def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> None:
+def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise GoalseekError(f"--files {target}: is not an empty folder", "name a new folder")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
     taken = 0
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
             taken += len(outputs.take(folder / name, target / name, None, 2**63))
-    say(options, f"{taken} files in {target}")
+    say(options, f"{taken} file{'' if taken == 1 else 's'} in {target}")
+    return taken

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -14,6 +13,7 @@ from goalseek.plain import to_plain
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.units import in_words, number
 from goalseek.views.asking import AskingWatch
+from goalseek.views.cells import width_of
 from goalseek.views.confined import ConfinedWatch
 from goalseek.views.style import OUTCOME_COLORS, Paint
 from goalseek.watch import Watch
@@ -33,11 +33,6 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
 def settled_line(record: SettleRecord) -> str:
     """``settled: score 3.412 to 3.371, 1.1% better (95% interval 0.8% to 1.4%), 5 pairs``."""
     return f"settled: {record.metric} {number(record.baseline)} to {number(record.best)}, {record.why}"
-
-
-def width_of(stream: TextIO) -> int | None:
-    """How wide a terminal is; None for anything else, which gets whole lines."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 class LineWatch(AskingWatch, ConfinedWatch):

@@ -1,0 +1,107 @@
+"""Which iterations somebody asks for, found without reading more of a long history than it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from goalseek import units
+from goalseek.errors import GoalseekError
+from goalseek.history import History
+from goalseek.records import IterationRecord
+
+OLDER_IN_A_ROW = 1000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for; None, 0 and "" ask for nothing in particular. ``last`` are the newest so many of the rest."""
+
+    outcome: str = ""
+    reason: str = ""
+    iteration: int = 0
+    moment: datetime | None = None
+    last: int | None = None
+
+    def holds(self, record: IterationRecord) -> bool:
+        """Whether a record is meant, leaving ``last`` aside."""
+        if self.outcome not in ("", record.outcome) or self.reason not in ("", record.reason):
+            return False
+        return record.iteration >= self.iteration and not self.is_older(record)
+
+    def is_older(self, record: IterationRecord) -> bool:
+        """Whether a record was made before the moment."""
+        return self.moment is not None and datetime.fromisoformat(record.timestamp) < self.moment
+
+
+def chosen(history: History, wanted: Wanted) -> Iterator[IterationRecord]:
+    """The records that are wanted, oldest first, each as soon as it is found."""
+    if wanted.last is not None:
+        return iter(list(islice(_newest(history, wanted), wanted.last))[::-1])
+    return _forward(history, wanted)
+
+
+def since(text: str, now: datetime) -> tuple[int, datetime | None]:
+    """An iteration, or a moment: ``12``, ``2h``, ``3 days ago``, ``yesterday``, ``2026-11-21T07:00``.
+
+    Days and times without a zone are local ones. Raises GoalseekError for anything else.
+    """
+    word = text.strip().lower()
+    if word.isascii() and word.isdigit():
+        return int(word), None
+    if word in ("today", "yesterday"):
+        day = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+        return 0, (day - timedelta(days=word == "yesterday")).astimezone(UTC)
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return 0, moment if moment.tzinfo else moment.astimezone(UTC)
+    except ValueError:
+        pass
+    age = word.removesuffix("ago").replace("days", "d").replace("day", "d").replace("hours", "h").replace("hour", "h")
+    try:
+        return 0, now - timedelta(seconds=units.seconds(age.strip()))
+    except (ValueError, OverflowError):
+        message = f"--since {text!r}: an iteration, a time or an age"
+        raise GoalseekError(message, "--since 12, --since 2h, --since yesterday, --since 2026-11-21T07:00") from None
+
+
+def _forward(history: History, wanted: Wanted) -> Iterator[IterationRecord]:
+    for line in history.forward(_first_offset(history, wanted)):
+        record = history.parsed(line)
+        if isinstance(record, IterationRecord) and wanted.holds(record):
+            yield record
+
+
+def _first_offset(history: History, wanted: Wanted) -> int:
+    """Where in the file the wanted records begin."""
+    if wanted.iteration:
+        return history.offset_of(wanted.iteration)
+    if wanted.moment is None:
+        return 0
+    first = history.size()
+    older = 0
+    for line in history.backward():
+        record = history.parsed(line)
+        if not isinstance(record, IterationRecord):
+            continue
+        # A clock that was set back leaves some later ones behind an older one.
+        older = older + 1 if wanted.is_older(record) else 0
+        if not older:
+            first = line.offset
+        if older == OLDER_IN_A_ROW:
+            break
+    return first
+
+
+def _newest(history: History, wanted: Wanted) -> Iterator[IterationRecord]:
+    older = 0
+    for record in history.newest():
+        if not isinstance(record, IterationRecord):
+            continue
+        if wanted.holds(record):
+            yield record
+        older = older + 1 if wanted.is_older(record) else 0
+        if record.iteration < wanted.iteration or older == OLDER_IN_A_ROW:
+            return

@@ -1,0 +1,150 @@
+"""Records as a table for other programs: CSV, JSON lines, or Parquet; the file is there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from goalseek.errors import GoalseekError
+from goalseek.plain import to_plain
+from goalseek.records import IterationRecord
+
+_BATCH = 5000
+_COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
+    "iteration": lambda record: record.iteration,
+    "timestamp": lambda record: record.timestamp,
+    "outcome": lambda record: record.outcome,
+    "reason": lambda record: record.reason,
+    "value": lambda record: record.metric.value,
+    "incumbent": lambda record: record.metric.incumbent,
+    "delta": lambda record: record.metric.delta,
+    "odds": lambda record: record.metric.odds,
+    "title": lambda record: record.hypothesis_summary,
+    "why": lambda record: record.why,
+    "commit_hash": lambda record: record.commit_hash,
+    "run_id": lambda record: record.run_id,
+    "epoch": lambda record: record.epoch,
+    "provider": lambda record: record.provider,
+    "model": lambda record: record.model,
+    "changed_files": lambda record: list(record.changed_files),
+    "changed_loc": lambda record: record.changed_loc,
+    "guards": lambda record: record.guards,
+    "input_tokens": lambda record: record.usage.input_tokens,
+    "cached_tokens": lambda record: record.usage.cached_tokens,
+    "output_tokens": lambda record: record.usage.output_tokens,
+    "cost_usd": lambda record: record.usage.cost_usd,
+    "seconds": lambda record: sum(record.seconds.values()),
+}
+
+
+def exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
+    """A function that writes records to the file and gives their number.
+
+    Raises GoalseekError, before any record is read, for another ending than .csv, .jsonl or .parquet, for a file that
+    cannot be written, and where pyarrow is not installed.
+    """
+    kinds = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}
+    if path.suffix not in kinds:
+        raise GoalseekError(f"-o {path}: unknown kind of file", "end it in .csv, .jsonl or .parquet")
+    if path.suffix == ".parquet":
+        _refuse_without_pyarrow(path)
+    temporary = path.with_name(path.name + ".new")
+    if path.is_dir():
+        raise GoalseekError(f"-o {path}: is a folder", "name a file that can be written")
+    try:
+        temporary.touch()
+    except OSError as error:
+        raise GoalseekError(f"-o {path}: {error.strerror}", "name a file that can be written") from None
+
+    def export(records: Iterable[IterationRecord]) -> int:
+        try:
+            count = kinds[path.suffix](temporary, records)
+            temporary.replace(path)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        return count
+
+    return export
+
+
+def _write_csv(path: Path, records: Iterable[IterationRecord]) -> int:
+    with _opened(path) as file:
+        table = csv.writer(file)
+        table.writerow(_COLUMNS)
+        count = 0
+        for record in records:
+            table.writerow([_as_cell(value(record)) for value in _COLUMNS.values()])
+            count += 1
+        return count
+
+
+def _as_cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict) else "\n".join(value) if isinstance(value, list) else value
+
+
+def _write_json_lines(path: Path, records: Iterable[IterationRecord]) -> int:
+    with _opened(path) as file:
+        count = 0
+        for record in records:
+            file.write(json.dumps(to_plain(record)) + "\n")
+            count += 1
+        return count
+
+
+def _write_parquet(path: Path, records: Iterable[IterationRecord]) -> int:
+    import pyarrow
+    import pyarrow.parquet
+
+    schema = pyarrow.schema([(name, _arrow_type(name)) for name in _COLUMNS])
+    count = 0
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        for batch in _batches(records):
+            count += len(batch)
+            columns = {name: [_as_arrow(name, value(record)) for record in batch] for name, value in _COLUMNS.items()}
+            writer.write_table(pyarrow.table(columns, schema))
+    return count
+
+
+def _arrow_type(name: str) -> Any:
+    import pyarrow
+
+    if name == "timestamp":
+        return pyarrow.timestamp("ms", "UTC")
+    if name in ("iteration", "epoch", "changed_loc", "input_tokens", "cached_tokens", "output_tokens"):
+        return pyarrow.int64()
+    if name in ("value", "incumbent", "delta", "odds", "cost_usd", "seconds"):
+        return pyarrow.float64()
+    if name == "guards":
+        return pyarrow.map_(pyarrow.string(), pyarrow.float64())
+    return pyarrow.list_(pyarrow.string()) if name == "changed_files" else pyarrow.string()
+
+
+def _as_arrow(name: str, value: Any) -> Any:
+    if name == "timestamp":
+        return datetime.fromisoformat(value)
+    return list(value.items()) if isinstance(value, dict) else value
+
+
+def _batches(records: Iterable[IterationRecord]) -> Iterator[list[IterationRecord]]:
+    pending = iter(records)
+    while batch := list(islice(pending, _BATCH)):
+        yield batch
+
+
+def _refuse_without_pyarrow(path: Path) -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        message = f"-o {path}: Parquet files are written by pyarrow, which is not installed"
+        raise GoalseekError(message, "run: pip install 'goalseek[parquet]'; or end it in .csv or .jsonl") from None
+
+
+def _opened(path: Path) -> TextIO:
+    return path.open("w", encoding="utf-8", errors="surrogatepass", newline="")

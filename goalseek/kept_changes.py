@@ -1,0 +1,104 @@
+"""The chain of kept changes that leads from code of the user's own to the best, and the commit it goes on top of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from goalseek.chain import Unreadable, read_commit
+from goalseek.history import History
+from goalseek.objects import Missing
+from goalseek.records import IterationRecord
+from goalseek.repository import Repository
+
+HEADS_LOOKED_AT = 2000
+
+
+@dataclass(frozen=True)
+class KeptChange:
+    """One kept iteration: the tree that it stood on, and its own."""
+
+    record: IterationRecord
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class KeptChain:
+    """The changes, oldest first; ``start`` is the tree they begin at, ``end`` the best's, ``base`` the user's commit.
+
+    ``base`` has the writable files of ``start``.
+    """
+
+    changes: tuple[KeptChange, ...]
+    start: str
+    end: str
+    base: str
+
+
+def kept_chain(repository: Repository, history: History, is_writable: Callable[[str], bool]) -> KeptChain:
+    """What leads to the best: from the newest baseline whose code the user had, so an earlier ruler's keeps are in it.
+
+    Raises ValueError where nothing was measured yet, and Missing where git does not have what a record names.
+    """
+    marks: list[IterationRecord] = []
+    users: list[str] = []
+    newest = _marks(history)
+    following = next(newest, None)
+    while following is not None:
+        record, following = following, next(newest, None)
+        marks.append(record)
+        if record.outcome != "baseline":
+            continue
+        own = _users_commits(repository, record)
+        users += own
+        tree = str(record.tree_hash)
+        is_other_code = following is None or not _same(repository, str(following.tree_hash), tree, is_writable)
+        if is_other_code or _first_with(repository, own, tree, is_writable):
+            base = _first_with(repository, users, tree, is_writable)
+            return _chain(marks[::-1], base or str(record.commit_hash))
+    raise ValueError("nothing was measured yet")
+
+
+def _chain(marks: list[IterationRecord], base: str) -> KeptChain:
+    steps = [
+        KeptChange(after, str(before.tree_hash), str(after.tree_hash))
+        for before, after in pairwise(marks)
+        if after.outcome == "kept"
+    ]
+    return KeptChain(tuple(steps), str(marks[0].tree_hash), str(marks[-1].tree_hash), base)
+
+
+def _marks(history: History) -> Iterator[IterationRecord]:
+    """Keeps and baselines, newest first."""
+    for record in history.newest():
+        if isinstance(record, IterationRecord) and record.outcome in ("kept", "baseline"):
+            yield record
+
+
+def _users_commits(repository: Repository, record: IterationRecord) -> list[str]:
+    """The commits of the user's that a baseline was made of: HEAD then, and where its code came from."""
+    assert record.commit_hash
+    if record.parent_commit_hash is None:
+        return [record.commit_hash]
+    try:
+        made = read_commit(repository.objects, record.commit_hash)
+    except Unreadable:
+        raise Missing(record.commit_hash) from None
+    if record.commit_hash != record.parent_commit_hash:
+        return list(made.parents[0 if record.iteration == 0 else 1 :])
+    listing = repository.git("log", "--first-parent", f"--max-count={HEADS_LOOKED_AT}", "--format=%T %H", "HEAD")
+    lines = (line.split(" ") for line in listing.decode().splitlines())
+    return [commit for tree, commit in lines if tree == made.tree][:1]
+
+
+def _first_with(
+    repository: Repository, commits: list[str], tree: str, is_writable: Callable[[str], bool]
+) -> str | None:
+    """The first commit with the writable files of a tree."""
+    return next((name for name in commits if _same(repository, repository.tree_of(name), tree, is_writable)), None)
+
+
+def _same(repository: Repository, one: str, other: str, is_writable: Callable[[str], bool]) -> bool:
+    return not any(is_writable(found.path) for found in repository.objects.differences(one, other))

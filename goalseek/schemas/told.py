@@ -1,0 +1,125 @@
+"""The shapes of what is told while a climb goes on: events for programs, the brief for an agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from goalseek.records import IterationRecord
+
+
+@dataclass(frozen=True)
+class NoteEvent:
+    """Something that a person should know."""
+
+    event: Literal["note"]
+    text: str
+
+
+@dataclass(frozen=True)
+class SandboxEvent:
+    """At which level programs are kept in their place, what they can do in spite of it, and why it is this level."""
+
+    event: Literal["sandbox"]
+    level: Literal["bubblewrap", "landlock", "none"]
+    not_enforced: list[str]
+    because: list[str]
+
+
+@dataclass(frozen=True)
+class PhaseEvent:
+    """A phase begins."""
+
+    event: Literal["phase"]
+    iteration: int
+    phase: str
+
+
+@dataclass(frozen=True)
+class IterationEvent:
+    """An iteration ended, and counts."""
+
+    event: Literal["iteration"]
+    record: IterationRecord
+
+
+@dataclass(frozen=True)
+class StoppedEvent:
+    """The invocation ends; ``next`` says what to do, ``exit`` is its exit code."""
+
+    event: Literal["stopped"]
+    stop_reason: str
+    why: str
+    next: str
+    exit: int
+
+
+Event = NoteEvent | SandboxEvent | PhaseEvent | IterationEvent | StoppedEvent
+
+
+@dataclass(frozen=True)
+class BriefMetric:
+    """What is climbed."""
+
+    name: str
+    direction: Literal["maximize", "minimize"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Ideas of one kind that were tried."""
+
+    name: str
+    tries: int
+    kept: int
+    best: float | None
+    example: str
+
+
+@dataclass(frozen=True)
+class Stagnation:
+    """Iterations since the last keep; once that is too many, what was tried, by kind."""
+
+    iterations: int
+    flattened: bool
+    families: list[Family]
+
+
+@dataclass(frozen=True)
+class Crashes:
+    """How many candidates in a row crashed, and how their output ended alike."""
+
+    in_a_row: int
+    common_ending: str
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An earlier iteration."""
+
+    iteration: int
+    outcome: str
+    reason: str
+    value: float | None
+    changed_files: list[str]
+    title: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` is newest first."""
+
+    project: str
+    metric: BriefMetric
+    incumbent: float
+    baseline: float
+    best: float
+    iteration: int
+    writable: list[str]
+    read_only: list[str]
+    directions: list[str]
+    stagnation: Stagnation
+    crashes: Crashes
+    left: dict[str, Any]
+    history: list[Tried]

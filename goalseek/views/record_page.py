@@ -1,0 +1,82 @@
+"""One record in full, as ``show`` prints it: a label and a text a line, wrapped to the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from goalseek.records import IterationRecord
+from goalseek.units import in_words, number
+from goalseek.views.ago import ago
+from goalseek.views.cells import wrapped
+from goalseek.views.harmless import one_line
+from goalseek.views.style import OUTCOME_COLORS, Paint
+
+_LABEL = 11
+_LEAST = 20
+
+
+@dataclass(frozen=True)
+class RecordPage:
+    """``width`` is the terminal's; None for a file or a pipe, where nothing is wrapped."""
+
+    paint: Paint
+    width: int | None
+    now: datetime
+
+    def lines(self, record: IterationRecord, has_artifacts: bool) -> list[str]:
+        """The page's lines; ``has_artifacts`` says whether the iteration's folder is still there."""
+        head = f"iteration {record.iteration}: {record.outcome}, {record.reason}"
+        shown = [self.paint(head, OUTCOME_COLORS[record.outcome])]
+        for label, text in _rows(record, self.now):
+            shown += self._wrapped(one_line(label), one_line(text))
+        if not has_artifacts:
+            shown += self._wrapped("artifacts", "not here: older than log.keep_runs, removed, or on another machine")
+        return shown
+
+    def _wrapped(self, label: str, text: str) -> Iterator[str]:
+        pieces = wrapped(text, max(self.width - _LABEL - 2, _LEAST)) if self.width else [text]
+        for place, piece in enumerate(pieces):
+            named = "" if place else label
+            yield f"  {self.paint(f'{named:<{_LABEL - 1}}', 'grey') if named else ' ' * (_LABEL - 1)} {piece}"
+
+
+def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
+    metric = record.metric
+    yield "why", record.why
+    if record.hypothesis_summary:
+        yield "title", record.hypothesis_summary
+    yield "when", f"{ago(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
+    value = "none" if metric.value is None else number(metric.value)
+    against = f", against {number(metric.incumbent)}" if metric.incumbent is not None else ""
+    better = f": {number(abs(metric.delta))} {'better' if metric.delta > 0 else 'worse'}" if metric.delta else ""
+    odds = f", odds {number(metric.odds)}" if metric.odds is not None else ""
+    yield metric.name, f"{value}{against}{better}{odds}"
+    yield from ((name, number(guard)) for name, guard in record.guards.items())
+    yield from (("changed", path) for path in record.changed_files)
+    yield from (("left out", path) for path in record.dropped_files)
+    named = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))
+    yield from ((name, commit) for name, commit in named if commit)
+    yield from (("attempt", f"{tried.commit_hash}: {tried.reason}") for tried in record.attempts)
+    for run in record.runs:
+        measured = "no number" if run.value is None else number(run.value)
+        yield "run", f"{run.of} {measured}, seed {run.seed}, {in_words(run.seconds)}"
+    for command in record.verify:
+        left = f", {command.killed} left-over processes ended" if command.killed else ""
+        code = "killed at its limit" if command.exit_code is None else f"exit {command.exit_code}"
+        yield "command", f"{command.name}: {code}, {in_words(command.seconds)}{left}"
+    yield "provider", f"{record.provider or 'none'} {record.model}".rstrip()
+    if record.usage.tokens or record.usage.cost_usd:
+        yield "usage", _usage(record)
+    yield "isolation", f"sandbox {record.isolation.sandbox}, verifier {record.isolation.verifier}"
+    yield "seconds", ", ".join(f"{name} {in_words(spent)}" for name, spent in record.seconds.items())
+    yield from (("direction", text) for text in record.directions)
+    yield from (("note", text) for text in record.notes)
+
+
+def _usage(record: IterationRecord) -> str:
+    usage = record.usage
+    about = "about " if usage.estimated else ""
+    cost = "" if usage.cost_usd is None else f", {about}${usage.cost_usd:.2f}"
+    return f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"

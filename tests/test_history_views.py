@@ -1,0 +1,377 @@
+"""``log`` and ``show`` as a person sees them, on generated records: columns, widths, colours, times, exports."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+from project import Project
+from rich.cells import cell_len
+from terminal import on_a_terminal
+
+from goalseek.chosen import since
+from goalseek.cli.main import run as command_line
+from goalseek.errors import GoalseekError
+from goalseek.plain import to_line, to_plain
+from goalseek.records import Isolation, IterationRecord, MetricResult
+from goalseek.values import CommandRun, Usage, VerifierRun
+from goalseek.views.ago import ago, ago_in_short
+
+NOW = datetime.now(UTC)
+ESCAPE = "\x1b"
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202etitle\r\nforged line"
+TALL = "größere Schritte 改善された学習率 " * 8
+
+
+def record(number: int, age: timedelta, **more: Any) -> IterationRecord:
+    kept = number in (0, 1)
+    usual = IterationRecord(
+        seq=number + 1,
+        kind="iteration",
+        project="demo",
+        run_id="20261121T070000Z-abcd",
+        epoch=0,
+        timestamp=(NOW - age).isoformat("T", "milliseconds").replace("+00:00", "Z"),
+        iteration=number,
+        outcome="baseline" if number == 0 else "kept" if kept else "reverted",
+        reason="measured" if number == 0 else "better" if kept else "worse",
+        why="measured" if number == 0 else "2 beats 1 by 1" if kept else "1.5 is worse than 2 by 0.5",
+        metric=MetricResult("score", "maximize", 1.5 + number, 1.0, number - 1.0, 12.0),
+        runs=(VerifierRun("candidate", 1.5, 4711, 3.0),),
+        guards={"size": 10.0},
+        commit_hash=f"{number:040d}",
+        parent_commit_hash=f"{0:040d}",
+        tree_hash=f"{number:040x}",
+        changed_files=("answer.json", "src/two words.txt"),
+        changed_loc=3,
+        hypothesis_summary=f"move {number}",
+        provider="scripted",
+        model="m-1",
+        usage=Usage(100, 20, 30, 0.5),
+        seconds={"PLAN": 1.0, "VERIFY": 3.0},
+        verify=(CommandRun("judge", 0, 3.0),),
+        isolation=Isolation("none", "both"),
+        run_dir=f"runs/{number:04d}",
+    )
+    return replace(usual, **more)
+
+
+def written(project: Project, records: list[IterationRecord]) -> Project:
+    logs = project.folder / ".goalseek/demo/logs"
+    logs.mkdir(parents=True)
+    (logs / "results.jsonl").write_text("".join(to_line(one) + "\n" for one in records))
+    return project
+
+
+AGES = (timedelta(days=90), timedelta(days=3), timedelta(hours=26), timedelta(hours=2), timedelta(seconds=30))
+
+
+@pytest.fixture
+def night(project: Project) -> Project:
+    """Five records, the last but one with a title in wide letters, the last with a hostile one."""
+    records = [record(number, age) for number, age in enumerate(AGES)]
+    records[3] = replace(records[3], hypothesis_summary=TALL)
+    records[4] = replace(records[4], outcome="skipped", reason="no_change", hypothesis_summary=HOSTILE, why=HOSTILE)
+    return written(project, records)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_every_line_fits_the_terminal_in_columns(night: Project, columns: int) -> None:
+    shown = COLOURS.sub("", on_a_terminal(night.folder, "log", columns=columns)).splitlines()
+    assert len(shown) == 1 + 5
+    assert max(cell_len(line) for line in shown) <= columns
+    place = shown[0].index("reason")
+    for line, reason in zip(shown[1:], ("measured", "better", "worse", "worse", "no_change"), strict=True):
+        assert line[place:].startswith(reason + " ")
+    assert ("outcome" in shown[0]) == (columns >= 80)
+    assert ("2 h ago" in shown[4]) == (columns == 200)
+    assert " 2h " in shown[4] or columns == 200
+    assert shown[4].endswith("…")
+    assert "2 beats 1 by 1"[: columns - 45] in shown[2]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_show_wraps_on_a_terminal_and_nowhere_else(night: Project, columns: int) -> None:
+    shown = COLOURS.sub("", on_a_terminal(night.folder, "show", "3", columns=columns))
+    assert max(cell_len(line) for line in shown.splitlines()) <= columns
+    indented = [line for line in shown.splitlines() if line.startswith(" " * 13)]
+    assert len(indented) >= {60: 7, 80: 3, 200: 1}[columns]
+    assert " ".join(shown.split()).count("größere") == 8
+    piped = night.run("show", "3").stdout
+    assert any(line.endswith("改善された学習率") and line.count("größere") == 8 for line in piped.splitlines())
+
+
+def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) -> None:
+    lines = night.run("log").stdout.splitlines()
+    assert [int(line.split()[0]) for line in lines] == [0, 1, 2, 3, 4]
+    assert lines[3].count("größere") == 8
+    assert ESCAPE not in "".join(lines)
+    assert [when in line for when, line in zip(("-", "3 d ago", "1 d ago", "2 h ago", "s ago"), lines, strict=True)]
+
+
+def test_outcomes_have_colours_where_somebody_wants_them(night: Project) -> None:
+    shown = on_a_terminal(night.folder, "log")
+    assert "\x1b[32m   1" in shown and "\x1b[90m   2" in shown and "\x1b[36m   0" in shown and "\x1b[33m   4" in shown
+    for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        for command in (("log",), ("show", "1")):
+            assert ESCAPE not in on_a_terminal(night.folder, *command, environment=environment)
+
+
+def test_what_an_agent_wrote_does_not_act_on_the_terminal(night: Project) -> None:
+    for command in (["log"], ["show", "4"], ["log", "--color", "always"]):
+        shown = COLOURS.sub("", night.run(*command).stdout)
+        assert ESCAPE not in shown and "\u202e" not in shown and "\x07" not in shown
+        assert not [line for line in shown.splitlines() if line.startswith("forged")]
+
+
+def test_times_are_told_as_people_say_them() -> None:
+    told = {0: "0 s ago", 59: "59 s ago", 61: "1 min ago", 7300: "2 h ago", 90000: "1 d ago", -50: "0 s ago"}
+    short = {0: "0s", 59: "59s", 61: "1m", 7300: "2h", 90000: "1d", 40 * 86400: "5w"}
+    for seconds, expected in told.items():
+        assert ago((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
+    for seconds, expected in short.items():
+        assert ago_in_short((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
+    assert ago("2024-05-06T12:00:00Z", NOW) == "2024-05-06"
+
+
+def test_since_takes_what_people_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        now = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)  # noon in Tokyo
+        assert since("12", now) == (12, None)
+        moments = {
+            "2h": "2026-11-21T01:00:00+00:00",
+            "2 h ago": "2026-11-21T01:00:00+00:00",
+            "3 days ago": "2026-11-18T03:00:00+00:00",
+            "1h30m": "2026-11-21T01:30:00+00:00",
+            "yesterday": "2026-11-19T15:00:00+00:00",
+            "today": "2026-11-20T15:00:00+00:00",
+            "2026-11-21T07:00": "2026-11-20T22:00:00+00:00",
+            "2026-11-21": "2026-11-20T15:00:00+00:00",
+            "2026-11-21T07:00Z": "2026-11-21T07:00:00+00:00",
+        }
+        found = {text: since(text, now)[1] for text in moments}
+        assert {text: moment and moment.astimezone(UTC).isoformat() for text, moment in found.items()} == moments
+        for text in ("tomorrow", "", "-3", "2 parsecs", "99999999999d"):
+            with pytest.raises(GoalseekError):
+                since(text, now)
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+
+
+def test_since_a_time_finds_all_of_them_though_the_clock_was_set_back(project: Project) -> None:
+    minutes = [*range(900, 600, -1), *range(700, 0, -1)]  # a hundred minutes are lived through twice
+    written(project, [record(number, timedelta(minutes=age)) for number, age in enumerate(minutes)])
+    for limit in (650, 100):
+        found = [
+            row["iteration"]
+            for row in map(json.loads, project.run("log", "--json", "--since", f"{limit}m").stdout.splitlines())
+        ]
+        expected = [number for number, age in enumerate(minutes) if age < limit]
+        assert found == expected
+        last = project.run("log", "--json", "--since", f"{limit}m", "--last", "3").stdout.splitlines()
+        assert [json.loads(line)["iteration"] for line in last] == expected[-3:]
+
+
+def test_since_an_iteration_is_found_where_numbers_are_missing(project: Project) -> None:
+    written(project, [record(number, timedelta(0)) for number in (0, 1, 5, 6, 9)])
+    for asked, expected in ((0, [0, 1, 5, 6, 9]), (2, [5, 6, 9]), (6, [6, 9]), (9, [9]), (10, [])):
+        lines = project.run("log", "--json", "--since", str(asked)).stdout.splitlines()
+        assert [json.loads(line)["iteration"] for line in lines] == expected
+
+
+def test_csv_and_parquet_have_the_same_rows(night: Project, tmp_path: Path) -> None:
+    for name in ("night.csv", "night.parquet"):
+        ended = night.run("log", "-o", str(tmp_path / name), "--json")
+        assert json.loads(ended.stdout) == {"file": str(tmp_path / name), "records": 5}
+    with (tmp_path / "night.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    table = pyarrow.parquet.read_table(tmp_path / "night.parquet").to_pylist()
+    assert [row["iteration"] for row in table] == [0, 1, 2, 3, 4] == [int(row["iteration"]) for row in rows]
+    assert list(table[0]) == list(rows[0])
+    assert table[4]["title"] == HOSTILE == rows[4]["title"]
+    assert (table[1]["value"], table[1]["cost_usd"], table[1]["seconds"]) == (2.5, 0.5, 4.0)
+    assert table[1]["changed_files"] == ["answer.json", "src/two words.txt"] == rows[1]["changed_files"].split("\n")
+    assert dict(table[1]["guards"]) == {"size": 10.0} == json.loads(rows[1]["guards"])
+    assert abs(table[4]["timestamp"] - (NOW - AGES[4])) < timedelta(milliseconds=1)
+
+
+def test_an_empty_selection_is_an_empty_table(night: Project, tmp_path: Path) -> None:
+    for name in ("none.csv", "none.parquet", "none.jsonl"):
+        assert night.run("log", "--reason", "tie", "-o", str(tmp_path / name)).exit_code == 0
+    assert pyarrow.parquet.read_table(tmp_path / "none.parquet").num_rows == 0
+    assert len((tmp_path / "none.csv").read_text().splitlines()) == 1
+    assert (tmp_path / "none.jsonl").read_text() == ""
+
+
+def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(night: Project, tmp_path: Path) -> None:
+    results = night.folder / ".goalseek/demo/logs/results.jsonl"
+    (tmp_path / "old.csv").write_text("old\n")
+    results.write_bytes(results.read_bytes() + b"{no record}\n")
+    for name, expected in (("night.xlsx", ".parquet"), ("no/folder/x.csv", "No such file"), (".", "unknown kind")):
+        ended = night.run("log", "-o", str(tmp_path / name))
+        assert ended.exit_code == 2 and expected in ended.stderr
+    ended = night.run("log", "-o", str(tmp_path / "old.csv"))
+    assert ended.exit_code == 3 and "goalseek audit" in ended.stderr
+    assert [path.name for path in tmp_path.glob("old*")] == ["old.csv"]
+    assert (tmp_path / "old.csv").read_text() == "old\n"
+    ended = night.run("log", "-o", "x.csv", "--query", "iteration")
+    assert ended.exit_code == 2 and "--query" in ended.stderr and not (night.folder / "x.csv").exists()
+
+
+def test_parquet_without_pyarrow_says_what_to_install(
+    night: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    file = tmp_path / "night.parquet"
+    assert command_line(["-C", str(night.folder), "log", "-o", str(file)]) == 2
+    assert "pip install 'goalseek[parquet]'" in capsys.readouterr().err
+    assert not file.exists()
+
+
+def test_show_tells_when_how_likely_and_what_it_cost(night: Project) -> None:
+    shown = night.run("show", "1").stdout
+    for expected in (
+        "3 d ago",
+        "2.5, against 1",
+        "odds 12",
+        "100 tokens in, 20 cached, 30 out, $0.50",
+        "size",
+        "two words",
+    ):
+        assert expected in shown
+
+
+PATCH = b"""\
+diff --git a/a.txt b/a.txt
+--- a/a.txt
++++ b/a.txt
+@@ -1,3 +1,3 @@ here
+ same
+---- was dashes
+++++ is pluses \x1b[2J
+ end
+diff --git a/b.txt b/b.txt
+new file mode 100644
+"""
+
+
+def test_a_diff_has_colours_on_a_terminal_and_is_byte_for_byte_elsewhere(night: Project) -> None:
+    folder = night.run_folder(2)
+    folder.mkdir(parents=True)
+    (folder / "changes.diff").write_bytes(PATCH)
+    assert night.run("show", "2", "--diff").stdout.encode() == PATCH
+    shown = on_a_terminal(night.folder, "show", "2", "--diff")
+    assert shown == night.run("show", "2", "--diff", "--color", "always").stdout
+    for expected in (
+        *("\x1b[36m@@ -1,3 +1,3 @@ here\x1b[0m", "\x1b[31m---- was dashes\x1b[0m", "\n same\n"),
+        *("\x1b[1m+++ b/a.txt\x1b[0m", "\x1b[1mnew file mode 100644\x1b[0m"),
+    ):
+        assert expected in shown
+    assert "\x1b[2J" not in shown
+    plain = on_a_terminal(night.folder, "show", "2", "--diff", environment={"NO_COLOR": "1"})
+    assert ESCAPE not in plain and "+++ is pluses" in plain
+
+
+def test_parts_as_json_are_texts_by_name(night: Project, tmp_path: Path) -> None:
+    folder = night.run_folder(2)
+    (folder / "snapshot").mkdir(parents=True)
+    (folder / "changes.diff").write_bytes(PATCH)
+    (folder / "plan.md").write_text("the plan\n")
+    (folder / "snapshot" / "a.txt").write_text("a\n")
+    told = json.loads(night.run("show", "2", "--diff", "--plan", "--json").stdout)
+    assert (told["plan"], told["diff"].encode()) == ("the plan\n", PATCH)
+    told = json.loads(night.run("show", "2", "--files", str(tmp_path / "taken"), "--json").stdout)
+    assert told == {"files": 1, "folder": str(tmp_path / "taken")}
+    assert json.loads(night.run("show", "2", "--query", "metric.value").stdout) == 3.5
+
+
+def test_head_closes_it_cleanly(project: Project) -> None:
+    written(project, [record(number, timedelta(0)) for number in range(3000)])
+    command = f"{sys.executable} -m goalseek log 2> said | head -2; cat said"
+    done = subprocess.run(["sh", "-c", command], cwd=project.folder, capture_output=True, text=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["0", "1"]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["--kept"], ["--json"]], ids=["all", "few", "json"])
+def test_a_long_history_starts_to_print_at_once(project: Project, arguments: list[str]) -> None:
+    count = 20_000
+    line = to_line(record(2, timedelta(0)))
+    logs = written(project, [record(0, timedelta(0)), record(1, timedelta(0))]).folder / ".goalseek/demo/logs"
+    numbered = line.replace('"seq":3', '"seq":%(seq)d').replace('"iteration":2', '"iteration":%(n)d')
+    with (logs / "results.jsonl").open("a") as file:
+        file.writelines(numbered % {"seq": n + 1, "n": n} + "\n" for n in range(2, count))
+    began = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-m", "goalseek", "log", *arguments], cwd=project.folder, stdout=subprocess.PIPE
+    ) as started:
+        assert started.stdout
+        os.read(started.stdout.fileno(), 1)
+        first = time.monotonic() - began
+        lines = 1 + sum(chunk.count(b"\n") for chunk in iter(lambda: started.stdout.read(1 << 16), b"")) - 1
+    whole = time.monotonic() - began
+    assert lines == (1 if arguments == ["--kept"] else count)
+    assert first < whole / 2.5, (first, whole)
+
+
+def test_records_of_a_million_cost_the_same_at_their_end(
+    project: Project, make_project: Callable[..., Project]
+) -> None:
+    """What is read for the newest few does not grow with what lies before them."""
+    long = written(project, [record(number, timedelta(0)) for number in range(3000)])
+    path = long.folder / ".goalseek/demo/logs/results.jsonl"
+    read = 0
+
+    class Counting:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.file, name)
+
+        def read(self, size: int) -> bytes:
+            nonlocal read
+            read += size
+            found: bytes = self.file.read(size)
+            return found
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.file.close()
+
+    from goalseek.chosen import Wanted, chosen
+    from goalseek.history import History
+
+    class Watched(type(path)):  # type: ignore[misc]
+        def open(self, *arguments: Any, **more: Any) -> Any:
+            return Counting(super().open(*arguments, **more))
+
+    newest = list(chosen(History(Watched(path)), Wanted(last=20)))
+    assert [to_plain(one)["iteration"] for one in newest] == list(range(2980, 3000))
+    assert 0 < read < path.stat().st_size / 20
