@@ -13,7 +13,10 @@ from goalseek.views.report.settled import has_medians, reach
 
 @dataclass(frozen=True)
 class Claim:
-    """``before`` and ``after`` are the numbers in large, "" where there are none; the rest are sentences or ""."""
+    """``before`` and ``after`` are the numbers in large, "" where there are none; the rest are sentences or "".
+
+    ``is_warning`` is of the caution.
+    """
 
     metric: str
     before: str
@@ -21,6 +24,7 @@ class Claim:
     gain: str
     settled: str
     caution: str
+    is_warning: bool = False
 
     @property
     def headline(self) -> str:
@@ -36,30 +40,25 @@ def claim_of(climb: Climb) -> Claim:
     if baseline is None or best is None or baseline.value is None or best.value is None:
         return Claim(climb.metric, "", "", "", "", "The first measurement of the unchanged code is still to come.")
     if best is baseline:
-        gain = f"nothing beat it in {climb.tried} tries" if climb.tried else "the baseline, and no try yet"
+        tries = "1 try" if climb.tried == 1 else f"{climb.tried} tries"
+        gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
         return Claim(climb.metric, number(baseline.value), "", gain, "", "")
     before, after = baseline.value, best.value
-    settled = climb.settled if climb.is_settled else None
-    if settled and has_medians(settled):
-        before, after = settled.before, settled.after
-    told = f"Settled: {reach(settled)}. Measured afresh in turn: {settled.in_words()}." if settled else ""
-    return Claim(
-        climb.metric,
-        number(before),
-        number(after),
-        gain_in_words(before, after, climb.direction),
-        told,
-        _caution(climb),
-    )
+    gain, told = gain_in_words(before, after, climb.direction), ""
+    if climb.settled and climb.is_settled:
+        if has_medians(climb.settled):
+            before, after = climb.settled.before, climb.settled.after
+        gain, told = reach(climb.settled), f"Settled: {climb.settled.in_words()}, measured afresh in turn."
+    return Claim(climb.metric, number(before), number(after), gain, told, *_caution(climb))
 
 
 def gain_in_words(before: float, after: float, direction: str) -> str:
-    """``43.3% better``; where the baseline is not positive, in the metric's units."""
+    """``43.3% better``; where the number before is not positive, ``better by 2``."""
     gain = after - before if direction == "maximize" else before - after
     if gain == 0:
         return "no difference"
-    size = percent(abs(gain) / before) if before > 0 else number(abs(gain))
-    return f"{size} {'better' if gain > 0 else 'worse'}"
+    word = "better" if gain > 0 else "worse"
+    return f"{percent(abs(gain) / before)} {word}" if before > 0 else f"{word} by {number(abs(gain))}"
 
 
 def kept_in_words(climb: Climb) -> str:
@@ -70,16 +69,18 @@ def kept_in_words(climb: Climb) -> str:
     return told
 
 
-def _caution(climb: Climb) -> str:
-    """What a reader should know who takes the number at its word."""
+def _caution(climb: Climb) -> tuple[str, bool]:
+    """What a reader should know who takes the number at its word, and whether it is a warning."""
     if climb.settled and not climb.is_settled:
-        return "It was settled before the newest keep; the number shown is the one that this keep was decided by."
+        told = "It was settled before the newest keep; the number shown is the one that this keep was decided by."
+        return told, True
     if climb.is_settled and climb.settled and not climb.settled.is_sure:
-        return "Zero lies within the interval, or there was only one pair: this may be no gain at all."
+        return "Zero lies within the interval, or there was only one pair: this may be no gain at all.", True
     if climb.is_settled:
-        return ""
+        return "", False
     if climb.repeats.differed:
-        return "Not settled: the number that decided is a lucky pick among many, and flatters."
+        return "Not settled: the number that decided is a lucky pick among many, and flatters.", True
     if climb.repeats.agreed >= 2:
-        return "The same code gave the same number to the last digit each time, so there was nothing to settle."
-    return "Not settled: this is the number that the keep was decided by."
+        told = "The same code gave the same number to the last digit each time, so there was nothing to settle."
+        return told, False
+    return "Not settled: this is the number that the keep was decided by.", False

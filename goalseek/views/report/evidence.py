@@ -22,7 +22,7 @@ def guards_section(climb: Climb, around: Surroundings) -> Html:
         for name in dict.fromkeys([*before, *after])
     ]
     broken = sum(count for label, count in climb.counts.items() if label.reason == "guard")
-    told = [tag("p", f"{broken} tries were refused for a guard.")] if broken else []
+    told = [tag("p", f"{broken} {'try was' if broken == 1 else 'tries were'} refused for a guard.")] if broken else []
     guards = [table(("guard", "baseline", "best", "bound"), rows), *told] if rows else [_quiet("No guard is set.")]
     looks = [_look(look) for look in climb.looks] or [_quiet("No holdout was looked at.")]
     return tag("section", tag("h2", "Guards and holdout"), *guards, *looks, id="guards")

@@ -14,7 +14,7 @@ from goalseek.views.report.rows import Row, at, number_at, text_at
 from goalseek.views.report.settled import Look, look_of, settled_of
 from goalseek.views.report.spending import Spending
 from goalseek.views.report.thinned import Thinned
-from goalseek.views.report.tries import Label, Try, try_of
+from goalseek.views.report.tries import Label, Try, label_of, try_of
 
 DOTS_MOST = 20_000
 KEPT_MOST = 5_000
@@ -36,14 +36,14 @@ class Earlier:
 
 @dataclass
 class Climb:
-    """All that happened under one ruler. ``best`` is the newest kept try, or the baseline."""
+    """What happened under one ruler. ``best`` is the newest kept try, or the baseline, ``last`` the last iteration."""
 
     epoch: int = 0
     metric: str = "metric"
     direction: str = "maximize"
     baseline: Try | None = None
     best: Try | None = None
-    last: Try | None = None
+    last: int = -1
     kept: Thinned[Try] = field(default_factory=lambda: Thinned(KEPT_MOST))
     rejected: Thinned[Try] = field(default_factory=lambda: Thinned(DOTS_MOST))
     counts: Counter[Label] = field(default_factory=Counter)
@@ -100,7 +100,7 @@ class Night:
             self.climb.spending.add_measurement(row)
         elif kind == "settle":
             self.climb.settled = settled_of(row) or self.climb.settled
-            self.climb.settled_at = self.climb.last.iteration if self.climb.last else -1
+            self.climb.settled_at = self.climb.last
             self.climb.spending.add_measurement(row)
         elif kind == "holdout":
             self._add_look(row)
@@ -113,28 +113,28 @@ class Night:
         if isinstance(found, dict):
             told = list(found.items())[:_LEVELS_MOST]
             self.versions = {one_line(name, 40): one_line(str(version), 60) for name, version in told}
-        if self.runs > 1 and self.climb.last:
-            following = self.climb.last.iteration + 1
+        if self.runs > 1 and self.climb.last >= 0:
+            following = self.climb.last + 1
             self.climb.runs_at = [*self.climb.runs_at, following][-_BROUGHT_MOST:]
             why = one_line(text_at(row, "began"), 200)
             self.climb.incidents.add(Incident("a new run began", following, why))
 
     def _add_iteration(self, row: Row) -> None:
-        done = try_of(row)
-        if done.label.outcome == "baseline":
+        label = label_of(row)
+        if label.outcome == "baseline":
             self._begin(row)
         climb = self.climb
         climb.metric = one_line(text_at(row, "metric", "name"), 60) or climb.metric
         climb.direction = "minimize" if text_at(row, "metric", "direction") == "minimize" else "maximize"
-        if done.label.outcome == "baseline":
-            climb.baseline = climb.best = done
-        elif done.label.outcome == "kept":
-            climb.kept.add(done)
-            climb.best = done
+        climb.last = int(number_at(row, "iteration") or 0)
+        climb.counts[label] += 1
+        if label.outcome == "baseline":
+            climb.baseline = climb.best = try_of(row)
+        elif label.outcome == "kept":
+            kept = climb.best = try_of(row)
+            climb.kept.add(lambda: kept)
         else:
-            climb.rejected.add(done)
-        climb.last = done
-        climb.counts[done.label] += 1
+            climb.rejected.add(lambda: try_of(row))
         climb.repeats.add_iteration(row)
         climb.spending.add_iteration(row)
         level = one_line(text_at(row, "isolation", "sandbox"), 30), one_line(text_at(row, "isolation", "verifier"), 30)
@@ -152,8 +152,8 @@ class Night:
         if before.baseline is None:
             before.epoch = epoch
             return
-        if before.best and before.last and before.baseline.value is not None and before.best.value is not None:
-            whole = (before.baseline.iteration, before.last.iteration, before.baseline.value, before.best.value)
+        if before.best and before.baseline.value is not None and before.best.value is not None:
+            whole = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)
             told = Earlier(before.epoch, *whole, before.kept.added)
             self.earlier = [*self.earlier, told][-_BROUGHT_MOST:]
         self.climb = Climb(epoch)

@@ -125,7 +125,8 @@
     link.type = "button";
     link.addEventListener("click", () => { choose(i, true); find("record").scrollIntoView({ block: "center" }); });
     first.append(link);
-    told.append(make("span", title || "without a title", "tried"), make("span", why, "why"));
+    told.append(make("span", title || why, "tried"));
+    if (title) told.append(make("span", why, "why"));
     row.append(first, make("td", value === null ? "" : value), told);
     return row;
   }

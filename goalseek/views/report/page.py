@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from bisect import bisect
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -119,12 +120,8 @@ def _within(text: str, most: int) -> str:
     """The text, cut so that it takes no more bytes than this where it is written."""
     if 6 * len(text) <= most or _size(text) <= most:
         return text
-    length = 0
-    for place, letter in enumerate(text):
-        length += _size(letter)
-        if length > most - 3:
-            return text[:place] + "…"
-    return text
+    fitting = bisect(range(len(text)), most - 3, key=lambda length: _size(text[:length]))
+    return text[: max(0, fitting - 1)] + "…"
 
 
 def _size(text: str) -> int:

@@ -41,8 +41,8 @@ class Plot:
 
 def plot_of(climb: Climb) -> Plot | None:
     """The plot of a climb; None before its first measurement."""
-    baseline, last = climb.baseline, climb.last
-    if baseline is None or baseline.value is None or last is None or climb.best is None:
+    baseline = climb.baseline
+    if baseline is None or baseline.value is None or climb.best is None:
         return None
     kept = list(climb.kept.items)
     if climb.kept.added and kept[-1:] != [climb.best]:
@@ -52,7 +52,7 @@ def plot_of(climb: Climb) -> Plot | None:
     upward = value_axis(_values(best), _values(rejected))
     tries = (*rejected, *best)
     return Plot(
-        across=count_axis(baseline.iteration, last.iteration),
+        across=count_axis(baseline.iteration, climb.last),
         upward=upward,
         tries=tries,
         best=best,
@@ -60,7 +60,7 @@ def plot_of(climb: Climb) -> Plot | None:
             climb.repeats.band(climb.direction, done.value) if done.value is not None else None for done in best
         ),
         runs_at=tuple(climb.runs_at),
-        last=last.iteration,
+        last=climb.last,
         left_out=climb.tried + 1 - len(tries),
         beyond=sum(not -0.01 <= upward.place(value) <= 1.01 for value in _values(tries)),
         words=_words(climb),
@@ -70,15 +70,18 @@ def plot_of(climb: Climb) -> Plot | None:
 def marks(plot: Plot) -> Html:
     """The inside of an ``<svg>`` of WIDTH by HEIGHT: grid, band, line and dots, to be coloured by their classes."""
     many = " many" if len(plot.tries) > 1500 else ""
-    dots = [
-        f'<path class="dot {done.label.outcome}" d="M{_x(plot, done)} {_y(plot, done.value)}h0"/>'
-        for done in plot.tries
-    ]
+    count = len(plot.tries) - len(plot.best)
+    behind, before = (_dots(plot, tries) for tries in (plot.tries[:count], plot.tries[count:]))
     return Html(
         "".join(_grid(plot))
         + "".join(_bands(plot))
-        + f'<path class="line" d="{_steps(plot)}"/><g class="dots{many}">{"".join(dots)}</g>'
+        + f'<g class="dots{many}">{behind}</g><path class="line" d="{_steps(plot)}"/><g class="dots{many}">{before}</g>'
     )
+
+
+def _dots(plot: Plot, tries: Sequence[Try]) -> str:
+    places = ((done.label.outcome, _x(plot, done), _y(plot, done.value)) for done in tries)
+    return "".join(f'<path class="dot {outcome}" d="M{x} {y}h0"/>' for outcome, x, y in places)
 
 
 def standalone(climb: Climb) -> str:
@@ -108,7 +111,7 @@ def standalone(climb: Climb) -> str:
 
 def stretched(plot: Plot) -> Html:
     """The plot for a page: as wide as there is room, with labels of their own size beside it."""
-    lane = tag("span", "no number", class_="lane") if plot.has_lane else Html()
+    lane = tag("span", "none", class_="lane") if plot.has_lane else Html()
     return tag(
         "div",
         tag(
@@ -177,7 +180,7 @@ def _written_labels(plot: Plot) -> Iterator[Html]:
     for place, label in enumerate(plot.across.labels):
         yield tag("text", label, x=round(left + width * place / steps, 1), y=432, text_anchor="middle")
     if plot.has_lane:
-        yield tag("text", "no number", x=left - 12, y=round(top + 360 * _LANE / HEIGHT + 4, 1), text_anchor="end")
+        yield tag("text", "none", x=left - 12, y=round(top + 360 * _LANE / HEIGHT + 4, 1), text_anchor="end")
     yield tag("text", "iteration", x=left + width, y=456, text_anchor="end")
     kinds = (("kept", "kept"), ("reverted", "not kept"), ("baseline", "baseline"))
     for place, (kind, label) in enumerate(kinds):
@@ -187,11 +190,11 @@ def _written_labels(plot: Plot) -> Iterator[Html]:
 
 def _words(climb: Climb) -> str:
     """The plot told to who does not see it."""
-    assert climb.baseline and climb.best and climb.last
+    assert climb.baseline and climb.best
     first, best = number(climb.baseline.value or 0.0), number(climb.best.value or 0.0)
     better = "higher" if climb.direction == "maximize" else "lower"
     return (
-        f"{climb.metric} over iterations {climb.baseline.iteration} to {climb.last.iteration}, {better} is better: "
+        f"{climb.metric} over iterations {climb.baseline.iteration} to {climb.last}, {better} is better: "
         f"the baseline is {first}, the best so far {best}, of iteration {climb.best.iteration}; {kept_in_words(climb)}."
     )
 

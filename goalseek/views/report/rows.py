@@ -37,13 +37,7 @@ def rows_from(history: History, offset: int = 0) -> Iterator[Placed]:
 
 def number_at(row: Row, *names: str) -> float | None:
     """The finite number at a place, or None."""
-    value = at(row, *names)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:
-        return None
+    return _finite(at(row, *names))
 
 
 def text_at(row: Row, *names: str) -> str:
@@ -68,8 +62,7 @@ def numbers_at(row: Row, *names: str) -> dict[str, float]:
     value = at(row, *names)
     if not isinstance(value, dict):
         return {}
-    found = ((name, number_at(value, name)) for name in value)
-    return {name: number for name, number in found if number is not None}
+    return {name: number for name in value if (number := _finite(value[name])) is not None}
 
 
 def at(row: Any, *names: str) -> Any:
@@ -79,3 +72,12 @@ def at(row: Any, *names: str) -> Any:
             return None
         row = row.get(name)
     return row
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

@@ -11,7 +11,7 @@ from goalseek.units import number
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _INTERVALS = 5
 _LOGARITHMIC_FROM = 30.0
-_BEYOND = 1.5
+_BEYOND = 0.75
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def claim_section(night: Night, around: Surroundings) -> Html:
     sentences = [
         tag("p", claim.gain, class_="gain") if claim.gain else NONE,
         tag("p", claim.settled, class_="settled") if claim.settled else NONE,
-        tag("p", claim.caution, class_="caution") if claim.caution else NONE,
+        tag("p", claim.caution, class_="caution" if claim.is_warning else "quiet") if claim.caution else NONE,
         tag("ul", *(tag("li", fact) for fact in _facts(night)), class_="facts"),
         tag(
             "p", tag("strong", "Next"), " ", tag("span", around.next, id="next"), class_="next", hidden=not around.next
@@ -58,7 +58,7 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
     legend = [tag("li", label, class_=kind) for kind, label in _legend(plot)]
     body = [tag("tr", *(tag("td", cell) for cell in _step_cells(climb, done))) for done in plot.best[-KEPT_SHOWN:]]
     told = [
-        f"{plot.beyond} lie beyond the scale, at its edge" if plot.beyond else "",
+        f"{plot.beyond} {'lies' if plot.beyond == 1 else 'lie'} beyond the scale, at its edge" if plot.beyond else "",
         f"{plot.left_out:,} more tries are left out of the plot, evenly" if plot.left_out else "",
     ]
     return tag(
@@ -130,6 +130,8 @@ def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
     yield "key-line", "best so far"
     if any(plot.band):
         yield "key-band", "noise of one run, ± 1 sd"
+    if plot.has_lane:
+        yield "key-none", "none: no number came of it"
     if plot.runs_at:
         yield "key-run", "a new run"
 
@@ -210,7 +212,9 @@ def _group(label: Label, count: int, most: int, newest: list[Try]) -> Html:
 
 
 def _tried(done: Try) -> Html:
-    return tag("td", tag("span", done.title or "without a title", class_="tried"), tag("span", done.why, class_="why"))
+    if not done.title:
+        return tag("td", tag("span", done.why, class_="tried"))
+    return tag("td", tag("span", done.title, class_="tried"), tag("span", done.why, class_="why"))
 
 
 def _titled(title: str, count: int) -> Html:

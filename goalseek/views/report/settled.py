@@ -54,13 +54,14 @@ def look_of(row: Row) -> Look:
 
 
 def reach(settled: Settled) -> str:
-    """``-1.1% ± 0.3%`` as the claim has it: the half width of the interval after the difference."""
+    """``1.1% ± 0.3% better``: the difference, and half the width of its interval."""
     size = percent if settled.in_percent else "{:.4g}".format
-    sign = "-" if settled.difference < 0 else "+"
-    told = f"{sign}{size(abs(settled.difference))}"
+    if settled.difference == 0 and not settled.interval:
+        return "no difference"
+    told = size(abs(settled.difference))
     if settled.interval:
         told += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
-    return told
+    return f"{told} {'worse' if settled.difference < 0 else 'better'}"
 
 
 def _middle(row: object, names: tuple[str, ...]) -> float | None:

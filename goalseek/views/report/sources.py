@@ -95,7 +95,7 @@ def surroundings(source: Source, is_live: bool = False) -> Surroundings:
     """What is known beside the records, now."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if source.loaded is None:
-        told = f"read from a copy of {RESULTS}: goalseek promote takes the kept changes home where the repository is"
+        told = "goalseek promote, where the repository is, takes the kept changes home"
         return Surroundings(next=told, made_at=made_at, version=goalseek.__version__, is_live=is_live)
     bounds = {guard.name: ", ".join(_bounds(guard)) for guard in source.loaded.manifest.guard}
     try:

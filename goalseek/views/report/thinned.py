@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -16,10 +17,10 @@ class Thinned(Generic[Item]):
         self.added = 0
         self._stride = 1
 
-    def add(self, item: Item) -> None:
-        """Adds an item, or leaves it out."""
+    def add(self, make: Callable[[], Item]) -> None:
+        """Adds an item, or leaves it out without making it."""
         if self.added % self._stride == 0:
-            self.items.append(item)
+            self.items.append(make())
         self.added += 1
         if len(self.items) > self.most:
             self.items = self.items[::2]

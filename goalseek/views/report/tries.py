@@ -45,10 +45,9 @@ def try_of(row: Row) -> Try:
     """The try that an iteration's row tells of."""
     files = [one_line(name, 200) for name in list_at(row, "changed_files") if isinstance(name, str)]
     more = (f"and {len(files) - _FILES_MOST} more",) if len(files) > _FILES_MOST else ()
-    outcome = text_at(row, "outcome")
     return Try(
         iteration=int(number_at(row, "iteration") or 0),
-        label=Label(outcome if outcome in OUTCOMES else "skipped", one_line(text_at(row, "reason"), 40)),
+        label=label_of(row),
         value=number_at(row, "metric", "value"),
         incumbent=number_at(row, "metric", "incumbent"),
         delta=number_at(row, "metric", "delta"),
@@ -63,6 +62,12 @@ def try_of(row: Row) -> Try:
         when=one_line(text_at(row, "timestamp"), 40),
         guards=numbers_at(row, "guards"),
     )
+
+
+def label_of(row: Row) -> Label:
+    """What came of it; an outcome that is not known here counts as skipped."""
+    outcome = text_at(row, "outcome")
+    return Label(outcome if outcome in OUTCOMES else "skipped", one_line(text_at(row, "reason"), 40))
 
 
 def _hash(text: str) -> str:
