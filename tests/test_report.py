@@ -251,10 +251,10 @@ class TestOfANight:
         odd += [{"kind": "iteration"}, {"kind": "iteration", "iteration": 1e400, "metric": [], "runs": {"a": 1}}, {}]
         path = nights.write(tmp_path / "results.jsonl", [*odd, *nights.night(5), *odd])
         with path.open("a") as file:
-            file.write('not json\n[1]\n{"kind": "iteration", "torn')
+            file.write("[" * 100_000 + '\nnot json\n[1]\n{"kind": "iteration", "torn')
         done = run(tmp_path, "report", ".", "-o", "-")
         assert done.exit_code == 0, done.stderr
-        assert "a line of results.jsonl that is no record 4" in Page(done.stdout).text
+        assert "a line of results.jsonl that is no record 5" in Page(done.stdout).text
 
     def test_before_a_measurement_there_is_no_plot(self, tmp_path: Path) -> None:
         page = Page(reported(tmp_path, list(nights.night(3))[:1]))
@@ -431,6 +431,13 @@ class TestWriting:
             assert done.exit_code == 2 and said in done.stderr, done.stderr
         assert climbed.run("report", "-o", "x.pdf", "--format", "md").exit_code == 0
         assert (climbed.folder / "x.pdf").read_text().startswith("## `score` 1 → 3")
+
+    def test_the_records_are_never_written_over(self, climbed: Project) -> None:
+        before = climbed.records()
+        path = climbed.folder / ".goalseek/demo/logs/results.jsonl"
+        done = climbed.run("report", "--format", "md", "-o", str(path))
+        assert done.exit_code == 2 and "the records themselves" in done.stderr
+        assert climbed.records() == before
 
     def test_a_copy_that_is_not_there_is_named(self, tmp_path: Path) -> None:
         done = run(tmp_path, "report", "gone")

@@ -6,6 +6,7 @@ Pictures at phone and desktop width, light and dark, are left in pytest's folder
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from goalseek.views.report.serving import PageServer
 from goalseek.views.report.sources import of_copy
 
 pytestmark = pytest.mark.slow
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or "chromium is not installed"
 ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"

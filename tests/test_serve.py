@@ -184,7 +184,7 @@ class TestCommand:
             connection.request("GET", url.path)
             assert "score 1 → 2" in connection.getresponse().read().decode()
             connection.request("GET", f"{url.path}state")
-            assert json.loads(connection.getresponse().read())["status"] == "completed"
+            assert json.loads(connection.getresponse().read())["status"] == "completed (count)"
             connection.close()
         finally:
             started.send_signal(number)

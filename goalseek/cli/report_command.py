@@ -44,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not path.parent.is_dir():
         raise GoalseekError("there are no records yet", surroundings(source).next or "goalseek iterate makes the first")
+    if path.exists() and source.results.exists() and path.samefile(source.results):
+        raise GoalseekError(f"-o {options.file}: these are the records themselves", "name another file")
     with exported(path) as write:
         content = _made(reader, source, kind)
         write(content)

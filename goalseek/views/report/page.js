@@ -224,8 +224,6 @@
         find("phase").textContent = state.phase;
         if (seen !== null && seen !== state.seen) replace(await (await fetch("./")).text());
         seen = state.seen;
-        find("next").textContent = state.next;
-        find("next").parentElement.hidden = !state.next;
       }
     } catch {
       find("phase").textContent = "goalseek serve has ended; this is the last that it showed";

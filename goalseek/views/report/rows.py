@@ -30,7 +30,7 @@ def rows_from(history: History, offset: int = 0) -> Iterator[Placed]:
         end = line.offset + len(line.text) + 1
         try:
             row = json.loads(line.text)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         yield Placed(row if isinstance(row, dict) and isinstance(row.get("kind"), str) else None, end)
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import goalseek
 from goalseek.errors import UNFIT, GoalseekError
+from goalseek.state import AT_WORK
 from goalseek.views.report.page import page, policy
 from goalseek.views.report.sources import Reader, Source, at_work, surroundings
 
 ADDRESS = "127.0.0.1"
 _BUSY_SHARE = 20
-_QUIET_SECONDS = 1.0
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -59,24 +59,23 @@ class Shown:
 
     def state(self) -> bytes:
         """The picture as JSON: ``seen`` changes when there is another page to fetch."""
-        status, phase, following = at_work(self._source)
+        status, phase = at_work(self._source)
         is_due = time.monotonic() >= self._not_before
         told: dict[str, Any] = {
             "status": status,
-            "at_work": bool(phase),
+            "at_work": status in AT_WORK,
             "phase": phase,
-            "next": following,
             "seen": self._seen() if is_due or not self._made_of else self._made_of,
         }
         return json.dumps(told).encode()
 
     def _seen(self) -> str:
-        """What the records are known by: their size, and which file it is."""
+        """What the page is known by: which file the records are in, its size, and whether somebody is at work."""
         try:
-            status = self._source.results.stat()
+            found = self._source.results.stat()
         except OSError:
             return "none"
-        return f"{status.st_ino}-{status.st_size}"
+        return f"{found.st_ino}-{found.st_size}-{at_work(self._source)[0]}"
 
 
 class PageServer(ThreadingHTTPServer):

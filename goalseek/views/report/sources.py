@@ -101,8 +101,8 @@ def surroundings(source: Source, is_live: bool = False) -> Surroundings:
     try:
         seen = overview(source.loaded)
     except GoalseekError as error:
-        status, phase, following = at_work(source)
-        following = following or way_to_fetched(source.loaded) or error.hint
+        status, phase = at_work(source)
+        following = way_to_fetched(source.loaded) or error.hint
         return Surroundings(status, phase, following, (), bounds, error.message, made_at, goalseek.__version__, is_live)
     why = f" ({seen.stop_reason})" if seen.stop_reason and seen.stop_reason != seen.status else ""
     return Surroundings(
@@ -118,15 +118,17 @@ def surroundings(source: Source, is_live: bool = False) -> Surroundings:
     )
 
 
-def at_work(source: Source) -> tuple[str, str, str]:
-    """Status, phase and next step from the picture alone: cheap enough to be asked every second."""
+def at_work(source: Source) -> tuple[str, str]:
+    """Status and phase from the picture alone, cheap enough to be asked every second; "" where there is none."""
     picture = read_state(source.state)
-    status = one_line(str(picture.get("status", "pending")), 40)
-    if status in AT_WORK and not _is_held(source):
-        return "interrupted", "", "goalseek iterate goes on"
-    beat = f", seen {one_line(str(picture.get('heartbeat_at')), 40)}" if status in AT_WORK else ""
-    phase = phase_in_words(picture)
-    return status, f"{one_line(phase, 200)}{beat}" if phase else "", one_line(str(picture.get("next") or ""), 400)
+    status = one_line(str(picture.get("status") or ("pending" if source.loaded else "")), 40)
+    if status not in AT_WORK:
+        why = one_line(str(picture.get("stop_reason") or ""), 40)
+        return f"{status} ({why})" if why and why != status else status, ""
+    if not _is_held(source):
+        return "interrupted", ""
+    phase, beat = phase_in_words(picture), one_line(str(picture.get("heartbeat_at")), 40)
+    return status, f"{one_line(phase, 200)}, seen {beat}" if phase else ""
 
 
 def _is_held(source: Source) -> bool:
