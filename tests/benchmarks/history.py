@@ -3,7 +3,8 @@
     python tests/benchmarks/history.py [--records 1000,1000000] [--rounds 7]
 
 Wanted: at most 150 ms more than ``python -c pass``, the same on the longest as on the shortest within a half, and no
-more memory. The rounds go over all commands and ledgers in turn; medians are printed.
+more memory. The rounds go over all commands and ledgers in turn; medians are printed. ``log`` and ``report`` read every
+record: they are run once, and only their memory must not grow.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from iteration import ENVIRONMENT, make_repository
 
 COMMANDS = {"status": ["status"], "log --last 20": ["log", "--last", "20"], "show best": ["show", "best"]}
+WHOLE = {"log": ["log"], "report": ["report", "--format", "html", "-o", os.devnull]}
 KEPT_EVERY = 50
 
 
@@ -49,9 +51,12 @@ def main() -> None:
                 for length, folder in projects.items():
                     found = cost([sys.executable, "-m", "goalseek", *arguments], folder)
                     taken.setdefault((name, length), []).append(found)
+        for name, arguments in WHOLE.items():
+            for length, folder in projects.items():
+                taken[name, length] = [cost([sys.executable, "-m", "goalseek", *arguments], folder)]
     base = statistics.median(least)
     print(f"python -c pass: {base * 1000:.0f} ms")
-    for name in COMMANDS:
+    for name in (*COMMANDS, *WHOLE):
         for length in lengths:
             seconds, memory = (statistics.median(column) for column in zip(*taken[name, length], strict=True))
             more = (seconds - base) * 1000
