@@ -14,7 +14,7 @@ from goalseek.manifest import Manifest
 from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement
 from goalseek.records import SettleRecord
 from goalseek.run import Run, Setting
-from goalseek.settle import settle
+from goalseek.settle import PAIRS, settle
 from goalseek.standing import Mark, Standing
 from goalseek.units import in_words
 from goalseek.values import Side
@@ -67,6 +67,18 @@ def settle_at_end(run: Run, setting: Setting) -> SettleRecord | None:
             raise
         run.watch.note(f"{error.message}; {later}")
         return None
+
+
+def settle_for_the_asking(run: Run, setting: Setting) -> SettleRecord | None:
+    """Settles where a person asks for it. A metric that never moved has nothing to settle, and that is told.
+
+    Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
+    """
+    metric, standing = setting.manifest.metric, run.standing
+    if standing.best and standing.best != standing.baseline and not standing.noise.differed and metric.noise == "auto":
+        run.watch.note("the metric never moved: its difference is exact, and there is nothing to settle")
+        return None
+    return settle_now(run, setting, metric.settle or PAIRS)
 
 
 def settle_now(run: Run, setting: Setting, pairs: int) -> SettleRecord:

@@ -90,7 +90,6 @@ def test_no_manifest_and_no_such_manifest(project: Project) -> None:
         ({"version": 2}, "version"),
         ({"project": {"name": "Big Name"}}, "a-z, 0-9 and -"),
         ({"guard": [{"query": "size"}]}, "has no bound"),
-        ({"holdout": {"run": "true"}}, "not yet"),
         ({"log": {"home": "../elsewhere"}}, "log.home"),
         ({"log": {"home": "hidden"}}, "is committed"),
     ],
@@ -124,7 +123,6 @@ def test_a_provider_that_cannot_start(project: Project, change: dict[str, object
 def test_an_unknown_command_or_option(project: Project) -> None:
     refused(project, USAGE, "there is no command 'itrate'", "did you mean 'iterate'", arguments=("itrate",))
     refused(project, USAGE, "--fast", arguments=("iterate", "--fast"))
-    refused(project, USAGE, "not yet", arguments=("serve",))
     refused(project, USAGE, "jmespath", arguments=("--query", "[bad", "iterate"))
 
 

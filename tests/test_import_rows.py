@@ -103,7 +103,7 @@ def test_who_proposes_does_not_see_who_judges() -> None:
 
 def test_views_never_import_the_loop() -> None:
     upper = ("loop", "run", "phases", "landing", "call", "baseline", "desk")
-    for path in (PACKAGE / "views").glob("*.py"):
+    for path in (PACKAGE / "views").rglob("*.py"):
         assert not [name for name in ours(path) if name.split(".")[0] in upper], path.name
 
 

@@ -117,6 +117,23 @@ class TestSettling:
         (record,) = of_kind(project, "settle")
         assert json.loads(told.read_text())["settled"]["why"] == record["why"]
 
+    def test_a_report_settles_where_that_is_asked_for(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        told = project.run("report", "--settle", "-o", "night.md")
+        assert told.exit_code == 0, told.stderr
+        (record,) = of_kind(project, "settle")
+        assert len(record["pairs"]) == 3 and record["why"] in told.stdout + told.stderr
+        assert "settled" in (project.folder / "night.md").read_text()
+
+    def test_a_report_of_what_never_moved_has_nothing_to_settle(self, project: Project) -> None:
+        project.set_manifest({"metric": METRIC})
+        project.set_moves(answer(2))
+        project.climb()
+        told = project.run("report", "--settle")
+        assert told.exit_code == 0 and "the metric never moved" in told.stderr
+        assert not of_kind(project, "settle")
+
     def test_it_counts_as_the_runs_time(self, make_project: Callable[..., Project]) -> None:
         project = project_of(make_project)
         project.climb("iterate", "--forever")

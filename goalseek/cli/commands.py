@@ -19,13 +19,14 @@ COMMANDS = {
     "log": ("take home", "the records, a line each"),
     "show": ("take home", "one record in full"),
     "compare": ("take home", "two revisions measured afresh in turn: which is better, how sure"),
+    "report": ("take home", "the morning report: a page, a plot, or text for a pull request"),
+    "serve": ("take home", "the report as a live page on this machine"),
     "promote": ("take home", "the kept changes as ordinary commits; without a target, a preview"),
     "audit": ("take home", "records against git against seals"),
     "manifest": ("take home", "the manifest with its defaults, or its JSON Schema"),
     "prune": ("take home", "remove workspaces, benches and old artifacts"),
     "completion": ("take home", "a completion script for bash, zsh or fish"),
 }
-NOT_YET = ("report", "serve")
 
 
 def help_text(version: str) -> str:

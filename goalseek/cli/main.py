@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from goalseek import __version__
-from goalseek.cli.commands import COMMANDS, NOT_YET, help_text
+from goalseek.cli.commands import COMMANDS, help_text
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted
 
 
@@ -50,8 +50,6 @@ def _run(arguments: list[str]) -> int:
     if not rest:
         raise GoalseekError("which command?", "see: goalseek --help", USAGE)
     name = rest[0]
-    if name in NOT_YET:
-        raise GoalseekError(f"goalseek {name}: not yet", "see: goalseek --help", USAGE)
     if name not in COMMANDS:
         raise GoalseekError(f"there is no command {name!r}", _nearest(name), USAGE)
     module: Any = importlib.import_module(f"goalseek.cli.{name}_command")

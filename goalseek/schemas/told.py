@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from goalseek.records import IterationRecord
+from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,22 @@ class IterationEvent:
 
 
 @dataclass(frozen=True)
+class SettleEvent:
+    """The result was measured afresh."""
+
+    event: Literal["settle"]
+    record: SettleRecord
+
+
+@dataclass(frozen=True)
+class HoldoutEvent:
+    """A look at the holdout was made."""
+
+    event: Literal["holdout"]
+    record: HoldoutRecord
+
+
+@dataclass(frozen=True)
 class StoppedEvent:
     """The invocation ends; ``next`` says what to do, ``exit`` is its exit code."""
 
@@ -54,7 +70,7 @@ class StoppedEvent:
     exit: int
 
 
-Event = NoteEvent | SandboxEvent | PhaseEvent | IterationEvent | StoppedEvent
+Event = NoteEvent | SandboxEvent | PhaseEvent | IterationEvent | SettleEvent | HoldoutEvent | StoppedEvent
 
 
 @dataclass(frozen=True)

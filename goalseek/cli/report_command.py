@@ -1,0 +1,99 @@
+"""``goalseek report``: the morning report, as a page, a plot, or text for a pull request."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from goalseek.cli.answer import answer, say, wants_json
+from goalseek.cli.options import loaded, start_folder
+from goalseek.cli.watching import watch_in_words
+from goalseek.errors import GoalseekError
+from goalseek.opening import check_fit, opened
+from goalseek.settling import settle_for_the_asking
+from goalseek.views.report.claim import claim_of, kept_in_words
+from goalseek.views.report.markdown import markdown
+from goalseek.views.report.page import page
+from goalseek.views.report.plot import standalone
+from goalseek.views.report.sources import Reader, Source, of_copy, of_project, surroundings
+from goalseek.whole_file import exported
+
+_FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markdown": "md"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``report`` takes."""
+    results = "a results.jsonl from elsewhere, or its folder (this project's)"
+    parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
+    where = (
+        "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - for stdout (report.html beside the records)"
+    )
+    parser.add_argument("-o", dest="file", metavar="FILE", help=where)
+    parser.add_argument("--format", choices=("html", "svg", "md"), help="where the file's name does not say it (html)")
+    parser.add_argument("--settle", action="store_true", help="measure baseline and best afresh first")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the report; prints where it is."""
+    if options.settle:
+        _settle(options)
+    source = source_of(options)
+    kind = _kind(options)
+    reader = Reader(source)
+    if options.file == "-":
+        sys.stdout.buffer.write(_made(reader, source, kind))
+        return 0
+    path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
+    if not options.file and not path.parent.is_dir():
+        raise GoalseekError("there are no records yet", surroundings(source).next or "goalseek iterate makes the first")
+    if path.exists() and source.results.exists() and path.samefile(source.results):
+        raise GoalseekError(f"-o {options.file}: these are the records themselves", "name another file")
+    with exported(path) as write:
+        content = _made(reader, source, kind)
+        write(content)
+    if wants_json(options):
+        told = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
+        answer(options, told)
+        return 0
+    say(options, f"{claim_of(reader.night.climb).headline}; {kept_in_words(reader.night.climb)}")
+    print(path)
+    return 0
+
+
+def _settle(options: argparse.Namespace) -> None:
+    """Measures baseline and best afresh, and records what came of it."""
+    if options.results:
+        raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
+    with opened(loaded(options), watch_in_words(options)) as run_now:
+        check_fit(run_now)
+        settle_for_the_asking(run_now, run_now.setting())
+
+
+def source_of(options: argparse.Namespace) -> Source:
+    """The records that the command line names. Raises GoalseekError where there are none such."""
+    return of_copy(start_folder(options) / options.results) if options.results else of_project(loaded(options))
+
+
+def _kind(options: argparse.Namespace) -> str:
+    if options.format:
+        return str(options.format)
+    if options.file in (None, "-"):
+        return "html"
+    kind = _FORMATS.get(Path(options.file).suffix.lower())
+    if kind is None:
+        raise GoalseekError(
+            f"-o {options.file}: unknown kind of file", "end it in .html, .svg or .md, or give --format"
+        )
+    return kind
+
+
+def _made(reader: Reader, source: Source, kind: str) -> bytes:
+    night = reader.read_on()
+    if kind == "svg":
+        text = standalone(night.climb)
+    elif kind == "md":
+        text = markdown(night, surroundings(source))
+    else:
+        text = page(night, surroundings(source), reader.diff_of)
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,86 @@
+"""The one sentence that a night comes to, and how far it can be believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from goalseek.noise_report import expected_false_keeps
+from goalseek.noise_words import percent
+from goalseek.units import number
+from goalseek.views.report.night import Climb
+from goalseek.views.report.settled import has_medians, reach
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``before`` and ``after`` are the numbers in large, "" where there are none; the rest are sentences or "".
+
+    ``is_warning`` is of the caution.
+    """
+
+    metric: str
+    before: str
+    after: str
+    gain: str
+    settled: str
+    caution: str
+    is_warning: bool = False
+
+    @property
+    def headline(self) -> str:
+        """``accuracy 0.6467 → 0.9267``, in one line."""
+        if not self.before:
+            return "Nothing is measured yet"
+        return f"{self.metric} {self.before}" + (f" → {self.after}" if self.after else "")
+
+
+def claim_of(climb: Climb) -> Claim:
+    """What may be claimed."""
+    baseline, best = climb.baseline, climb.best
+    if baseline is None or best is None or baseline.value is None or best.value is None:
+        return Claim(climb.metric, "", "", "", "", "The first measurement of the unchanged code is still to come.")
+    if best is baseline:
+        tries = "1 try" if climb.tried == 1 else f"{climb.tried} tries"
+        gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
+        return Claim(climb.metric, number(baseline.value), "", gain, "", "")
+    before, after = baseline.value, best.value
+    gain, told = gain_in_words(before, after, climb.direction), ""
+    if climb.settled and climb.is_settled:
+        if has_medians(climb.settled):
+            before, after = climb.settled.before, climb.settled.after
+        gain, told = reach(climb.settled), f"Settled: {climb.settled.in_words()}, measured afresh in turn."
+    return Claim(climb.metric, number(before), number(after), gain, told, *_caution(climb))
+
+
+def gain_in_words(before: float, after: float, direction: str) -> str:
+    """``43.3% better``; where the number before is not positive, ``better by 2``."""
+    gain = after - before if direction == "maximize" else before - after
+    if gain == 0:
+        return "no difference"
+    word = "better" if gain > 0 else "worse"
+    return f"{percent(abs(gain) / before)} {word}" if before > 0 else f"{word} by {number(abs(gain))}"
+
+
+def kept_in_words(climb: Climb) -> str:
+    """``3 kept of 12 tries``; of a metric that moves, also what luck alone would have kept."""
+    told = f"{climb.kept.added} kept of {climb.tried} {'try' if climb.tried == 1 else 'tries'}"
+    if climb.repeats.differed and climb.tried:
+        told += f"; luck alone would have kept about {expected_false_keeps(min(climb.tried, 10**5)):.0f}"
+    return told
+
+
+def _caution(climb: Climb) -> tuple[str, bool]:
+    """What a reader should know who takes the number at its word, and whether it is a warning."""
+    if climb.settled and not climb.is_settled:
+        told = "It was settled before the newest keep; the number shown is the one that this keep was decided by."
+        return told, True
+    if climb.is_settled and climb.settled and not climb.settled.is_sure:
+        return "Zero lies within the interval, or there was only one pair: this may be no gain at all.", True
+    if climb.is_settled:
+        return "", False
+    if climb.repeats.differed:
+        return "Not settled: the number that decided is a lucky pick among many, and flatters.", True
+    if climb.repeats.agreed >= 2:
+        told = "The same code gave the same number to the last digit each time, so there was nothing to settle."
+        return told, False
+    return "Not settled: this is the number that the keep was decided by.", False

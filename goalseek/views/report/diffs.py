@@ -1,0 +1,92 @@
+"""The patches of kept changes as lines to show, from the stored artifacts or from git, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.git import GitFailed, git
+from goalseek.views.harmless import harmless
+from goalseek.views.report.tries import Try
+
+_BUDGETS = ((10, 60_000), (60, 10_000), (400, 1_800))
+_LEAST = 700
+_LINE_MOST = 400
+_SKIPPED = ("index ", "--- ", "+++ ")
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """One line; ``kind`` is "file", "about", "hunk", "added", "removed" or "same"."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The lines to show, and how many more there are."""
+
+    lines: tuple[DiffLine, ...]
+    left_out: int
+
+
+PatchOf = Callable[[Try], bytes | None]
+
+
+def patches(runs: Path | None, repository: Path | None) -> PatchOf:
+    """Where a try's patch is found: in its artifacts, else in git; None where it is in neither."""
+
+    def patch_of(done: Try) -> bytes | None:
+        if runs is not None:
+            try:
+                return (runs / f"{done.iteration:04d}" / "changes.diff").read_bytes()
+            except OSError:
+                pass
+        if repository is None or not done.commit or not done.parent:
+            return None
+        try:
+            return git("diff-tree", "-p", "--no-ext-diff", "--no-textconv", done.parent, done.commit, folder=repository)
+        except (GitFailed, OSError):
+            return None
+
+    return patch_of
+
+
+def most_for(count: int) -> int:
+    """How many characters of each patch to show where so many are shown."""
+    return next((most for limit, most in _BUDGETS if count <= limit), _LEAST)
+
+
+def diff_of(patch: bytes, most: int) -> Diff:
+    """A patch as lines: whole ones, until ``most`` characters are shown."""
+    shown: list[DiffLine] = []
+    left_out = length = 0
+    for line in _lines(patch.decode("utf-8", "replace")):
+        length += len(line.text)
+        if length > most:
+            left_out += 1
+        else:
+            shown.append(line)
+    return Diff(tuple(shown), left_out)
+
+
+def _lines(text: str) -> Iterator[DiffLine]:
+    """The lines by what they are. Within a hunk a line of ``---`` is one that was removed."""
+    in_hunk = is_binary = False
+    for raw in text.split("\n"):
+        line = harmless(raw if len(raw) <= _LINE_MOST else raw[: _LINE_MOST - 1] + "…")
+        if line.startswith("diff --git "):
+            in_hunk = is_binary = False
+            yield DiffLine("file", line.removeprefix("diff --git "))
+        elif line.startswith("@@ "):
+            in_hunk = True
+            yield DiffLine("hunk", line)
+        elif in_hunk and line:
+            yield DiffLine({"+": "added", "-": "removed"}.get(line[0], "same"), line)
+        elif line == "GIT binary patch":
+            is_binary = True
+            yield DiffLine("about", "a binary file")
+        elif line and not is_binary and not line.startswith(_SKIPPED):
+            yield DiffLine("about", line)

@@ -1,0 +1,137 @@
+"""The report for a pull request, in GitHub's Markdown.
+
+What an agent wrote stands in code spans only: there no mention, link, image or HTML comes to life.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from goalseek.noise_words import odds_in_words
+from goalseek.units import in_words, number
+from goalseek.views.harmless import one_line
+from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
+from goalseek.views.report.evidence import look_in_words
+from goalseek.views.report.night import Climb, Night
+from goalseek.views.report.surroundings import Surroundings
+from goalseek.views.report.tries import Try
+from goalseek.views.report.words import REASONS, joined, tokens_in_words
+
+_KEPT_MOST = 100
+_NEWEST = 3
+_TEXT_MOST = 200
+
+
+def markdown(night: Night, around: Surroundings) -> str:
+    """The whole text."""
+    climb, claim = night.climb, claim_of(night.climb)
+    if not claim.before:
+        return "## Nothing is measured yet\n"
+    arrow = f" → {claim.after}" if claim.after else ""
+    lines = [f"## {code(climb.metric)} {claim.before}{arrow}", ""]
+    lines += [f"**{claim.gain}.** {claim.settled}".rstrip(), ""]
+    lines += [f"> {claim.caution}", ""] if claim.caution else []
+    sandbox = code(climb.levels.most_common(1)[0][0][0])
+    lines += [f"- {kept_in_words(climb)}"]
+    lines += [f"- {_time(climb)}", f"- sandbox {sandbox}", ""]
+    lines += [*_kept(climb), *_rejected(climb), *_evidence(climb), *_incidents(climb)]
+    if around.next:
+        lines += [f"Next: {code(around.next)}", ""]
+    return "\n".join(lines)
+
+
+def code(text: str) -> str:
+    """The text as a code span that fits into a table's cell; "" for no text."""
+    line = one_line(text, _TEXT_MOST)
+    if not line:
+        return ""
+    longest = max((len(run) for run in re.findall("`+", line)), default=0)
+    fence = "`" * (longest + 1)
+    room = " " if longest or line.startswith(" ") else ""
+    return f"{fence}{room}{_without_bar(line)}{room}{fence}"
+
+
+def _without_bar(line: str) -> str:
+    """A bar would end the cell; one that is escaped shows its backslash where there is no table, so it is replaced."""
+    return line.replace("\\|", "\u2223").replace("|", "\u2223")
+
+
+def _time(climb: Climb) -> str:
+    spending = climb.spending
+    told = f"{in_words(spending.seconds)}: agent {in_words(spending.agent)}, verifier {in_words(spending.verifier)}"
+    return joined([told, tokens_in_words(spending.total)])
+
+
+def _kept(climb: Climb) -> Iterator[str]:
+    shown = climb.kept.items[-_KEPT_MOST:]
+    if not shown:
+        return
+    yield "### Kept"
+    yield ""
+    yield from _table(
+        (" ", code(climb.metric), "change", "what", "why", "commit"), (_kept_row(climb, done) for done in shown)
+    )
+    if climb.kept.added > len(shown):
+        yield f"The newest {len(shown)} of {climb.kept.added}."
+        yield ""
+
+
+def _kept_row(climb: Climb, done: Try) -> tuple[str, ...]:
+    value = "" if done.value is None else number(done.value)
+    change = ""
+    if done.value is not None and done.incumbent is not None:
+        change = gain_in_words(done.incumbent, done.value, climb.direction)
+    why = joined([code(done.why), odds_in_words(done.odds)])
+    return str(done.iteration), value, change, code(done.title), why, done.commit[:12]
+
+
+def _rejected(climb: Climb) -> Iterator[str]:
+    labels = [label for label, _ in climb.counts.most_common() if label.outcome in ("reverted", "skipped")]
+    if not labels:
+        return
+    yield "### Not kept"
+    yield ""
+    rows = []
+    for label in labels:
+        newest = [done for done in reversed(climb.rejected.items) if done.label == label][:_NEWEST]
+        told = "<br>".join(
+            f"{done.iteration}: {code(done.title or 'without a title')}, {code(done.why)}" for done in newest
+        )
+        meaning = REASONS.get(label.reason, "")
+        rows.append((code(label.reason), meaning, str(climb.counts[label]), told))
+    yield from _table(("reason", " ", "tries", "the newest"), rows)
+
+
+def _evidence(climb: Climb) -> Iterator[str]:
+    before = climb.baseline.guards if climb.baseline else {}
+    after = climb.best.guards if climb.best else {}
+    if after:
+        yield "### Guards"
+        yield ""
+        rows = [
+            (code(one_line(name)), number(before[name]) if name in before else "", number(after[name]))
+            for name in after
+        ]
+        yield from _table(("guard", "baseline", "best"), rows)
+    if climb.looks:
+        yield "### Holdout"
+        yield ""
+        yield from (f"- {look_in_words(look)}" for look in climb.looks)
+        yield ""
+
+
+def _incidents(climb: Climb) -> Iterator[str]:
+    if climb.incidents.counts:
+        yield "### Incidents"
+        yield ""
+        yield from (f"- {kind}: {count}" for kind, count in climb.incidents.counts.most_common())
+        yield ""
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    names = list(heads)
+    yield f"| {' | '.join(names)} |"
+    yield "|" + " --- |" * len(names)
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""

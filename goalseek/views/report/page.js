@@ -1,0 +1,237 @@
+"use strict";
+(() => {
+  const CHUNK = 300, REACH = 28, POLL = 2000;
+  const find = (id) => document.getElementById(id);
+  let labels = [], rows = [], dots = [], places = [], order = [], texts = null;
+  let pointed = -1, chosen = -1;
+
+  // Everything that a row holds was written by others: it becomes text, never markup.
+  function make(name, text, className) {
+    const element = document.createElement(name);
+    if (text !== undefined) element.textContent = text;
+    if (className) element.className = className;
+    return element;
+  }
+
+  function read() {
+    const data = JSON.parse(find("data").textContent);
+    labels = data.labels; rows = data.rows; texts = null; pointed = chosen = -1;
+    dots = [...document.querySelectorAll("#stage .dot")];
+    places = dots.map((dot) => dot.getAttribute("d").slice(1).split(/[ h]/).map(Number));
+    order = rows.map((_, i) => i).sort((a, b) => places[a][0] - places[b][0] || a - b);
+  }
+
+  const labelOf = (i) => labels[rows[i][1]];
+  const isKept = (i) => ["kept", "baseline"].includes(labelOf(i)[0]);
+  const words = (i) => labelOf(i).join(", ").replaceAll("_", " ");
+
+  function nearest(event) {
+    const box = document.querySelector("#stage svg").getBoundingClientRect();
+    const left = event.clientX - box.left, top = event.clientY - box.top;
+    let low = 0, high = order.length, best = -1, least = REACH * REACH;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (places[order[middle]][0] * box.width / 1000 < left - REACH) low = middle + 1; else high = middle;
+    }
+    for (; low < order.length; low++) {
+      const i = order[low], across = places[i][0] * box.width / 1000 - left;
+      if (across > REACH) break;
+      const upward = places[i][1] * box.height / 400 - top;
+      const apart = (across * across + upward * upward) * (isKept(i) ? 0.6 : 1);
+      if (apart < least) { least = apart; best = i; }
+    }
+    return best;
+  }
+
+  function point(i, aloud) {
+    if (pointed >= 0) dots[pointed].classList.remove("pointed");
+    pointed = i;
+    const tip = find("tip");
+    tip.hidden = i < 0;
+    if (i < 0) return;
+    dots[i].classList.add("pointed");
+    const [iteration, , value, title] = rows[i];
+    const head = `${iteration}: ${value === null ? "no number" : value}`;
+    tip.replaceChildren(make("strong", head), make("span", words(i)), make("div", title));
+    if (aloud) find("readout").textContent = `iteration ${head}, ${words(i)}. ${title}`;
+    const stage = find("stage").getBoundingClientRect(), dot = dots[i].getBoundingClientRect();
+    const left = dot.left + dot.width / 2 - stage.left, top = dot.top - stage.top;
+    const beside = left + tip.offsetWidth + 24 > stage.width ? left - tip.offsetWidth - 16 : left + 16;
+    tip.style.left = `${Math.max(0, beside)}px`;
+    tip.style.top = `${Math.max(0, top - tip.offsetHeight - 8)}px`;
+  }
+
+  function choose(i, moves) {
+    if (chosen >= 0) dots[chosen].classList.remove("chosen");
+    chosen = i;
+    const card = find("record");
+    card.hidden = i < 0;
+    if (i < 0) { history.replaceState(null, "", location.pathname + location.search); return; }
+    dots[i].classList.add("chosen");
+    const [iteration, , value, title, why, files, commit, seconds, when] = rows[i];
+    const list = make("dl");
+    for (const [name, text] of [["tried", title], ["came of it", words(i)], ["why", why], ["value", value],
+      ["files", files], ["commit", commit], ["took", `${seconds} s`], ["when", when.replace("T", " ")]]) {
+      if (text) list.append(make("dt", name), make("dd", text));
+    }
+    const close = make("button", "Close", "close");
+    close.type = "button";
+    close.addEventListener("click", () => { choose(-1); find("stage").focus(); });
+    card.replaceChildren(make("h3", `Iteration ${iteration}`), close, list);
+    const kept = find(`kept-${iteration}`);
+    if (kept) {
+      const open = make("button", "Its change");
+      open.type = "button";
+      open.addEventListener("click", () => { kept.open = true; kept.scrollIntoView({ block: "start" }); kept.firstElementChild.focus(); });
+      card.append(open);
+    }
+    history.replaceState(null, "", `#iteration-${iteration}`);
+    if (moves) card.focus();
+  }
+
+  function step(event) {
+    if (event.target !== find("stage")) return;
+    const at = order.indexOf(pointed), last = order.length - 1;
+    const moves = { ArrowRight: Math.min(at + 1, last), ArrowLeft: Math.max(at - 1, 0), Home: 0, End: last };
+    if (event.key in moves) point(order[moves[event.key]], true);
+    else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+      const way = event.key === "ArrowUp" ? 1 : -1;
+      let to = at + way;
+      while (to >= 0 && to <= last && !isKept(order[to])) to += way;
+      if (to >= 0 && to <= last) point(order[to], true);
+    } else if ((event.key === "Enter" || event.key === " ") && pointed >= 0) choose(pointed, true);
+    else if (event.key === "Escape") { point(-1); choose(-1); } else return;
+    event.preventDefault();
+  }
+
+  function setUpPlot() {
+    const stage = find("stage");
+    if (!stage) return;
+    stage.tabIndex = 0;
+    stage.setAttribute("role", "application");
+    stage.setAttribute("aria-label", "The plot. Left and right go from try to try, up and down among the kept ones, Enter opens one.");
+    stage.addEventListener("pointermove", (event) => point(nearest(event)));
+    stage.addEventListener("pointerleave", () => point(-1));
+    stage.addEventListener("click", (event) => { const i = nearest(event); if (i >= 0) { point(i, true); choose(i, false); } });
+    stage.addEventListener("keydown", step);
+    stage.addEventListener("blur", () => point(-1));
+  }
+
+  const idOf = (label) => `not-${label[0]}-${label[1]}`;
+
+  function rowOf(i) {
+    const [iteration, , value, title, why] = rows[i];
+    const row = make("tr"), told = make("td"), link = make("button", iteration), first = make("td");
+    link.type = "button";
+    link.addEventListener("click", () => { choose(i, true); find("record").scrollIntoView({ block: "center" }); });
+    first.append(link);
+    told.append(make("span", title || why, "tried"));
+    if (title) told.append(make("span", why, "why"));
+    row.append(first, make("td", value === null ? "" : value), told);
+    return row;
+  }
+
+  function fill(group, found) {
+    const body = group.querySelector("tbody");
+    for (const old of group.querySelectorAll(":scope > p")) old.remove();
+    body.replaceChildren(...found.slice(0, CHUNK).map(rowOf));
+    if (found.length <= CHUNK) return;
+    let shown = CHUNK;
+    const line = make("p"), more = make("button", `Show ${CHUNK} more of ${found.length}`);
+    more.type = "button";
+    more.addEventListener("click", () => {
+      body.append(...found.slice(shown, shown + CHUNK).map(rowOf));
+      shown += CHUNK;
+      if (shown >= found.length) line.remove();
+    });
+    line.append(more);
+    group.append(line);
+  }
+
+  function matching() {
+    const wanted = find("filter").value.trim().toLowerCase();
+    if (!wanted) return null;
+    texts ??= rows.map((row, i) => [row[0], words(i), row[2], row[3], row[4], row[5], row[6]].join(" ").toLowerCase());
+    return (i) => texts[i].includes(wanted);
+  }
+
+  function filter() {
+    const wanted = matching();
+    let hits = 0, all = 0;
+    const found = new Map(labels.map((label) => [idOf(label), []]));
+    rows.forEach((_, i) => {
+      const fits = !wanted || wanted(i);
+      dots[i].classList.toggle("faint", !fits);
+      if (labelOf(i)[0] === "kept" || labelOf(i)[0] === "baseline") return;
+      all++;
+      if (fits) { hits++; found.get(idOf(labelOf(i))).push(i); }
+    });
+    for (const group of document.querySelectorAll("#rejected details")) {
+      const matches = (found.get(group.id) ?? []).sort((a, b) => rows[b][0] - rows[a][0]);
+      group.hidden = wanted !== null && matches.length === 0;
+      if (wanted) group.open = matches.length > 0;
+      if (group.open) fill(group, matches);
+    }
+    find("matches").textContent = wanted ? `${hits} of ${all}` : "";
+  }
+
+  function setUpGroups() {
+    if (!find("filter")) return;
+    find("finder").hidden = false;
+    let waiting = 0;
+    find("filter").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 120); });
+    for (const group of document.querySelectorAll("#rejected details")) {
+      group.addEventListener("toggle", () => {
+        if (!group.open) return;
+        const wanted = matching();
+        const mine = rows.map((_, i) => i).filter((i) => idOf(labelOf(i)) === group.id && (!wanted || wanted(i)));
+        fill(group, mine.reverse());
+      });
+    }
+  }
+
+  function setUp() {
+    read();
+    setUpPlot();
+    setUpGroups();
+    const named = /^#iteration-(\d+)$/.exec(location.hash);
+    const i = named ? rows.findIndex((row) => row[0] === Number(named[1])) : -1;
+    if (i >= 0) choose(i, false);
+  }
+
+  // The same page as a reload would bring, with what the reader has opened left open.
+  function replace(text) {
+    const fresh = new DOMParser().parseFromString(text, "text/html");
+    const open = [...document.querySelectorAll("details[open]")].map((one) => one.id);
+    const typed = find("filter")?.value ?? "", focused = document.activeElement?.id;
+    find("report").replaceChildren(...document.adoptNode(fresh.getElementById("report")).childNodes);
+    find("data").textContent = fresh.getElementById("data").textContent;
+    document.title = fresh.title;
+    setUp();
+    for (const id of open) if (find(id)) find(id).open = true;
+    if (typed && find("filter")) { find("filter").value = typed; filter(); }
+    if (focused && focused !== "report") find(focused)?.focus({ preventScroll: true });
+  }
+
+  let seen = null;
+  async function poll() {
+    try {
+      if (!document.hidden) {
+        const state = await (await fetch("state")).json();
+        find("status").textContent = state.status;
+        find("status").hidden = !state.status;
+        find("status").classList.toggle("at-work", state.at_work);
+        find("phase").textContent = state.phase;
+        if (seen !== null && seen !== state.seen) replace(await (await fetch("./")).text());
+        seen = state.seen;
+      }
+    } catch {
+      find("phase").textContent = "goalseek serve has ended; this is the last that it showed";
+      find("status").classList.remove("at-work");
+    }
+    setTimeout(poll, POLL);
+  }
+
+  setUp();
+  if (document.body.hasAttribute("data-live")) poll();
+})();

@@ -1,0 +1,140 @@
+"""The report as one HTML file: no network, and a policy under which nothing but its own script runs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from bisect import bisect
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from goalseek.units import number
+from goalseek.views.report.claim import claim_of
+from goalseek.views.report.diffs import Diff
+from goalseek.views.report.evidence import guards_section, incidents_section, isolation_section, spending_section
+from goalseek.views.report.markup import Html, data, fragment, tag
+from goalseek.views.report.night import Night
+from goalseek.views.report.plot import Plot, plot_of
+from goalseek.views.report.sections import claim_section, kept_section, progress_section, rejected_section
+from goalseek.views.report.surroundings import Surroundings
+from goalseek.views.report.tries import Label, Try
+
+_TEXTS_MOST = 2_000_000
+_ONE_MOST = 1_200
+
+
+def page(night: Night, around: Surroundings, diff_of: Callable[[Try, int], Diff | None]) -> str:
+    """The whole file. ``diff_of`` gives the patch of a kept try where so many are shown, None where it is not here."""
+    plot = plot_of(night.climb)
+    title = f"{night.project or 'goalseek'}: {claim_of(night.climb).headline}"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy(around.is_live)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", title),
+        tag("style", _asset("page.css")),
+    )
+    body = tag(
+        "body",
+        tag("a", "To the claim", href="#report", class_="skip"),
+        _header(night, around),
+        tag("main", _sections(night, around, diff_of, plot), id="report", tabindex="-1"),
+        _footer(night, around),
+        data("data", _rows(plot)),
+        tag("script", _asset("page.js")),
+        data_live=around.is_live,
+    )
+    return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
+
+
+def policy(is_live: bool) -> str:
+    """The content security policy; a page that stays open may ask the server that it came from."""
+    told = [
+        "default-src 'none'",
+        f"style-src '{_digest(_asset('page.css'))}'",
+        f"script-src '{_digest(_asset('page.js'))}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join([*told, "connect-src 'self'"] if is_live else told)
+
+
+def _header(night: Night, around: Surroundings) -> Html:
+    status = tag("span", around.status, id="status", class_="status", hidden=not around.status)
+    phase = tag("span", around.phase, id="phase", class_="phase")
+    return tag("header", tag("span", night.project or "goalseek", class_="project"), status, phase)
+
+
+def _sections(
+    night: Night, around: Surroundings, diff_of: Callable[[Try, int], Diff | None], plot: Plot | None
+) -> Html:
+    climb = night.climb
+    return fragment(
+        claim_section(night, around),
+        progress_section(climb, plot),
+        kept_section(climb, diff_of),
+        rejected_section(climb),
+        guards_section(climb, around),
+        spending_section(climb.spending),
+        incidents_section(climb),
+        isolation_section(night),
+    )
+
+
+def _footer(night: Night, around: Surroundings) -> Html:
+    made = f"Made {around.made_at}" if around.made_at else "Made"
+    told = f"{made} from {night.records:,} records by goalseek {around.version}".rstrip()
+    by = night.versions.get("goalseek", "")
+    return tag("footer", tag("p", f"{told}, of goalseek {by}." if by and by != around.version else f"{told}."))
+
+
+def _rows(plot: Plot | None) -> dict[str, object]:
+    """What the script shows of each dot, in the order of the dots: texts within a budget, labels by number."""
+    tries = plot.tries if plot else ()
+    most = min(_ONE_MOST, _TEXTS_MOST // max(1, len(tries)))
+    labels: dict[Label, int] = {}
+    rows = [
+        [
+            done.iteration,
+            labels.setdefault(done.label, len(labels)),
+            None if done.value is None else number(done.value),
+            _within(done.title, most * 4 // 10),
+            _within(done.why, most * 4 // 10),
+            _within(", ".join(done.files), most * 2 // 10),
+            done.commit[:12],
+            round(done.seconds, 1),
+            done.when[:19],
+        ]
+        for done in tries
+    ]
+    return {"labels": [list(label) for label in labels], "rows": rows}
+
+
+def _within(text: str, most: int) -> str:
+    """The text, cut so that it takes no more bytes than this where it is written."""
+    if 6 * len(text) <= most or _size(text) <= most:
+        return text
+    fitting = bisect(range(len(text)), most - 3, key=lambda length: _size(text[:length]))
+    return text[: max(0, fitting - 1)] + "…"
+
+
+def _size(text: str) -> int:
+    """How many bytes it takes as JSON in the page, where "<", ">" and "&" are escaped."""
+    escaped = sum(text.count(letter) for letter in "<>&")
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2 + 5 * escaped
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _asset(name: str) -> Html:
+    """A file of this package; a script or a style that would end its own element is none of ours."""
+    return Html((Path(__file__).parent / name).read_text("utf-8"))

@@ -1,0 +1,231 @@
+"""The sections of the page about the climb: the claim, the plot, what was kept and what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from goalseek.noise_words import odds_in_words
+from goalseek.units import in_words, number
+from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
+from goalseek.views.report.diffs import Diff
+from goalseek.views.report.markup import Html, fragment, tag
+from goalseek.views.report.night import Climb, Night
+from goalseek.views.report.plot import Plot, stretched
+from goalseek.views.report.surroundings import Surroundings
+from goalseek.views.report.tries import Label, Try
+from goalseek.views.report.words import REASONS, dollars
+
+KEPT_SHOWN = 1000
+NEWEST_SHOWN = 5
+NONE = Html()
+
+
+def claim_section(night: Night, around: Surroundings) -> Html:
+    """The first thing to read: from where to where, how sure, how many, and what to do next."""
+    climb, claim = night.climb, claim_of(night.climb)
+    better = "higher" if climb.direction == "maximize" else "lower"
+    numbers = fragment(
+        tag("span", f"{claim.metric} ", class_="unseen"),
+        tag("span", claim.before, class_="before" if claim.after else "after"),
+        *([tag("span", " → ", class_="arrow"), tag("span", claim.after, class_="after")] if claim.after else []),
+    )
+    sentences = [
+        tag("p", claim.gain, class_="gain") if claim.gain else NONE,
+        tag("p", claim.settled, class_="settled") if claim.settled else NONE,
+        tag("p", claim.caution, class_="caution" if claim.is_warning else "quiet") if claim.caution else NONE,
+        tag("ul", *(tag("li", fact) for fact in _facts(night)), class_="facts"),
+        tag(
+            "p", tag("strong", "Next"), " ", tag("span", around.next, id="next"), class_="next", hidden=not around.next
+        ),
+        *(tag("p", f"Differs from what was pinned: {name}.", class_="caution") for name in around.differs),
+        tag("p", around.trouble, class_="caution") if around.trouble else NONE,
+    ]
+    return tag(
+        "section",
+        tag("p", f"{climb.metric}, {better} is better", class_="eyebrow") if claim.before else NONE,
+        tag("h1", numbers if claim.before else claim.headline),
+        *sentences,
+        class_="claim",
+    )
+
+
+def progress_section(climb: Climb, plot: Plot | None) -> Html:
+    """The plot with its legend, the record that is chosen in it, and the same as a table."""
+    if plot is None:
+        return tag(
+            "section", tag("h2", "Progress"), tag("p", "A plot appears with the first measurement."), id="progress"
+        )
+    legend = [tag("li", label, class_=kind) for kind, label in _legend(plot)]
+    body = [tag("tr", *(tag("td", cell) for cell in _step_cells(climb, done))) for done in plot.best[-KEPT_SHOWN:]]
+    told = [
+        f"{plot.beyond} {'lies' if plot.beyond == 1 else 'lie'} beyond the scale, at its edge" if plot.beyond else "",
+        f"{plot.left_out:,} more tries are left out of the plot, evenly" if plot.left_out else "",
+    ]
+    return tag(
+        "section",
+        tag("h2", "Progress"),
+        tag("div", stretched(plot), tag("div", id="tip", hidden=True), id="stage"),
+        tag("ul", *legend, class_="legend"),
+        *(tag("p", f"{text}.", class_="quiet") for text in told if text),
+        tag("p", "", id="readout", class_="unseen", aria_live="polite"),
+        tag("div", id="record", tabindex="-1", hidden=True),
+        tag(
+            "details",
+            tag("summary", "The line as a table"),
+            _table(("iteration", climb.metric, "change", "what"), body),
+            id="as-table",
+        ),
+        id="progress",
+    )
+
+
+def kept_section(climb: Climb, diff_of: Callable[[Try, int], Diff | None]) -> Html:
+    """The kept changes in order, each with its patch."""
+    kept = climb.kept.items[-KEPT_SHOWN:]
+    intro = "Nothing was kept." if not kept else "In order; each stands on the one before it."
+    if climb.kept.added > len(kept):
+        intro = f"{len(kept)} of {climb.kept.added:,} are shown; goalseek log --kept lists all."
+    entries = [_kept_entry(climb, done, diff_of(done, len(kept))) for done in kept]
+    return tag("section", _titled("Kept", climb.kept.added), tag("p", intro, class_="quiet"), *entries, id="kept")
+
+
+def rejected_section(climb: Climb) -> Html:
+    """What was not kept, grouped by reason; the page's script fills in all of a group, and filters."""
+    labels = [label for label, _ in climb.counts.most_common() if label.outcome in ("reverted", "skipped")]
+    most = max((climb.counts[label] for label in labels), default=1)
+    finder = tag(
+        "p",
+        tag("label", "Filter", for_="filter"),
+        tag("input", type="search", id="filter", placeholder="words, a file, a number", autocomplete="off"),
+        tag("span", "", id="matches", aria_live="polite"),
+        id="finder",
+        hidden=True,
+    )
+    newest: dict[Label, list[Try]] = {label: [] for label in labels}
+    for done in reversed(climb.rejected.items):
+        if len(newest[done.label]) < NEWEST_SHOWN:
+            newest[done.label].append(done)
+    groups = [_group(label, climb.counts[label], most, newest[label]) for label in labels]
+    intro = tag("p", "Everything was kept." if climb.kept.added else "Nothing was tried yet.", class_="quiet")
+    total = sum(climb.counts[label] for label in labels)
+    return tag("section", _titled("Not kept", total), finder if groups else intro, *groups, id="rejected")
+
+
+def _facts(night: Night) -> Iterator[str]:
+    climb = night.climb
+    if climb.baseline is None:
+        return
+    yield kept_in_words(climb)
+    yield f"{in_words(climb.spending.seconds)} at work"
+    if climb.spending.total.cost_usd is not None:
+        yield dollars(climb.spending.total)
+    for sandbox, _ in climb.levels.most_common(1):
+        yield f"sandbox: {sandbox[0]}" if sandbox[0] != "none" else "no sandbox"
+
+
+def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
+    yield "key-kept", "kept"
+    yield "key-rejected", "not kept"
+    yield "key-baseline", "baseline"
+    yield "key-line", "best so far"
+    if any(plot.band):
+        yield "key-band", "noise of one run, ± 1 sd"
+    if plot.has_lane:
+        yield "key-none", "none: no number came of it"
+    if plot.runs_at:
+        yield "key-run", "a new run"
+
+
+def _step_cells(climb: Climb, done: Try) -> tuple[str, ...]:
+    value = "" if done.value is None else number(done.value)
+    return str(done.iteration), value, _change(climb, done), done.title or done.label.outcome
+
+
+def _change(climb: Climb, done: Try) -> str:
+    """How much better than the one before, as a share where that is one."""
+    if done.value is None or done.incumbent is None:
+        return ""
+    return gain_in_words(done.incumbent, done.value, climb.direction)
+
+
+def _kept_entry(climb: Climb, done: Try, diff: Diff | None) -> Html:
+    value = "" if done.value is None else number(done.value)
+    summary = tag(
+        "summary",
+        tag("span", str(done.iteration), class_="number"),
+        tag("span", done.title or "without a title", class_="title"),
+        tag("span", value, class_="value"),
+        tag("span", _change(climb, done), class_="change"),
+    )
+    facts = [
+        done.why,
+        odds_in_words(done.odds),
+        f"{done.changed_loc} lines changed" if done.changed_loc else "",
+        in_words(done.seconds),
+        f"commit {done.commit[:12]}" if done.commit else "",
+    ]
+    told = tag("p", *_dotted(facts))
+    return tag("details", summary, told, _files(done), _shown(diff), class_="entry", id=f"kept-{done.iteration}")
+
+
+def _shown(diff: Diff | None) -> Html:
+    if diff is None:
+        return tag("p", "Its patch is not here: it is with the repository and its artifacts.", class_="quiet")
+    lines = [tag("span", f"{line.text}\n", class_=line.kind) for line in diff.lines]
+    more = tag("p", f"{diff.left_out} more lines: goalseek show N --diff prints all.", class_="quiet")
+    block = tag("pre", *lines, class_="diff", tabindex="0", aria_label="the patch")
+    return fragment(block, more if diff.left_out else NONE)
+
+
+def _files(done: Try) -> Html:
+    return tag("ul", *(tag("li", tag("code", name)) for name in done.files), class_="files") if done.files else NONE
+
+
+def _group(label: Label, count: int, most: int, newest: list[Try]) -> Html:
+    bar = tag(
+        "svg",
+        tag("rect", width=round(100 * count / most, 1), height=4),
+        viewBox="0 0 100 4",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+        class_="bar",
+    )
+    summary = tag(
+        "summary",
+        tag("span", label.reason.replace("_", " ") or label.outcome, class_="title"),
+        tag("span", REASONS.get(label.reason, label.outcome), class_="meaning"),
+        bar,
+        tag("span", f"{count:,}", class_="value"),
+    )
+    body = [
+        tag(
+            "tr",
+            tag("td", str(done.iteration)),
+            tag("td", "" if done.value is None else number(done.value)),
+            _tried(done),
+        )
+        for done in newest
+    ]
+    more = tag("p", f"The newest {len(newest)} of {count:,}.", class_="quiet") if count > len(newest) else NONE
+    named = f"not-{label.outcome}-{label.reason}"
+    return tag("details", summary, _table(("iteration", "value", "what and why"), body), more, class_="group", id=named)
+
+
+def _tried(done: Try) -> Html:
+    if not done.title:
+        return tag("td", tag("span", done.why, class_="tried"))
+    return tag("td", tag("span", done.title, class_="tried"), tag("span", done.why, class_="why"))
+
+
+def _titled(title: str, count: int) -> Html:
+    return tag("h2", title, " ", tag("span", f"{count:,}", class_="count"))
+
+
+def _table(heads: tuple[str, ...], body: list[Html]) -> Html:
+    head = tag("thead", tag("tr", *(tag("th", text, scope="col") for text in heads)))
+    return tag("div", tag("table", head, tag("tbody", *body)), class_="wide")
+
+
+def _dotted(parts: list[str]) -> Iterator[str]:
+    for place, part in enumerate([part for part in parts if part]):
+        yield tag("span", part) if not place else fragment(" · ", tag("span", part))

@@ -1,0 +1,167 @@
+"""The report as a page that stays open, on loopback: read-only, for this machine, under an address nobody can guess.
+
+The address matters: an agent that has the network reaches this machine's servers too, and must not read the holdout.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import goalseek
+from goalseek.errors import UNFIT, GoalseekError
+from goalseek.state import AT_WORK
+from goalseek.views.report.page import page, policy
+from goalseek.views.report.sources import Reader, Source, at_work, surroundings
+
+ADDRESS = "127.0.0.1"
+_BUSY_SHARE = 20
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Shown:
+    """The page and the picture as they are now. One page at a time is made, and none more often than is worth it."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._reader = Reader(source)
+        self._lock = threading.Lock()
+        self._page = b""
+        self._made_of = ""
+        self._not_before = 0.0
+
+    def page(self) -> bytes:
+        """The page; making one must not take from the machine what a measurement needs."""
+        with self._lock:
+            seen = self._seen()
+            if not self._page or (seen != self._made_of and time.monotonic() >= self._not_before):
+                began = time.monotonic()
+                night = self._reader.read_on()
+                around = surroundings(self._source, is_live=True)
+                self._page = page(night, around, self._reader.diff_of).encode("utf-8", "replace")
+                self._made_of = seen
+                ended = time.monotonic()
+                self._not_before = ended + _BUSY_SHARE * (ended - began)
+            return self._page
+
+    def state(self) -> bytes:
+        """The picture as JSON: ``seen`` changes when there is another page to fetch."""
+        status, phase = at_work(self._source)
+        is_due = time.monotonic() >= self._not_before
+        told: dict[str, Any] = {
+            "status": status,
+            "at_work": status in AT_WORK,
+            "phase": phase,
+            "seen": self._seen() if is_due or not self._made_of else self._made_of,
+        }
+        return json.dumps(told).encode()
+
+    def _seen(self) -> str:
+        """What the page is known by: which file the records are in, its size, and whether somebody is at work."""
+        try:
+            found = self._source.results.stat()
+        except OSError:
+            return "none"
+        return f"{found.st_ino}-{found.st_size}-{at_work(self._source)[0]}"
+
+
+class PageServer(ThreadingHTTPServer):
+    """The server; ``url`` is where the page is."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, source: Source, port: int) -> None:
+        """Raises GoalseekError where the port is taken or not allowed; port 0 is any that is free."""
+        self.shown = Shown(source)
+        self.path = f"/{secrets.token_urlsafe(16)}/"
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except (OSError, OverflowError) as error:
+            message = f"--port {port}: {getattr(error, 'strerror', None) or error}"
+            raise GoalseekError(message, "leave it out for any port that is free", UNFIT) from None
+        names = (ADDRESS, "localhost", "[::1]")
+        self.hosts = frozenset(f"{name}:{self.server_port}" for name in names)
+
+    @property
+    def url(self) -> str:
+        """The page's whole address, with its secret."""
+        return f"http://{ADDRESS}:{self.server_port}{self.path}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader that goes away in the middle of an answer is no error."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers GET and HEAD of the page and the picture; refuses all else."""
+
+    server: PageServer
+    timeout = 10.0
+    server_version = f"goalseek/{goalseek.__version__}"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """The page or the picture."""
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        """The same without its body."""
+        self._answer()
+
+    def __getattr__(self, name: str) -> Any:
+        """Every other method is refused, whatever its name."""
+        if name.startswith("do_"):
+            return self._refuse_method
+        raise AttributeError(name)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing: the address in a log would be a secret in a log."""
+
+    def _answer(self) -> None:
+        if refusal := self._refusal():
+            self._send(refusal, refusal.phrase.encode(), "text/plain; charset=utf-8")
+            return
+        answers: dict[str, tuple[Callable[[], bytes], str]] = {
+            "": (self.server.shown.page, "text/html; charset=utf-8"),
+            "state": (self.server.shown.state, "application/json"),
+        }
+        make, kind = answers[self.path.removeprefix(self.server.path)]
+        self._send(HTTPStatus.OK, make(), kind)
+
+    def _refusal(self) -> HTTPStatus | None:
+        """Why not, or None: a foreign name or page that leads here, or an address that is none of the two."""
+        if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
+            return HTTPStatus.MISDIRECTED_REQUEST
+        origins = self.headers.get_all("Origin", [])
+        if any(origin not in {f"http://{host}" for host in self.server.hosts} for origin in origins):
+            return HTTPStatus.FORBIDDEN
+        known = any(
+            secrets.compare_digest(self.path.encode(), f"{self.server.path}{name}".encode()) for name in ("", "state")
+        )
+        return None if known else HTTPStatus.NOT_FOUND
+
+    def _refuse_method(self) -> None:
+        self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"read-only", "text/plain; charset=utf-8", {"Allow": "GET, HEAD"})
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), **_HEADERS, **(more or {})}
+        headers["Content-Security-Policy"] = f"{policy(is_live=True)}; frame-ancestors 'none'"
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)

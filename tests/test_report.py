@@ -1,0 +1,462 @@
+"""``goalseek report``: what the page, the plot and the text for a pull request say, and that nothing in them runs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import nights
+import pytest
+from project import Ended, Project, answer, ended
+
+from goalseek.errors import GoalseekError
+from goalseek.views.report.diffs import diff_of
+from goalseek.views.report.markdown import code
+from goalseek.views.report.night import Night
+from goalseek.views.report.page import page
+from goalseek.views.report.scale import value_axis
+from goalseek.views.report.surroundings import Surroundings
+from goalseek.views.report.thinned import Thinned
+from goalseek.whole_file import exported
+
+MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
+
+
+class Page(HTMLParser):
+    """A page as a browser takes it apart: elements with their attributes, the text of each, and what stands in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.raw: dict[str, str] = {}
+        self._within: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._within.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._within and self._within.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self._within and self._within[-1] in ("script", "style"):
+            kind = self.elements[-1][1].get("type") or self._within[-1]
+            self.raw[kind] = self.raw.get(kind, "") + data
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """All that can be read."""
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the script is given."""
+        found: dict[str, Any] = json.loads(self.raw["application/json"])
+        return found
+
+    def of_class(self, name: str) -> list[dict[str, str | None]]:
+        """The attributes of the elements of a class."""
+        return [attributes for _, attributes in self.elements if name in (attributes.get("class") or "").split()]
+
+    @property
+    def policy(self) -> str:
+        """The content security policy."""
+        return next(str(found["content"]) for _, found in self.elements if found.get("http-equiv"))
+
+
+def reported(tmp_path: Path, rows: Iterable[nights.Row], kind: str = "html") -> str:
+    """The report on records that were copied here from elsewhere."""
+    nights.write(tmp_path / "copy" / "results.jsonl", rows)
+    done = run(tmp_path, "report", "copy/results.jsonl", "-o", f"night.{kind}")
+    assert (done.exit_code, done.stdout.strip()) == (0, f"night.{kind}"), done.stderr
+    return (tmp_path / f"night.{kind}").read_text("utf-8")
+
+
+def run(folder: Path, *arguments: str) -> Ended:
+    """goalseek in a folder that need not be a repository."""
+    return ended(arguments, folder)
+
+
+@pytest.fixture
+def climbed(project: Project) -> Project:
+    """Two kept, one worse, one out of scope."""
+    project.set_moves(*MOVES)
+    project.climb("iterate", "-n", "4")
+    return project
+
+
+class TestOfAProject:
+    def test_the_page_tells_claim_changes_reasons_time_isolation_and_what_to_do_next(self, climbed: Project) -> None:
+        before = climbed.users()
+        done = climbed.run("report", "-o", "../night.html")
+        assert (done.exit_code, done.stdout.strip()) == (0, "../night.html"), done.stderr
+        page = Page((climbed.top.parent / "night.html").read_text())
+        for expected in (
+            "score 1 → 3",
+            "200% better",
+            "2 kept of 4 tries",
+            "move 4",
+            '+{"score": 3,',
+            '-{"score": 2,',
+            "3 beats 2 by 1",
+            "out of scope",
+            "other.txt is not the candidate's to edit",
+            "1.5 is worse than 2 by 0.5",
+            "verify command",
+            "judge",
+            "Sandbox none, verifier both",
+            "goalseek promote takes the kept changes home",
+            "No guard is set",
+            "completed (count)",
+        ):
+            assert expected in page.text, expected
+        assert len(page.of_class("dot")) == len(page.data["rows"]) == 5
+        assert climbed.users() == before
+
+    def test_without_o_it_lies_beside_the_records_where_git_does_not_see_it(self, climbed: Project) -> None:
+        done = climbed.run("report")
+        assert done.exit_code == 0
+        assert Path(done.stdout.strip()) == climbed.folder / ".goalseek/demo/logs/report.html"
+        assert "score 1 → 3" in Path(done.stdout.strip()).read_text()
+        assert climbed.git("status", "--porcelain") == ""
+
+    def test_a_patch_whose_artifacts_are_gone_comes_from_git(self, climbed: Project) -> None:
+        (climbed.run_folder(4) / "changes.diff").unlink()
+        page = Page(climbed.run("report", "-o", "-").stdout)
+        assert '+{"score": 3,' in page.text
+
+    def test_on_another_machine_the_page_says_that_the_patches_are_not_there(
+        self, climbed: Project, tmp_path: Path
+    ) -> None:
+        rows = climbed.records()
+        page = Page(reported(tmp_path, rows))
+        assert "score 1 → 3" in page.text
+        assert "Its patch is not here" in page.text
+
+    def test_with_its_artifacts_a_copy_has_them(self, climbed: Project, tmp_path: Path) -> None:
+        elsewhere = tmp_path / "elsewhere"
+        (climbed.folder / ".goalseek" / "demo").rename(elsewhere)
+        done = run(tmp_path, "report", "elsewhere", "-o", "-")
+        assert '+{"score": 3,' in Page(done.stdout).text
+
+    def test_in_the_middle_of_an_iteration_it_says_what_is_going_on(self, project: Project) -> None:
+        project.set_moves(answer(2), answer(3))
+        project.climb("iterate")
+        assert project.run("step").exit_code == 0
+        page = Page(project.run("report", "-o", "-").stdout)
+        assert "1 kept of 1 try" in page.text
+
+    def test_before_the_first_record_there_is_none_and_the_next_step_is_named(self, project: Project) -> None:
+        done = project.run("report")
+        assert done.exit_code == 2
+        assert "there are no records yet" in done.stderr and "goalseek" in done.stderr
+        assert project.traces() == []
+        assert "Nothing is measured yet" in Page(project.run("report", "-o", "-").stdout).text
+
+    def test_numbers_of_two_rulers_are_never_compared(self, climbed: Project) -> None:
+        climbed.set_moves(*[answer(9)] * 6)
+        climbed.climb("baseline")
+        climbed.climb("iterate")
+        page = Page(climbed.run("report", "-o", "-").stdout)
+        assert "score 3 → 9" in page.text
+        assert "Under earlier rulers" in page.text and "0 to 4" in page.text
+        assert len(page.of_class("dot")) == 2
+
+    def test_a_guard_is_shown_with_its_bound(self, make_project: Callable[..., Project]) -> None:
+        guarded = make_project("guarded", manifest={"guard": [{"query": "size", "max": 10.5}]})
+        guarded.set_moves(answer(2), answer(3, size=11))
+        guarded.climb("iterate", "-n", "2")
+        text = Page(guarded.run("report", "-o", "-").stdout).text
+        assert "size 10 10 at most 10.5" in text
+        assert "1 try was refused for a guard" in text
+
+    def test_json_tells_where_it_is(self, climbed: Project) -> None:
+        told = json.loads(climbed.run("report", "--json", "-o", "x.svg").stdout)
+        assert told == {
+            "file": "x.svg",
+            "format": "svg",
+            "records": 6,
+            "bytes": (climbed.folder / "x.svg").stat().st_size,
+        }
+
+
+class TestOfANight:
+    def test_the_claim_is_what_was_settled(self, tmp_path: Path) -> None:
+        text = Page(reported(tmp_path, [*nights.night(31, 3), nights.settled(31), nights.looked(31)])).text
+        assert "val_loss 3.41 → 3.3725" in text
+        assert "1.1% ± 0.3% better" in text
+        assert "Settled: 1.1% better (95% interval 0.8% to 1.4%), 5 pairs, measured afresh in turn" in text
+        assert "luck alone would have kept about 3" in text
+        assert "Look 1: 3.39; the gap to the verifier's gain is 0.004" in text
+        assert "flatters" not in text
+
+    def test_a_metric_that_moves_and_was_not_settled_is_said_to_flatter(self, tmp_path: Path) -> None:
+        page = Page(reported(tmp_path, nights.night(31, 3)))
+        assert "Not settled: the number that decided is a lucky pick among many, and flatters" in page.text
+        assert len(page.of_class("band")) == len(page.of_class("kept")) + 1
+
+    def test_what_was_settled_before_the_newest_keep_is_not_claimed(self, tmp_path: Path) -> None:
+        rows = list(nights.night(31, 3))
+        last = max(place for place, row in enumerate(rows) if row.get("outcome") == "kept")
+        rows.insert(last, nights.settled(0))
+        text = Page(reported(tmp_path, rows)).text
+        assert "± 0.3%" not in text
+        assert "settled before the newest keep" in text
+
+    def test_a_gain_whose_interval_holds_zero_is_doubted(self, tmp_path: Path) -> None:
+        unsure = {**nights.settled(31), "interval": [-0.002, 0.024]}
+        assert "this may be no gain at all" in Page(reported(tmp_path, [*nights.night(31, 3), unsure])).text
+
+    def test_a_settled_result_is_read_whatever_its_details_are_called(self, tmp_path: Path) -> None:
+        bare = {
+            key: value for key, value in nights.settled(31).items() if key not in ("in_percent", "baseline", "best")
+        }
+        other = {**bare, "pairs": [[3.41, 3.37]] * 5, "before": {"value": 3.41}, "after": {"value": 3.3725}}
+        text = Page(reported(tmp_path, [*nights.night(31, 3), other])).text
+        assert "val_loss 3.41 → 3.3725" in text and "5 pairs" in text and "1.1%" in text
+        assert "5 pairs" in Page(reported(tmp_path, [*nights.night(31, 3), bare])).text
+
+    def test_a_look_that_was_begun_only_is_counted(self, tmp_path: Path) -> None:
+        rows = [*nights.night(3), nights.looked(3, 1, None), nights.looked(3, 1), nights.looked(3, 2, None)]
+        text = Page(reported(tmp_path, rows)).text
+        assert "Look 1: 3.39" in text and "Look 1: begun" not in text
+        assert "Look 2: begun, and not measured" in text
+
+    def test_time_and_money_are_split_and_incidents_named(self, tmp_path: Path) -> None:
+        text = Page(reported(tmp_path, nights.night(31, 3))).text
+        assert "agent 7m 12s" in text and "verifier 12m 48s" in text
+        assert "claude large 160,000 28,800 22,400 $4.16" in text
+        for incident in ("the verifier timed out", "a call to the agent was killed", "gone on", "after 1h 00m"):
+            assert incident in text, incident
+
+    def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:
+        odd = [{"kind": "omen"}, {"kind": "settle"}, {"kind": "holdout", "value": "x"}, {"kind": "measurement"}]
+        odd += [{"kind": "iteration"}, {"kind": "iteration", "iteration": 1e400, "metric": [], "runs": {"a": 1}}, {}]
+        path = nights.write(tmp_path / "results.jsonl", [*odd, *nights.night(5), *odd])
+        with path.open("a") as file:
+            file.write("[" * 100_000 + '\nnot json\n[1]\n{"kind": "iteration", "torn')
+        done = run(tmp_path, "report", ".", "-o", "-")
+        assert done.exit_code == 0, done.stderr
+        assert "a line of results.jsonl that is no record 5" in Page(done.stdout).text
+
+    def test_before_a_measurement_there_is_no_plot(self, tmp_path: Path) -> None:
+        page = Page(reported(tmp_path, list(nights.night(3))[:1]))
+        assert "Nothing is measured yet" in page.text and not page.of_class("dot")
+        assert "Nothing was kept" in page.text
+
+    def test_all_fail_and_none_has_a_number(self, tmp_path: Path) -> None:
+        rows = [
+            row
+            for row in nights.night(60)
+            if row["kind"] == "run" or row["metric"]["value"] is None or not row["iteration"]
+        ]
+        page = Page(reported(tmp_path, rows))
+        assert "nothing beat it in" in page.text
+        assert len(page.of_class("dot")) == len(rows) - 1
+
+
+class TestHostile:
+    @pytest.fixture
+    def page(self, tmp_path: Path) -> Page:
+        """A page whose every text is an attack."""
+        rows = [{**row, "project": nights.HOSTILE[0]} for row in nights.night(60, texts=nights.HOSTILE)]
+        for row in rows[1:]:
+            row["metric"]["name"] = nights.HOSTILE[1]
+            row["guards"] = {nights.HOSTILE[2]: 1.0}
+            row["provider"], row["isolation"] = (
+                nights.HOSTILE[3],
+                {"sandbox": nights.HOSTILE[4], "verifier": nights.HOSTILE[5]},
+            )
+            row["verify"] = [{"name": nights.HOSTILE[6], "seconds": 1.0, "killed": 2}]
+            row["notes"] = [nights.HOSTILE[0]]
+            row["reason"] = row["reason"] if row["iteration"] % 2 else nights.HOSTILE[2]
+        return Page(reported(tmp_path, rows))
+
+    def test_every_attack_is_text(self, page: Page) -> None:
+        for text in nights.HOSTILE[:8]:
+            assert text in page.text, text
+        names = {name for name, _ in page.elements}
+        assert not names & {"img", "a", "iframe", "object", "embed", "form", "base", "link"} - {"a"}
+        assert [found.get("href") for name, found in page.elements if name == "a"] == ["#report"]
+        assert [found.get("type") for name, found in page.elements if name == "script"] == ["application/json", None]
+        assert not [
+            key for _, found in page.elements for key in found if key.startswith("on") or key in ("style", "src")
+        ]
+
+    def test_what_would_move_or_hide_text_is_taken_out(self, page: Page) -> None:
+        shown = page.text + json.dumps(page.data, ensure_ascii=False)
+        assert not {letter for letter in shown if not letter.isprintable()}
+
+    def test_the_policy_lets_nothing_run_but_the_pages_own_script(self, page: Page) -> None:
+        for kind in ("script", "style"):
+            digest = base64.b64encode(hashlib.sha256(page.raw[kind].encode()).digest()).decode()
+            assert f"{kind}-src 'sha256-{digest}'" in page.policy
+        assert page.policy.startswith("default-src 'none';")
+        assert "unsafe" not in page.policy and "http" not in page.policy and "connect-src" not in page.policy
+
+    def test_the_script_never_makes_markup_of_text(self, page: Page) -> None:
+        for sink in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            'setTimeout("',
+        ):
+            assert sink not in page.raw["script"], sink
+
+    def test_a_hostile_patch_is_text(self, make_project: Callable[..., Project]) -> None:
+        files = {
+            "answer.json": answer(2),
+            "</script><b>x": "</pre><script>window.owned=1</script>\n",
+            "caf\udce9": "x\n",
+        }
+        project = make_project("odd", manifest={"scope": {"writable": ["**"], "hidden": ["hidden/**"]}})
+        project.set_moves(
+            {"title": "<b>bold</b>", "files": {"answer.json": answer(2), "a<b>.txt": files["</script><b>x"]}}
+        )
+        project.climb("iterate")
+        page = Page(project.run("report", "-o", "-").stdout)
+        assert "+</pre><script>window.owned=1</script>" in page.text
+        assert "a<b>.txt" in page.text
+        assert "b" not in {name for name, _ in page.elements}
+
+    def test_the_plot_alone_is_well_formed_and_has_no_script(self, tmp_path: Path) -> None:
+        rows = list(nights.night(60, texts=nights.HOSTILE))
+        for row in rows[1:]:
+            row["metric"]["name"] = nights.HOSTILE[1] + nights.HOSTILE[8]
+        text = reported(tmp_path, rows, "svg")
+        root = ElementTree.fromstring(text.encode())
+        space = "{http://www.w3.org/2000/svg}"
+        assert {found.tag.removeprefix(space) for found in root.iter()} <= {
+            *("svg", "title", "desc", "style", "rect", "text", "path", "g")
+        }
+        assert sum("dot" in (found.get("class") or "").split() for found in root.iter()) == 61 + 3
+        assert nights.HOSTILE[1] in (root.find(f"{space}title").text or "")  # type: ignore[union-attr]
+
+    def test_in_markdown_what_an_agent_wrote_stands_in_code_only(self, tmp_path: Path) -> None:
+        text = reported(tmp_path, nights.night(60, texts=nights.HOSTILE), "md")
+        outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
+        assert not set(re.findall(r"<(?!br>)|@|\]\(|://|javascript:|!\[", outside)), outside
+        cells = {line.count("|") for line in outside.splitlines() if line.startswith("|")}
+        assert cells == {4, 5, 7}
+
+    @pytest.mark.parametrize("text", ["plain", "a`b", "``", "`", "a|b\\|c", " lead", "two\nlines", "\\"])
+    def test_a_code_span_ends_where_it_should(self, text: str) -> None:
+        span = code(text)
+        fence = re.match("`+", span)
+        assert fence and span.endswith(fence[0]) and "|" not in span and "\n" not in span
+        assert fence[0] not in re.findall("`+", span[len(fence[0]) : -len(fence[0])])
+
+
+class TestSize:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "<>&" * 400,
+            pytest.param("\u4e2d" * 400, marks=pytest.mark.slow),
+            pytest.param("a title of the usual length, and a little more", marks=pytest.mark.slow),
+        ],
+    )
+    def test_ten_thousand_records_stay_under_five_megabytes(self, tmp_path: Path, text: str) -> None:
+        page = reported(tmp_path, nights.night(10_000, texts=[text]))
+        assert len(page.encode()) < 5_000_000
+        assert page.count('class="dot ') == 10_001
+
+    def test_beyond_so_many_dots_are_left_out_evenly_and_it_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("goalseek.views.report.night.DOTS_MOST", 1000)
+        seen = Night()
+        for row in nights.night(2100):
+            seen.add(row)
+        text = page(seen, Surroundings(), lambda done, count: None)
+        drawn = text.count('class="dot ')
+        assert drawn < 1100
+        assert f"{2101 - drawn:,} more tries are left out of the plot" in text
+        assert text.count('class="dot kept') == seen.climb.kept.added > 5
+
+    def test_a_list_is_thinned_evenly(self) -> None:
+        thinned: Thinned[int] = Thinned(10)
+        for number in range(1000):
+            thinned.add(lambda number=number: number)  # type: ignore[misc]
+        assert 5 <= len(thinned.items) <= 10
+        steps = {after - before for before, after in zip(thinned.items, thinned.items[1:], strict=False)}
+        assert len(steps) == 1 and thinned.added == 1000 and not thinned.is_whole
+
+    def test_a_long_patch_is_cut_by_lines_and_a_binary_one_not_shown(self) -> None:
+        head = b"diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1 +1,900 @@\n--- was a rule\n"
+        cut = diff_of(head + b"+line\n" * 900, 500)
+        assert [line.kind for line in cut.lines[:4]] == ["file", "hunk", "removed", "added"]
+        assert cut.left_out == 900 - sum(line.kind == "added" for line in cut.lines)
+        binary = diff_of(b"diff --git a/x b/x\nGIT binary patch\nliteral 5\nMcmZQzfB*mh\n\n", 500)
+        assert [line.text for line in binary.lines] == ["a/x b/x", "a binary file"]
+
+
+class TestScale:
+    def test_an_outlier_does_not_flatten_the_climb(self) -> None:
+        axis = value_axis([1.0, 2.0, 3.0], [*[1.5] * 50, 1e6, -1e6])
+        assert axis.ticks[0] <= 1 and 3 <= axis.ticks[-1] <= 6
+
+    def test_a_climb_over_orders_of_magnitude_is_logarithmic(self) -> None:
+        axis = value_axis([0.02, 5.0, 90.0], [1.0])
+        assert axis.logarithmic and axis.labels == ("0.01", "0.1", "1", "10", "100")
+
+    @pytest.mark.parametrize("values", [[0.0], [5.0], [-3.0], [1e-300], [1e300, -1e300], [1.0, 1.0 + 2**-52]])
+    def test_any_values_have_an_axis(self, values: list[float]) -> None:
+        axis = value_axis(values, [])
+        assert len(axis.ticks) >= 2 and axis.ticks[0] < axis.ticks[-1]
+
+
+class TestWriting:
+    def test_an_unknown_kind_and_a_place_that_cannot_be_written_fail_first(self, climbed: Project) -> None:
+        for name, said in (("x.pdf", "unknown kind"), ("none/x.html", "No such file"), (".", "unknown kind")):
+            done = climbed.run("report", "-o", name)
+            assert done.exit_code == 2 and said in done.stderr, done.stderr
+        assert climbed.run("report", "-o", "x.pdf", "--format", "md").exit_code == 0
+        assert (climbed.folder / "x.pdf").read_text().startswith("## `score` 1 → 3")
+
+    def test_the_records_are_never_written_over(self, climbed: Project) -> None:
+        before = climbed.records()
+        path = climbed.folder / ".goalseek/demo/logs/results.jsonl"
+        done = climbed.run("report", "--format", "md", "-o", str(path))
+        assert done.exit_code == 2 and "the records themselves" in done.stderr
+        assert climbed.records() == before
+
+    def test_a_copy_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+        done = run(tmp_path, "report", "gone")
+        assert done.exit_code == 2 and "there is no results.jsonl" in done.stderr
+
+    def test_a_file_is_replaced_whole_or_stays(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.html"
+        path.write_text("before")
+        with pytest.raises(ZeroDivisionError), exported(path) as write:
+            write(b"half")
+            raise ZeroDivisionError
+        assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["home", "x.html"])
+        with exported(path) as write:
+            write(b"after")
+        assert path.read_text() == "after"
+        with pytest.raises(GoalseekError, match="is a folder"), exported(tmp_path):
+            pass
+
+    def test_each_kind_goes_to_stdout(self, climbed: Project) -> None:
+        starts = {"html": "<!DOCTYPE html>", "svg": "<?xml", "md": "## `score` 1 → 3"}
+        for kind, start in starts.items():
+            assert climbed.run("report", "-o", "-", "--format", kind).stdout.startswith(start)

@@ -1,0 +1,211 @@
+"""``goalseek serve``: the report as a page that stays open, on loopback, read-only, for nobody who does not know it."""
+
+from __future__ import annotations
+
+import html
+import http.client
+import json
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import nights
+import pytest
+from project import Project, answer
+
+from goalseek.errors import GoalseekError
+from goalseek.views.report import serving
+from goalseek.views.report.serving import PageServer
+from goalseek.views.report.sources import of_copy
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A short night."""
+    return nights.write(tmp_path / "results.jsonl", [*nights.night(12, 3), nights.looked(12)])
+
+
+@pytest.fixture
+def server(results: Path) -> Iterator[PageServer]:
+    """A server of that night, at work."""
+    with PageServer(of_copy(results), 0) as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def ask(
+    server: PageServer, method: str = "GET", path: str | None = None, **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of an answer; the Host is the server's own unless given."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+    connection.putrequest(method, path or server.path, skip_host=True)
+    for name, value in {"Host": f"127.0.0.1:{server.server_port}", **headers}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answered = connection.getresponse()
+    told = answered.status, dict(answered.headers), answered.read()
+    connection.close()
+    return told
+
+
+class TestPage:
+    def test_it_is_the_report_and_may_ask_its_own_server_only(self, server: PageServer) -> None:
+        status, headers, body = ask(server)
+        assert status == 200 and b"val_loss" in body and b"data-live" in body
+        for policy in (headers["Content-Security-Policy"], html.unescape(body.decode())):
+            assert "default-src 'none'" in policy and "connect-src 'self'" in policy
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff" and headers["X-Frame-Options"] == "DENY"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin" and headers["Cache-Control"] == "no-store"
+        assert "Set-Cookie" not in headers and "Python" not in headers["Server"]
+
+    def test_a_record_that_is_appended_is_on_the_next_page(
+        self, server: PageServer, results: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(serving, "_BUSY_SHARE", 0)
+        before = json.loads(ask(server, path=f"{server.path}state")[2])["seen"]
+        assert ask(server)[2].count(b'class="dot ') == 13
+        rows = list(nights.night(13, 3))
+        with results.open("a") as file:
+            file.write(json.dumps(rows[-1])[:100])
+            file.flush()
+            assert ask(server)[2].count(b'class="dot ') == 13
+            file.write(json.dumps(rows[-1])[100:] + "\n")
+        assert ask(server)[2].count(b'class="dot ') == 14
+        assert json.loads(ask(server, path=f"{server.path}state")[2])["seen"] != before
+
+    def test_a_file_that_was_written_again_is_read_again(
+        self, server: PageServer, results: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(serving, "_BUSY_SHARE", 0)
+        assert ask(server)[2].count(b'class="dot ') == 13
+        nights.write(results, nights.night(4))
+        assert ask(server)[2].count(b'class="dot ') == 5
+
+    def test_a_page_is_not_made_more_often_than_is_worth_it(self, server: PageServer, results: Path) -> None:
+        ask(server)
+        with results.open("a") as file:
+            file.write(json.dumps(list(nights.night(13, 3))[-1]) + "\n")
+        assert ask(server)[2].count(b'class="dot ') == 13
+
+    def test_the_picture_tells_phase_and_heartbeat(self, server: PageServer, results: Path) -> None:
+        moment = {"status": "running", "phase": "VERIFY", "iteration": 13, "phase_started_at": "2026-01-01T00:00:00Z"}
+        results.with_name("state.json").write_text(json.dumps({**moment, "heartbeat_at": "2026-01-01T00:00:09Z"}))
+        told = json.loads(ask(server, path=f"{server.path}state")[2])
+        assert (told["status"], told["at_work"]) == ("running", True)
+        assert told["phase"] == "in VERIFY of iteration 13 since 2026-01-01T00:00:00Z, seen 2026-01-01T00:00:09Z"
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "host", ["evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}", ""]
+    )
+    def test_a_foreign_host_is_refused(self, server: PageServer, host: str) -> None:
+        status, _, body = ask(server, Host=host.format(port=server.server_port))
+        assert status == 421 and b"val_loss" not in body
+
+    @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "[::1]:{port}"])
+    def test_its_own_names_are_served(self, server: PageServer, host: str) -> None:
+        named = host.format(port=server.server_port)
+        assert ask(server, Host=named, Origin=f"http://{named}")[0] == 200
+
+    @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1", "https://127.0.0.1:{port}"])
+    def test_a_foreign_origin_is_refused(self, server: PageServer, origin: str) -> None:
+        assert ask(server, Origin=origin.format(port=server.server_port))[0] == 403
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
+    def test_it_is_read_only(self, server: PageServer, method: str) -> None:
+        status, headers, _ = ask(server, method)
+        assert (status, headers["Allow"]) == (405, "GET, HEAD")
+
+    def test_who_does_not_know_the_address_finds_nothing(self, server: PageServer) -> None:
+        secret = server.path.strip("/")
+        assert len(secret) >= 20
+        paths = (
+            "/",
+            f"/{secret}",
+            f"/{secret[:-1]}/",
+            "/state",
+            f"/x/../{secret}/",
+            f"{server.path}x",
+            "//",
+            "/\xe9".encode("latin-1").decode("latin-1"),
+        )
+        for path in paths:
+            if path.isascii():
+                status, _, body = ask(server, path=path)
+                assert status == 404 and b"val_loss" not in body, path
+
+    def test_a_head_has_no_body(self, server: PageServer) -> None:
+        status, headers, body = ask(server, "HEAD")
+        assert (status, body) == (200, b"") and int(headers["Content-Length"]) > 1000
+
+    def test_it_is_on_loopback_only(self, server: PageServer) -> None:
+        assert server.server_address[0] == "127.0.0.1"
+
+    def test_a_reader_that_goes_away_or_talks_nonsense_harms_nobody(
+        self, server: PageServer, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        for told in (
+            b"",
+            b"nonsense\r\n\r\n",
+            b"GET / HTTP/9.9\r\n\r\n",
+            b"GET /\xff\xfe HTTP/1.0\r\nHost: \xff\r\n\r\n",
+            b"G" * 70000,
+        ):
+            with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as connection:
+                connection.sendall(told)
+        assert ask(server)[0] == 200
+        assert capfd.readouterr().err == ""
+
+    def test_a_port_that_is_taken_is_said(self, server: PageServer, results: Path) -> None:
+        for port in (server.server_port, 70000):
+            with pytest.raises(GoalseekError, match=f"--port {port}"):
+                PageServer(of_copy(results), port)
+
+
+class TestCommand:
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+    def test_it_prints_its_address_serves_and_ends_cleanly(self, project: Project, number: int, code: int) -> None:
+        project.set_moves(answer(2))
+        project.climb("iterate")
+        before = project.users()
+        started = project.start("serve")
+        try:
+            assert started.stdout
+            url = urlsplit(started.stdout.readline().strip())
+            connection = http.client.HTTPConnection("127.0.0.1", url.port or 0, timeout=20)
+            connection.request("GET", url.path)
+            assert "score 1 → 2" in connection.getresponse().read().decode()
+            connection.request("GET", f"{url.path}state")
+            assert json.loads(connection.getresponse().read())["status"] == "completed (count)"
+            connection.close()
+        finally:
+            started.send_signal(number)
+            _, stderr = started.communicate(timeout=20)
+        assert started.returncode == code and "Traceback" not in stderr
+        assert project.users() == before
+
+    def test_before_the_first_record_it_waits_for_it(self, project: Project) -> None:
+        started = project.start("serve", "--json")
+        try:
+            assert started.stdout
+            url = urlsplit(json.loads(started.stdout.readline())["url"])
+            connection = http.client.HTTPConnection("127.0.0.1", url.port or 0, timeout=20)
+            connection.request("GET", url.path)
+            assert "Nothing is measured yet" in connection.getresponse().read().decode()
+            connection.close()
+        finally:
+            started.send_signal(signal.SIGINT)
+            started.communicate(timeout=20)
+        assert project.traces() == []
+
+    def test_a_wrong_port_is_a_wrong_use(self, project: Project) -> None:
+        done = project.run("serve", "--port", "many")
+        assert done.exit_code == 2 and "--port" in done.stderr
