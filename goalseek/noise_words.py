@@ -24,7 +24,7 @@ def amount(gain: float, of: float, in_percent: bool) -> str:
 
 def percent(share: float) -> str:
     """A share as people read it: ``3.1%``, ``12%``, ``0.04%``."""
-    return f"{100 * share:.{2 if share < 0.1 else 3}g}%"
+    return f"{100 * share:.0f}%" if share >= 1 else f"{100 * share:.{2 if share < 0.1 else 3}g}%"
 
 
 def odds_in_words(odds: float | None) -> str:

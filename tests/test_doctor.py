@@ -41,12 +41,12 @@ def test_a_fit_project_is_well_and_the_baseline_measures_nothing_again(tmp_path:
     assert "✓ verifier     score = 5 (" in ended.stdout
     assert case.count() == 3, "two numbers, and one run with a broken candidate"
     assert case.run("baseline").exit_code == 0
-    assert case.count() == 3, "the baseline takes what doctor measured"
+    assert case.count() == 4, "the baseline takes what doctor measured, and runs once more"
     kinds = [record["kind"] for record in records(case)]
     assert kinds == ["measurement", "measurement", "run", "iteration"]
     baseline = records(case)[-1]
-    assert [run["value"] for run in baseline["runs"]] == [5.0, 5.0]
-    assert len({run["seed"] for run in baseline["runs"]}) == 2
+    assert [run["value"] for run in baseline["runs"]] == [5.0, 5.0, 5.0]
+    assert len({run["seed"] for run in baseline["runs"]}) == 3
 
 
 def test_doctor_again_measures_no_number_again(tmp_path: Path) -> None:
@@ -65,11 +65,11 @@ def test_the_incumbent_is_measured_once_more_and_the_climb_goes_on(tmp_path: Pat
     (case.folder / "moves.toml").write_text(MOVES)
     case.commit()
     assert case.run("iterate").exit_code == 0
-    assert case.count() == 2
+    before = case.count()
     ended = case.run("doctor")
     assert ended.exit_code == 0, ended.stdout
     assert "score = 6" in ended.stdout
-    assert case.count() == 4
+    assert case.count() == before + 2
     assert records(case)[-1]["kind"] == "measurement"
     again = case.run("iterate")
     assert again.exit_code == 0, again.stderr
@@ -120,8 +120,19 @@ def test_nothing_broken_stays_in_refs_records_or_on_the_bench(tmp_path: Path) ->
     assert case.git("status", "--porcelain") == ""
 
 
-def test_a_noisy_metric_would_let_an_unchanged_candidate_win(tmp_path: Path) -> None:
+def test_of_a_noisy_metric_it_says_what_deciding_costs(tmp_path: Path) -> None:
     case = make_case(tmp_path, COUNTING + 'echo "score: $((100 + $1))"; test "$value" = 5')
+    ended = case.run("--json", "doctor")
+    assert ended.exit_code == 0
+    (found,) = findings(ended)["unchanged"]
+    assert "run again, in turn with the incumbent" in found["text"]
+    (cost,) = findings(ended)["cost"]
+    assert "up to 16 where it is not" in cost["text"] and "settling in the end takes 10 runs" in cost["text"]
+
+
+def test_a_noisy_metric_decided_by_one_run_would_let_an_unchanged_candidate_win(tmp_path: Path) -> None:
+    judge = COUNTING + 'echo "score: $((100 + $1))"; test "$value" = 5'
+    case = make_case(tmp_path, judge, metric=', noise = "none"')
     ended = case.run("--json", "doctor")
     assert ended.exit_code == 1
     assert bad(ended) == ["unchanged"]

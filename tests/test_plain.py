@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalseek.plain import from_plain, to_line, to_plain
-from goalseek.records import KINDS, IterationRecord, MeasurementRecord, Record, RunRecord, from_line
+from goalseek.records import (
+    KINDS,
+    HoldoutRecord,
+    IterationRecord,
+    MeasurementRecord,
+    Record,
+    RunRecord,
+    SettleRecord,
+    from_line,
+)
 from goalseek.values import Candidate, Change, Context, Evidence, Plan, Usage, Verdict
 
 
@@ -114,7 +123,7 @@ def test_a_number_that_json_does_not_know_is_never_written(value: float) -> None
     [
         (Usage, []), (Usage, "input_tokens"), (Usage, None), (Usage, {"input_tokens": "many"}),
         (Usage, {"cost_usd": "1"}), (Plan, {"title": 3, "text": ""}), (Plan, {"title": "", "text": "", "files": "ab"}),
-        (Plan, {"title": "", "text": "", "files": [3]}), (Evidence, {"runs": {}}), (Evidence, {"guards": []}),
+        (Plan, {"title": "", "text": "", "files": [3]}), (Evidence, {"runs": {}}), (Evidence, {"guard_runs": {}}),
         (Evidence, {"runs": [{"of": "candidate"}]}), (Evidence, {"failure": []}),
     ],
 )  # fmt: skip
@@ -133,4 +142,4 @@ def test_moments_and_pairs_come_back_with_their_types() -> None:
 
 
 def test_every_kind_of_record_can_be_read() -> None:
-    assert set(KINDS.values()) == {RunRecord, MeasurementRecord, IterationRecord}
+    assert set(KINDS.values()) == {RunRecord, MeasurementRecord, IterationRecord, SettleRecord, HoldoutRecord}

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from goalseek import reaper
 from goalseek.capture import HeadAndTail
 from goalseek.programs import Finished, Programs
 
@@ -87,9 +86,10 @@ def test_head_and_tail_together_are_never_more_than_asked_for() -> None:
 
 
 def test_no_program_is_charged_with_the_start_of_the_reaper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = tmp_path / "slow_reaper.py"
-    slow.write_text(f"import runpy, time\ntime.sleep(0.7)\nrunpy.run_path({reaper.__file__!r}, run_name='__main__')\n")
-    monkeypatch.setattr(reaper, "__file__", str(slow))
+    slow = tmp_path / "slow_python"
+    slow.write_text(f'#!/bin/sh\nsleep 0.7\nexec {sys.executable} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
     began = time.monotonic()
     finished, _ = run(tmp_path, "exit 0")
     assert time.monotonic() - began > 0.7

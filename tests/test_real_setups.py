@@ -183,7 +183,7 @@ def test_gcc_through_alternatives_and_ccache_that_hits(project: Project, isolate
             {
                 "project": {"name": name},
                 "scope": {"writable": ["src/**"], "generated": ["work", "*.o"]},
-                "metric": {"direction": "maximize", "regex": "score: ([0-9]+)"},
+                "metric": {"direction": "maximize", "regex": "score: ([0-9]+)", "noise": "none"},
                 "verify": [{"name": "build", "run": build, "sees": "candidate"}],
                 "sandbox": {"mode": mode, "cache": cache},
             }
@@ -283,7 +283,7 @@ def test_the_network_is_for_those_commands_that_ask_for_it(project: Project, mod
         project.write({"ask.py": NETWORK, "hidden/ask.py": NETWORK})
         project.set_manifest(
             {
-                "metric": {"direction": "maximize", "regex": "score: ([0-9]+)"},
+                "metric": {"direction": "maximize", "regex": "score: ([0-9]+)", "noise": "none"},
                 "setup": {
                     "run": f"mkdir given && {sys.executable} ask.py {port} > given/said",
                     "gives": ["given"],

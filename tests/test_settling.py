@@ -124,7 +124,7 @@ class TestSettling:
         assert told.exit_code == 0, told.stderr
         (record,) = of_kind(project, "settle")
         assert len(record["pairs"]) == 3 and record["why"] in told.stdout + told.stderr
-        assert "settled" in (project.folder / "night.md").read_text()
+        assert "Settled" in (project.folder / "night.md").read_text()
 
     def test_a_report_of_what_never_moved_has_nothing_to_settle(self, project: Project) -> None:
         project.set_manifest({"metric": METRIC})
