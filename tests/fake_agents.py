@@ -72,7 +72,10 @@ if NAME == "claude":
         if act == "rate":
             moment = time.time() + float(detail or 0)
             say({"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": moment}})
-        turns = 2 if "--resume" in argv else 1  # it tells what the session used, but for "usage"
+        say({"type": "result", "subtype": "success", "is_error": True, "api_error_status": FAILED, "result": "no",
+             "session_id": session, "total_cost_usd": 0, "usage": {}})
+        sys.exit(1)
+    turns = 2 if "--resume" in argv else 1  # it tells what the session used, but for "usage"
     models = {"claude-large": {"inputTokens": 30 * turns, "cacheCreationInputTokens": 30 * turns,
                                "cacheReadInputTokens": 20 * turns, "outputTokens": 8 * turns},
               "claude-small": {"inputTokens": 10 * turns, "outputTokens": 2 * turns}}

@@ -44,7 +44,8 @@ def climbing(top: Path, iterations: int) -> Project:
     project.git("init", "--quiet", "--initial-branch=main")
     project.write({"answer.json": '{"score": 1}\n', "hidden/judge.sh": JUDGE, "other.txt": "not the candidate's\n"})
     provider = {"name": "command", "command": ["sh", str(home / "agent.sh")]}
-    project.set_manifest({"limits": {"iterations": iterations}, "provider": provider})
+    metric = {"direction": "maximize", "query": "score"}  # decided by the rule, so that a candidate has several runs
+    project.set_manifest({"metric": metric, "limits": {"iterations": iterations}, "provider": provider})
     project.commit("start")
     return project
 
