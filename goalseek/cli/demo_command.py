@@ -12,7 +12,7 @@ from goalseek import demo, loop
 from goalseek.cli.answer import answer, answer_lines, say, wants_json
 from goalseek.cli.iterate_command import climb
 from goalseek.cli.options import start_folder
-from goalseek.cli.watching import watch_for
+from goalseek.cli.watching import watch_live
 from goalseek.errors import GoalseekError
 from goalseek.manifest_file import Loaded
 from goalseek.opening import opened
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     loaded = demo.make_repository(chosen, folder)
     count = options.count or demo.iterations(loaded, asked)
     say(options, f"{chosen.summary}\na fresh repository in {folder}; {count} iterations of goalseek iterate in it:")
-    with opened(loaded, watch_for(options), asked) as opened_run:
+    with watch_live(options) as watch, opened(loaded, watch, asked) as opened_run:
         exit_code = climb(opened_run, loop.Ends(count))
         standing = opened_run.standing
     if wants_json(options):

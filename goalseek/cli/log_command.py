@@ -19,7 +19,8 @@ from goalseek.fetched import way_to_fetched
 from goalseek.history import History
 from goalseek.plain import to_plain
 from goalseek.records import IterationRecord
-from goalseek.views.lines import record_line, width_of
+from goalseek.views.cells import width_of
+from goalseek.views.lines import record_line
 from goalseek.views.style import painter
 
 _COLUMNS = ("iteration", "timestamp", "outcome", "reason", "value", "incumbent", "delta", "title", "why", "commit_hash")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from goalseek.approval import Question, Word
+from goalseek.views.harmless import harmless
 from goalseek.watch import Watch
 
 _POLL_SECONDS = 0.2
@@ -55,7 +56,7 @@ def question_lines(question: Question) -> list[str]:
     lines.append(f"  title      {question.title}")
     lines += [f"  changed    {path}" for path in question.changed_files]
     lines.append(f"  lines      {question.lines_added} added, {question.lines_removed} removed")
-    return [_harmless(line) for line in [*lines, f"  patch      {question.diff}"]]
+    return [harmless(line) for line in [*lines, f"  patch      {question.diff}"]]
 
 
 def prompt_of(question: Question) -> str:
@@ -101,13 +102,6 @@ class _Lines:
 def _diff(question: Question) -> str:
     try:
         with open(question.diff, "rb") as file:  # noqa: PTH123 - its path is text
-            return _harmless(file.read().decode("utf-8", "replace"))
+            return harmless(file.read().decode("utf-8", "replace"))
     except OSError as error:
         return f"there is no patch any more: {error}"
-
-
-def _harmless(text: str) -> str:
-    """Without what would let an agent's words move the cursor and forge the question."""
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
