@@ -89,7 +89,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
     def _say_last(self, stop: Stop) -> None:
         if stop.line:
-            print(legible(stop.line, sys.stdout), flush=True)
+            print(self._paint(legible(stop.line, sys.stdout), "bold"), flush=True)
 
 
 class EventWatch(Watch):
