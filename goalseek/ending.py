@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 from goalseek.errors import GoalseekError, Interrupted
 from goalseek.full_disk import as_full_disk
 from goalseek.landing import tell
+from goalseek.last_line import last_line
 from goalseek.limits import EXIT_CODES, Stop
 from goalseek.run import Run
 
@@ -17,7 +19,11 @@ _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"
 
 @contextlib.contextmanager
 def told_at_the_end(run: Run) -> Iterator[None]:
-    """Around a climb. A full disk leaves it as a GoalseekError with the stop reason ``disk``."""
+    """Around a climb. A full disk leaves it as a GoalseekError with the stop reason ``disk``.
+
+    What ends it early tells its last line where something was recorded meanwhile.
+    """
+    begun = run.standing.seq
     try:
         yield
     except GeneratorExit:
@@ -26,29 +32,34 @@ def told_at_the_end(run: Run) -> Iterator[None]:
     except (KeyboardInterrupt, Interrupted):
         stop = Stop("interrupted", "interrupted by a signal", _GO_ON)
         _leave(run, "interrupted", stop)
-        run.watch.failed(stop)
+        _failed(run, stop, begun)
         raise
     except GoalseekError as error:
-        _failed(run, error)
+        _blocked(run, error, begun)
         raise
     except Exception as error:
         full = as_full_disk(error)
         if full:
-            _failed(run, full)
+            _blocked(run, full, begun)
             raise full from error
         stop = Stop("bug", f"a bug: {type(error).__name__}: {error}", "please report it")
         _leave(run, "failed", stop)
-        run.watch.failed(stop)
+        _failed(run, stop, begun)
         raise
     stop = run.stop or Stop("count", "done")
     _leave(run, _STATUS[EXIT_CODES[stop.reason]], stop)
-    run.watch.stopped(stop)
+    run.watch.stopped(replace(stop, line=last_line(run.standing, run.loaded.manifest)))
 
 
-def _failed(run: Run, error: GoalseekError) -> None:
+def _blocked(run: Run, error: GoalseekError, begun: int) -> None:
     stop = Stop(error.stop_reason, error.message, error.hint)
     _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
-    run.watch.failed(stop)
+    _failed(run, stop, begun)
+
+
+def _failed(run: Run, stop: Stop, begun: int) -> None:
+    line = last_line(run.standing, run.loaded.manifest) if run.standing.seq > begun else ""
+    run.watch.failed(replace(stop, line=line))
 
 
 def _leave(run: Run, status: str, stop: Stop) -> None:

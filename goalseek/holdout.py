@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goalseek.errors import GoalseekError
+from goalseek.landing import tell
 from goalseek.manifest import Holdout, Manifest, Metric, VerifyCommand
 from goalseek.pool import Subject, measure_subject, measurement_of
 from goalseek.records import HoldoutRecord
@@ -63,6 +64,8 @@ def _look(run: Run, setting: Setting, of: str) -> None:
     standing = run.standing
     assert setting.manifest.holdout and standing.baseline and standing.best
     mark = standing.baseline if of == "baseline" else standing.best
+    run.watch.phase(mark.iteration, "HOLDOUT")
+    tell(run, "running", mark.iteration, "HOLDOUT")
     begun = HoldoutRecord(
         seq=0,
         kind="holdout",

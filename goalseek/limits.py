@@ -47,11 +47,12 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Stop:
-    """The end of an invocation: the contract's reason, one sentence, and what to do next."""
+    """The end of an invocation: the contract's reason, one sentence, what to do next, and its last line where told."""
 
     reason: str
     why: str
     next: str = ""
+    line: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -118,6 +119,27 @@ def nearing(limits: Limits, standing: Standing) -> dict[str, str]:
         why = "the provider does not report what it costs" if usage.about_usd is None else "a subscription pays"
         told["cost_usd unknown"] = f"limits.cost_usd cannot end this run: {why}"
     return told
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What is spent of one bound: "time" in seconds, "iterations", "tokens", "cost" in dollars.
+
+    ``of`` is whose it is: "", the run's; "all runs"; or "now", this invocation's.
+    """
+
+    name: str
+    spent: float
+    most: float
+    of: str = ""
+
+
+def spendings(limits: Limits, standing: Standing) -> tuple[Spending, ...]:
+    """What is spent of each budget that is set."""
+    return tuple(
+        Spending(budget.reason, budget.spent, budget.most, "all runs" if budget.key.startswith("limits.total") else "")
+        for budget in _budgets(limits, standing)
+    )
 
 
 def pace(newest_first: Iterable[IterationRecord]) -> float | None:
@@ -259,6 +281,15 @@ class Ends:
     count: int | None = None
     seconds: float | None = None
     until: Until | None = None
+
+    def spendings(self, count: int, seconds: float) -> tuple[Spending, ...]:
+        """What is spent of the invocation's own bounds; none of a single iteration."""
+        found = []
+        if self.count is not None and self.count > 1:
+            found.append(Spending("iterations", count, self.count, "now"))
+        if self.seconds is not None:
+            found.append(Spending("time", seconds, self.seconds, "now"))
+        return tuple(found)
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
         """What of it has come, after so many iterations and seconds of the invocation; or None."""

@@ -13,6 +13,7 @@ from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.holdout import look
+from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
 from goalseek.left_behind import left_behind, record_left_behind, refuse_under_way
 from goalseek.limits import ENDS_THE_RUN, Ends, Stop, nearing, pace, why_stop
@@ -29,6 +30,7 @@ from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes, candidate_owes
 from goalseek.records import IterationRecord
 from goalseek.run import Run, Setting
+from goalseek.scene import scene_of
 from goalseek.settling import seconds_to_settle, settle_at_end
 from goalseek.small_set import small_set
 from goalseek.stop_request import asked_to_stop
@@ -43,7 +45,8 @@ __all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]
 
 def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
     """Climbs until something ends it, yielding each record once it counts. ``run.stop`` says then what it was."""
-    run.watch = NotifyWatch(run.watch, lambda: run.loaded, run.programs)
+    notified = NotifyWatch(run.watch, lambda: run.loaded, run.programs)
+    run.watch = KeptOutput(notified, run.loaded.logs / OUTPUT)
     with told_at_the_end(run):
         yield from _climb(run, ends)
 
@@ -58,6 +61,9 @@ def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
         pack_when_due(run.repository, run.standing.seq, run.watch.note)
         setting = run.setting()
         _warn(run, setting)
+        now = ends.spendings(count, time.monotonic() - began)
+        manifest, standing = setting.manifest, run.standing.of_run(run.run_id)
+        run.watch.stands(scene_of(manifest.project.name, manifest.limits, standing, run.recent, now))
         look(run, setting, is_end=False)
         run.stop = _why_end(run, setting, ends, count, time.monotonic() - began)
         if run.stop:

@@ -11,19 +11,19 @@ from goalseek import sandbox
 from goalseek.approval import Question, Word, commands_for
 from goalseek.believed import believed_standing
 from goalseek.capture import HeadAndTail
-from goalseek.confinement.level import Level
 from goalseek.errors import GoalseekError
 from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded
 from goalseek.plain import to_line, to_plain
 from goalseek.programs import Programs
-from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+from goalseek.records import IterationRecord
+from goalseek.relay import Relay
 from goalseek.watch import Watch
 
 SECONDS_MOST = 30.0
 
 
-class NotifyWatch(Watch):
+class NotifyWatch(Relay):
     """Tells another watch everything, and the program of ``[notify]`` what its ``on`` names.
 
     Whatever the program does, fails or hangs, the run goes on: it gets half a minute, and a note says what was wrong.
@@ -31,48 +31,20 @@ class NotifyWatch(Watch):
 
     def __init__(self, shown: Watch, loaded: Callable[[], Loaded], programs: Programs) -> None:
         """``loaded`` gives the manifest as it is now; the program is one of ``programs``."""
-        self._shown = shown
+        super().__init__(shown)
         self._loaded = loaded
         self._programs = programs
-
-    def note(self, text: str) -> None:
-        """Handed on."""
-        self._shown.note(text)
-
-    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
-        """Handed on."""
-        self._shown.confined(level, not_enforced)
 
     def budget(self, text: str) -> None:
         """Handed on, and told on "budget"."""
         self._shown.budget(text)
         self._tell({"budget"}, {"event": "budget", "text": text})
 
-    def phase(self, iteration: int, name: str) -> None:
-        """Handed on."""
-        self._shown.phase(iteration, name)
-
-    def output(self, chunk: bytes) -> None:
-        """Handed on."""
-        self._shown.output(chunk)
-
     def recorded(self, record: IterationRecord) -> None:
         """Handed on; the whole record of a keep is told on "kept"."""
         self._shown.recorded(record)
         if record.outcome == "kept":
             self._tell({"kept"}, to_plain(record))
-
-    def settled(self, record: SettleRecord) -> None:
-        """Handed on; the end tells it."""
-        self._shown.settled(record)
-
-    def looked(self, record: HoldoutRecord) -> None:
-        """Handed on; the end tells it."""
-        self._shown.looked(record)
-
-    def is_attended(self) -> bool:
-        """As the other watch has it."""
-        return self._shown.is_attended()
 
     def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
         """Told on "needs_human", as the person may be elsewhere, then handed on."""
@@ -93,7 +65,7 @@ class NotifyWatch(Watch):
     def _tell_end(self, stop: Stop) -> None:
         """The end on "stopped"; one that needs a person also where only "needs_human" is asked for. Once."""
         events = {"stopped", "needs_human"} if stop.reason == "needs_human" else {"stopped"}
-        told = {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next}
+        told = {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next, "line": stop.line}
         self._tell(events, told, is_end=True)
 
     def _tell(self, events: set[str], told: dict[str, Any], is_end: bool = False) -> None:

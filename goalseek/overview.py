@@ -66,7 +66,7 @@ def overview(loaded: Loaded) -> Overview:
     location = locate(loaded.folder / loaded.manifest.project.repo)
     standing = believed_standing(loaded)
     picture = read_state(loaded.logs / "state.json")
-    own = _own_folder(loaded)
+    own = own_folder(loaded)
     holder = holder_of(own) if own else None
     status = str(picture.get("status", "pending"))
     if status in AT_WORK and holder is None:
@@ -154,7 +154,8 @@ def _silent(picture: dict[str, Any], holder: str) -> str:
     return f"no heartbeat for {in_words(age)}: {holder}, may be stopped, asleep or stuck"
 
 
-def _own_folder(loaded: Loaded) -> Path | None:
+def own_folder(loaded: Loaded) -> Path | None:
+    """The project's own folder in the common git directory; None outside a repository."""
     try:
         return Path(_common_dir(loaded)) / "goalseek" / loaded.manifest.project.name
     except GitFailed:

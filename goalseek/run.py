@@ -217,6 +217,7 @@ class Run:
             baseline_tree,
             seconds,
             on_output=self.watch.output,
+            turn=self.watch.turn,
             waiting=self.waiting,
             refuse_changed=lambda: self._refuse_changed(setting),
         )
@@ -235,11 +236,13 @@ class Run:
         """While this block waits, the picture and the view say what for, and no phase is charged with the time."""
         began = time.monotonic()
         self.watch.note(text)
+        self.watch.waits(text)
         self.picture.waiting(text)
         try:
             yield
         finally:
             self._idle += time.monotonic() - began
+            self.watch.waits("")
             self.picture.waiting("")
 
     def remember(self, record: IterationRecord) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.landing import tell
 from goalseek.limits import seconds_left
 from goalseek.manifest import Manifest
 from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement
@@ -60,6 +61,8 @@ def settle_at_end(run: Run, setting: Setting) -> SettleRecord | None:
         return None
     if pairs != manifest.metric.settle:
         run.watch.note(f"settling with {pairs} pairs in place of {manifest.metric.settle}: the time is nearly spent")
+    run.watch.phase(run.standing.last_iteration, "SETTLE")
+    tell(run, "running", run.standing.last_iteration, "SETTLE")
     try:
         return settle_now(run, setting, pairs)
     except GoalseekError as error:

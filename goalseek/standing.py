@@ -60,7 +60,11 @@ class Spend:
 
 @dataclass(frozen=True)
 class Standing:
-    """All that deciding, limiting and showing need to know of the past."""
+    """All that deciding, limiting and showing need to know of the past.
+
+    ``keeps`` and ``measured``, the candidates that had a number, are of this epoch; ``outcomes`` and ``spend`` are of
+    this run.
+    """
 
     seq: int = -1
     run_id: str = ""
@@ -78,6 +82,7 @@ class Standing:
     best: Mark | None = None
     last: IterationRecord | None = None
     keeps: int = 0
+    measured: int = 0
     stagnation: int = 0
     provider_failures: int = 0
     crashes: int = 0
@@ -172,6 +177,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             crashes=0,
             pool=(),
             keeps=0,
+            measured=0,
             settled=None,
             holdout=(),
         )
@@ -179,6 +185,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         following,
         tried=standing.tried + 1,
         provider_failures=standing.provider_failures + 1 if record.reason in PROVIDER_FAILED else 0,
+        measured=standing.measured + (record.metric.value is not None),
         crashes=standing.crashes + 1 if record.reason in CRASHED else _uncrashed(standing, record),
     )
     if record.outcome != "kept":

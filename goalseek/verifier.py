@@ -15,7 +15,7 @@ from goalseek.confines import Confines, Job
 from goalseek.manifest import Manifest, VerifyCommand
 from goalseek.places import Places
 from goalseek.programs import Finished, Programs
-from goalseek.values import CommandRun, Failure
+from goalseek.values import CommandRun, Failure, Side
 
 UNJUDGEABLE = 125
 STOP_THE_RUN = 127
@@ -29,7 +29,8 @@ class Verifier:
 
     ``baseline_seconds`` are those of the baseline's commands, for ``timeout = "auto"``; empty for the baseline itself.
     The command named ``own_folder`` finds its run folder empty: no file of an earlier one can be taken for its own.
-    ``refuse_changed`` raises GoalseekError where what the ruler comes from is not as it was pinned.
+    ``refuse_changed`` raises GoalseekError where what the ruler comes from is not as it was pinned. ``turn`` is told
+    which run of VERIFY begins, and of whom.
     """
 
     manifest: Manifest
@@ -44,6 +45,7 @@ class Verifier:
     on_output: Callable[[bytes], None] | None = None
     waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     refuse_changed: Callable[[], None] = lambda: None
+    turn: Callable[[Side, int], None] = lambda of, place: None
 
 
 def run_command(

@@ -8,6 +8,7 @@ from goalseek.approval import Question, Word
 from goalseek.confinement.level import Level
 from goalseek.limits import Stop
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+from goalseek.scene import Scene
 
 
 class Watch:
@@ -23,8 +24,17 @@ class Watch:
         """Most of a budget is spent."""
         self.note(text)
 
+    def stands(self, scene: Scene) -> None:
+        """Where the climb stands before each iteration and at the end, and what bounds it."""
+
     def phase(self, iteration: int, name: str) -> None:
         """A phase begins."""
+
+    def turn(self, of: str, place: int) -> None:
+        """VERIFY begins a run, counted from 1, of the "candidate" or the "incumbent"."""
+
+    def waits(self, text: str) -> None:
+        """Nothing goes on but a wait, and what for; "" at its end."""
 
     def output(self, chunk: bytes) -> None:
         """A provider or the verifier printed something."""

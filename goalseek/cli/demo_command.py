@@ -5,20 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import sys
 from pathlib import Path
 
 from goalseek import demo, loop
 from goalseek.cli.answer import answer, answer_lines, say, wants_json
 from goalseek.cli.iterate_command import climb
 from goalseek.cli.options import start_folder
-from goalseek.cli.watching import watch_for
+from goalseek.cli.watching import watch_live
 from goalseek.errors import GoalseekError
 from goalseek.manifest_file import Loaded
 from goalseek.opening import opened
 from goalseek.standing import Standing
-from goalseek.units import number
-from goalseek.views.style import painter
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,13 +39,13 @@ def run(options: argparse.Namespace) -> int:
     loaded = demo.make_repository(chosen, folder)
     count = options.count or demo.iterations(loaded, asked)
     say(options, f"{chosen.summary}\na fresh repository in {folder}; {count} iterations of goalseek iterate in it:")
-    with opened(loaded, watch_for(options), asked) as opened_run:
+    with watch_live(options) as watch, opened(loaded, watch, asked) as opened_run:
         exit_code = climb(opened_run, loop.Ends(count))
         standing = opened_run.standing
     if wants_json(options):
         answer(options, {"event": "demo", "folder": str(folder), **_numbers(standing)})
     else:
-        print("\n".join(_closing(options, loaded, standing)))
+        print("\n".join(_closing(loaded)))
     return exit_code
 
 
@@ -72,16 +69,11 @@ def _numbers(standing: Standing) -> dict[str, object]:
     }
 
 
-def _closing(options: argparse.Namespace, loaded: Loaded, standing: Standing) -> list[str]:
-    paint = painter(sys.stdout, options.color)
-    assert standing.baseline and standing.best
-    gain = f"{standing.metric} {number(standing.baseline.value)} → {number(standing.best.value)}"
-    kept = standing.outcomes.get("kept", 0)
+def _closing(loaded: Loaded) -> list[str]:
     name = loaded.manifest.project.name
     where = shlex.quote(_from_here(loaded.folder))
     return [
         "",
-        f"{paint(gain, 'green')} in {standing.tried} iterations: {kept} kept, {standing.tried - kept} not",
         f"the repository: {loaded.folder}; main is as it was, the climb is on the branch goalseek/{name}",
         f"look at it:     cd {where}; goalseek log; goalseek show best --diff; git log --oneline goalseek/{name}",
         "take it home:   goalseek promote",

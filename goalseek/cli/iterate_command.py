@@ -7,7 +7,7 @@ import argparse
 from goalseek import limits, loop, units
 from goalseek.cli.detaching import detach
 from goalseek.cli.options import loaded
-from goalseek.cli.watching import watch_for
+from goalseek.cli.watching import watch_live
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.manifest_file import Loaded
 from goalseek.opening import asked_provider, opened
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         return detach(options, manifest)
     asked = asked_provider(manifest, options.provider, options.model)
     try:
-        with opened(manifest, watch_for(options), asked, options.new) as opened_run:
+        with watch_live(options) as watch, opened(manifest, watch, asked, options.new) as opened_run:
             return climb(opened_run, ends)
     except GoalseekError as error:
         if error.exit_code == LOCKED and options.no_wait:

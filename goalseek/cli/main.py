@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -22,7 +24,8 @@ def run(arguments: list[str]) -> int:
         return _told(error)
     except (KeyboardInterrupt, Interrupted) as error:
         number = error.signal_number if isinstance(error, Interrupted) else signal.SIGINT
-        print("goalseek: interrupted; nothing is lost: the same command goes on from here", file=sys.stderr)
+        with _perhaps_closed():
+            print("goalseek: interrupted; nothing is lost: the same command goes on from here", file=sys.stderr)
         return 128 + number
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -32,6 +35,20 @@ def run(arguments: list[str]) -> int:
 
         full = as_full_disk(error)
         return _told(full) if full else _bug(error)
+
+
+@contextlib.contextmanager
+def _perhaps_closed() -> Iterator[None]:
+    """Around words for a terminal that may have been closed: that is no reason for another exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.__stdout__, sys.__stderr__):
+            if stream:
+                os.dup2(nowhere, stream.fileno())
 
 
 def _run(arguments: list[str]) -> int:

@@ -7,23 +7,35 @@ import sys
 
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
+from goalseek.kept_output import OUTPUT
 from goalseek.overview import Overview, overview
+from goalseek.plain import to_plain
 from goalseek.units import in_words, number
 from goalseek.views.asking import question_lines
+from goalseek.views.child_words import lines_of
+from goalseek.views.following import output_of
 from goalseek.views.style import Paint, painter
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """``status`` takes nothing of its own."""
+    """What ``status`` takes."""
+    parser.add_argument("--watch", action="store_true", help="go on showing it; q or ^C leaves")
+    parser.add_argument("--output", action="store_true", help="with what the agent and the verifier print")
 
 
 def run(options: argparse.Namespace) -> int:
     """Shows the overview."""
-    seen = overview(loaded(options))
+    manifest = loaded(options)
+    if options.watch:
+        from goalseek.cli.status_watching import watch
+
+        return watch(options, manifest)
+    seen = overview(manifest)
+    printed = lines_of(output_of(manifest.logs / OUTPUT)) if options.output else []
     if wants_json(options):
-        answer(options, seen)
+        answer(options, {**to_plain(seen), "output": printed} if options.output else seen)
         return 0
-    print("\n".join(_lines(seen, painter(sys.stdout, options.color))))
+    print("\n".join([*_lines(seen, painter(sys.stdout, options.color)), *(f"  | {line}" for line in printed)]))
     return 0
 
 

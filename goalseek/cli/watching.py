@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+from collections.abc import Iterator
 
 from goalseek.cli.answer import queried, wants_json
 from goalseek.views.lines import EventWatch, LineWatch
-from goalseek.views.style import painter
+from goalseek.views.live import LiveWatch
+from goalseek.views.style import is_movable, painter
 from goalseek.watch import Watch
 
 
@@ -17,6 +20,20 @@ def watch_for(options: argparse.Namespace) -> Watch:
         queried(options, {})
         return EventWatch(sys.stdout, lambda event: queried(options, event))
     return watch_in_words(options)
+
+
+@contextlib.contextmanager
+def watch_live(options: argparse.Namespace) -> Iterator[Watch]:
+    """A panel where standard output is a terminal that can show one, and words are wanted; else as ``watch_for``."""
+    if wants_json(options) or options.quiet or not is_movable(sys.stdout):
+        yield watch_for(options)
+        return
+    chatter = painter(sys.stderr, options.color)
+    watch = LiveWatch(painter(sys.stdout, options.color), options.verbose, chatter, options.color)
+    try:
+        yield watch
+    finally:
+        watch.close()
 
 
 def watch_in_words(options: argparse.Namespace) -> LineWatch:

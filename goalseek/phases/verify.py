@@ -86,6 +86,7 @@ def one_more(
         clear(run_folder / "measurements")
         clear(run_folder / OUTPUTS)
     artifacts = run_folder / "measurements" / str(place)
+    verifier.turn(of, place)
     exclusive = alone(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
         log.write(f"[run {place}: {of}, seed {seed}]\n".encode())

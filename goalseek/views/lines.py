@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from goalseek.plain import to_plain
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.units import in_words, number
 from goalseek.views.asking import AskingWatch
-from goalseek.views.cells import width_of
+from goalseek.views.cells import cut, width_of
 from goalseek.views.confined import ConfinedWatch
+from goalseek.views.harmless import harmless, one_line
+from goalseek.views.legible import legible
 from goalseek.views.style import OUTCOME_COLORS, Paint
 from goalseek.watch import Watch
 
@@ -23,9 +26,9 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
     """``  12  kept      better   0.981  0.981 beats 0.975 by 0.006; title``, aligned; cut to ``width`` where given."""
     value = "-" if record.metric.value is None else number(record.metric.value)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
-    tail = record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else "")
-    if width is not None and len(head) + len(tail) > width:
-        tail = tail[: max(width - len(head) - 1, 0)] + "…"
+    tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
+    if width is not None:
+        head, tail = cut(head, width), cut(tail, max(width - len(head), 1))
     color = OUTCOME_COLORS[record.outcome]
     return paint(head, color) + (paint(tail, "grey") if record.outcome in ("reverted", "skipped") else tail)
 
@@ -47,7 +50,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
     def note(self, text: str) -> None:
         """A line of chatter."""
-        print(f"note: {text}", file=sys.stderr)
+        print(f"note: {harmless(text)}", file=sys.stderr)
 
     def phase(self, iteration: int, name: str) -> None:
         """A line of chatter where it is wanted."""
@@ -76,7 +79,17 @@ class LineWatch(AskingWatch, ConfinedWatch):
     def stopped(self, stop: Stop) -> None:
         """Why it ended, and what to do next."""
         if not self._is_quiet:
-            print(f"stopped: {stop.why}" + (f"; {stop.next}" if stop.next else ""), file=sys.stderr)
+            print(f"stopped: {stop.why}" + (f"; {stop.next}" if stop.next else ""), file=sys.stderr, flush=True)
+        self._say_last(stop)
+
+    def failed(self, stop: Stop) -> None:
+        """What it came to so far; the command says why it ended. The terminal may be closed: that is why, then."""
+        with contextlib.suppress(OSError):
+            self._say_last(stop)
+
+    def _say_last(self, stop: Stop) -> None:
+        if stop.line:
+            print(self._paint(legible(stop.line, sys.stdout), "bold"), flush=True)
 
 
 class EventWatch(Watch):
@@ -116,9 +129,8 @@ class EventWatch(Watch):
 
     def stopped(self, stop: Stop) -> None:
         """The end."""
-        self._emit(
-            {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next, "exit": stop.exit_code}
-        )
+        told = {"stop_reason": stop.reason, "why": stop.why, "next": stop.next, "exit": stop.exit_code}
+        self._emit({"event": "stopped", **told, "line": stop.line})
 
     def _emit(self, event: dict[str, object]) -> None:
         shown = self._select(event) if self._select else event

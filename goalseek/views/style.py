@@ -11,14 +11,23 @@ _CODES = {"green": "32", "red": "31", "yellow": "33", "grey": "90", "bold": "1",
 OUTCOME_COLORS = {"kept": "green", "baseline": "cyan", "reverted": "grey", "skipped": "yellow"}
 
 
-def painter(stream: TextIO, color: str) -> Paint:
-    """A function (text, colour) for this stream; ``color`` is "auto", "always" or "never"."""
-    wanted = color == "always" or (
+def is_coloured(stream: TextIO, color: str) -> bool:
+    """Whether the stream gets colours; ``color`` is "auto", "always" or "never"."""
+    return color == "always" or (
         color == "auto"
         and stream.isatty()
         and not os.environ.get("NO_COLOR")
         and os.environ.get("TERM", "dumb") != "dumb"
     )
-    if not wanted:
+
+
+def is_movable(stream: TextIO) -> bool:
+    """Whether the stream is a terminal on which the cursor can be moved."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+def painter(stream: TextIO, color: str) -> Paint:
+    """A function (text, colour) for this stream; ``color`` is "auto", "always" or "never"."""
+    if not is_coloured(stream, color):
         return lambda text, name: text
     return lambda text, name: f"\x1b[{_CODES[name]}m{text}\x1b[0m"

@@ -1,0 +1,127 @@
+"""A climb at a terminal: a panel at the foot, and above it a line for each iteration, which stays."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import termios
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from goalseek.approval import Question, Word
+from goalseek.limits import Stop
+from goalseek.scene import Scene
+from goalseek.views.child_words import TAIL_BYTES, last_line_of
+from goalseek.views.harmless import one_line
+from goalseek.views.lines import LineWatch
+from goalseek.views.panel import TYPED, Doing, Signs, rows
+from goalseek.views.style import Paint, is_coloured
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from goalseek.views.screen import Screen
+
+
+class LiveWatch(LineWatch):
+    """Lines as ever, and below them the panel, from the first scene to the end. Close it."""
+
+    def __init__(self, paint: Paint, is_verbose: bool, paint_chatter: Paint, color: str) -> None:
+        """``color`` is "auto", "always" or "never"."""
+        super().__init__(paint, False, is_verbose, paint_chatter)
+        self._color = color
+        self._signs = signs_for(sys.stdout.encoding)
+        self._screen: Screen | None = None
+        self._scene: Scene | None = None
+        self._told_at = self._began = time.monotonic()
+        self._iteration: int | None = None
+        self._phase = self._turn = self._waits = ""
+        self._turns = 0
+        self._tail = b""
+
+    def close(self) -> None:
+        """Takes the panel away."""
+        screen, self._screen = self._screen, None
+        if screen:
+            screen.stop()
+
+    def stands(self, scene: Scene) -> None:
+        """The panel shows it."""
+        self._scene, self._told_at = scene, time.monotonic()
+        self._open()
+
+    def phase(self, iteration: int, name: str) -> None:
+        """The panel shows it; a line of chatter where it is wanted."""
+        self._iteration, self._phase, self._turn, self._turns = iteration, name, "", 0
+        self._began, self._tail = time.monotonic(), b""
+        super().phase(iteration, name)
+
+    def turn(self, of: str, place: int) -> None:
+        """The panel shows it."""
+        self._turns += 1
+        self._tail = b""
+        if self._phase == "SETTLE":
+            self._turn = f"run {self._turns}, the {'best' if of == 'incumbent' else 'baseline'}"
+        elif self._phase == "VERIFY":
+            again = " again" if of == "incumbent" else ""
+            self._turn = f"run {place}, the {of}{again}"
+
+    def waits(self, text: str) -> None:
+        """The panel shows it."""
+        self._waits = one_line(text)
+
+    def output(self, chunk: bytes) -> None:
+        """Of what is printed the panel shows the last line."""
+        self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
+
+    def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
+        """Asks in place of the panel. What was typed before the question is no answer to it."""
+        self.close()
+        with contextlib.suppress(termios.error, OSError, ValueError):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        word = super().ask(question, given)
+        self._open()
+        return word
+
+    def stopped(self, stop: Stop) -> None:
+        """The panel goes, the last line stays."""
+        self.close()
+        super().stopped(stop)
+
+    def failed(self, stop: Stop) -> None:
+        """The panel goes."""
+        self.close()
+        super().failed(stop)
+
+    def _open(self) -> None:
+        if self._screen:
+            return
+        from goalseek.views.screen import Screen, console_for
+
+        self._screen = Screen(console_for(sys.stdout, is_coloured(sys.stdout, self._color)), self._rows)
+        self._screen.start()
+
+    def _rows(self, columns: int) -> list[Text]:
+        assert self._scene
+        now = time.monotonic()
+        doing = Doing(
+            iteration=self._iteration,
+            phase=self._phase,
+            seconds=now - self._began,
+            since=now - self._told_at,
+            turn=self._turn,
+            waits=self._waits,
+            says=last_line_of(self._tail),
+        )
+        return rows(self._scene, doing, columns, self._signs)
+
+
+def signs_for(encoding: str | None) -> Signs:
+    """Drawn signs, or typed ones where the encoding knows no others."""
+    signs = Signs()
+    try:
+        (signs.rule + signs.full + signs.rest + signs.heights + signs.dot).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return TYPED
+    return signs

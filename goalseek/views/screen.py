@@ -1,0 +1,125 @@
+"""A panel at the foot of a terminal that keeps its place: when the terminal is resized, and when somebody types."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.control import Control
+from rich.live import Live
+from rich.segment import ControlType
+from rich.text import Text
+
+REFRESHES_A_SECOND = 2
+
+
+def console_for(stream: TextIO, is_coloured: bool) -> Console:
+    """A console that writes words as they are: nothing highlighted, nothing wrapped by us."""
+    return Console(
+        file=stream, color_system="auto" if is_coloured else None, highlight=False, soft_wrap=True, no_color=False
+    )
+
+
+class Screen(Live):
+    """``rows`` (columns) are shown at the foot, twice a second, until ``stop``; what is printed stands above them.
+
+    A thread of rich's draws. Where the terminal is gone, or belongs to another program, nothing is drawn.
+    """
+
+    def __init__(self, console: Console, rows: Callable[[int], list[Text]]) -> None:
+        self._rows = _Rows(rows)
+        self._typing: list[int | list[bytes | int]] | None = None
+        super().__init__(
+            self._rows,
+            console=console,
+            refresh_per_second=REFRESHES_A_SECOND,
+            transient=True,
+            redirect_stderr=sys.stderr.isatty(),
+        )
+
+    def start(self, refresh: bool = True) -> None:
+        """Shows the panel; what is typed is not shown from now on, as it would stand in the panel."""
+        self._silence()
+        with contextlib.suppress(OSError):
+            super().start(refresh)
+
+    def stop(self) -> None:
+        """Takes the panel away, and leaves the terminal as it was found."""
+        try:
+            with contextlib.suppress(OSError):
+                super().stop()
+        finally:
+            self._unsilence()
+
+    def refresh(self) -> None:
+        """Draws the panel where it belongs now."""
+        if not _is_ours():
+            return
+        with contextlib.suppress(OSError), self._lock:
+            self._follow_size()
+            super().refresh()
+
+    def _follow_size(self) -> None:
+        """In a terminal that wraps long rows anew when it becomes narrower, goes down to where the panel begins now."""
+        columns = self.console.width
+        if self._rows.columns <= columns or not _wraps_anew():
+            return
+        height = min(len(self._rows.widths), self.console.height)
+        more = sum(math.ceil(max(width, 1) / columns) for width in self._rows.widths[:height]) - height
+        self._rows.columns = columns
+        if more > 0:
+            self.console.control(Control(*[(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)] * more))
+
+    def _silence(self) -> None:
+        if not _is_ours():
+            return
+        with contextlib.suppress(termios.error, OSError, ValueError):
+            found = termios.tcgetattr(sys.stdin.fileno())
+            quiet = [*found[:3], found[3] & ~termios.ECHO, *found[4:]]
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, quiet)
+            self._typing = found
+
+    def _unsilence(self) -> None:
+        found, self._typing = self._typing, None
+        if found is None or not _is_ours():
+            return
+        with contextlib.suppress(termios.error, OSError, ValueError):
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, found)
+
+
+class _Rows:
+    """The rows as they were drawn last: how many columns there were, and how wide each row was."""
+
+    def __init__(self, rows: Callable[[int], list[Text]]) -> None:
+        self._rows = rows
+        self.columns = 0
+        self.widths: list[int] = []
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        drawn = self._rows(options.max_width)
+        self.columns, self.widths = options.max_width, [row.cell_len for row in drawn]
+        yield from _each(drawn)
+
+
+def _each(rows: list[Text]) -> Iterator[Text]:
+    yield from rows
+
+
+def _is_ours() -> bool:
+    """Whether we are in the foreground: who is not must neither draw nor change how the terminal behaves."""
+    try:
+        return sys.__stdout__ is None or os.tcgetpgrp(sys.__stdout__.fileno()) == os.getpgrp()
+    except (OSError, ValueError):  # a terminal that controls nobody
+        return True
+
+
+def _wraps_anew() -> bool:
+    """Whether a narrower terminal wraps what it shows already: nearly all do; xterm, screen and the console cut it."""
+    kind = os.environ.get("TERM", "")
+    return not os.environ.get("XTERM_VERSION") and kind != "linux" and (kind[:6] != "screen" or "TMUX" in os.environ)

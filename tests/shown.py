@@ -1,0 +1,122 @@
+"""goalseek on a terminal whose screen is worked out as a terminal does it, of any size, also while it is resized."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyte
+
+SECONDS_MOST = 30.0
+
+
+class Shown:
+    """A terminal that cuts rows when it becomes narrower, as xterm does, and controls what runs on it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        columns: int = 80,
+        lines: int = 24,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.raw = b""
+        self.screen = pyte.HistoryScreen(columns, lines, history=1000, ratio=1)
+        self._stream = pyte.ByteStream(self.screen)
+        self._ours, self.theirs = pty.openpty()
+        self._set_size(columns, lines)
+        given = {**os.environ, "TERM": "xterm-256color", "XTERM_VERSION": "XTerm(390)", **(environment or {})}
+        for name in ("COLUMNS", "LINES", "NO_COLOR"):
+            if name not in (environment or {}):
+                given.pop(name, None)
+
+        def take_terminal() -> None:
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        command = [sys.executable, "-m", "goalseek", *arguments]
+        self.child = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=self.theirs,
+            stdout=self.theirs,
+            stderr=self.theirs,
+            env=given,
+            preexec_fn=take_terminal,
+        )
+
+    def __enter__(self) -> Shown:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.child.poll() is None:
+            self.child.terminate()
+            self.child.wait(timeout=SECONDS_MOST)
+        self.close()
+
+    def close(self) -> None:
+        """Closes the terminal, which hangs up on what runs on it."""
+        for descriptor in (self._ours, self.theirs):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    def rows(self) -> list[str]:
+        """What is on the screen, without empty rows at its end."""
+        rows = [row.rstrip() for row in self.screen.display]
+        while rows and not rows[-1]:
+            rows.pop()
+        return rows
+
+    def text(self) -> str:
+        return "\n".join(self.rows())
+
+    def until(self, holds: Callable[[str], bool]) -> list[str]:
+        """The screen as soon as it is so."""
+        deadline = time.monotonic() + SECONDS_MOST
+        while not holds(self.text()):
+            assert time.monotonic() < deadline, self.text()
+            self.read(0.1)
+        return self.rows()
+
+    def until_end(self) -> list[str]:
+        """The screen after the program has ended."""
+        deadline = time.monotonic() + SECONDS_MOST
+        while self.child.poll() is None:
+            assert time.monotonic() < deadline, self.text()
+            self.read(0.05)
+        while self.read(0.0):
+            pass
+        return self.rows()
+
+    def read(self, seconds: float) -> bool:
+        if not select.select([self._ours], [], [], seconds)[0]:
+            return False
+        read = os.read(self._ours, 65536)
+        self.raw += read
+        self._stream.feed(read)
+        return True
+
+    def resize(self, columns: int, lines: int = 24) -> None:
+        self.screen.resize(lines, columns)
+        self._set_size(columns, lines)
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed."""
+        return bool(termios.tcgetattr(self.theirs)[3] & termios.ECHO)
+
+    def _set_size(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

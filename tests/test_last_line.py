@@ -1,0 +1,149 @@
+"""The last line: what a climb came to, how far to believe it, what it cost, what to type; no part that does not apply."""
+
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from project import Project, answer
+
+from goalseek.last_line import last_line
+from goalseek.manifest import Manifest
+from goalseek.manifest_file import load
+from goalseek.noise_state import NoiseState
+from goalseek.records import HoldoutRecord, SettleRecord
+from goalseek.standing import Mark, Spend, Standing
+from goalseek.values import Usage
+from goalseek.views.legible import legible
+
+HEAD: dict[str, Any] = {"seq": 9, "project": "demo", "run_id": "r", "epoch": 0, "timestamp": "2026-01-01T00:00:00Z"}
+BASELINE = Mark(0, 1, "a" * 40, "b" * 40, 3.412)
+BEST = Mark(12, 2, "c" * 40, "d" * 40, 3.371)
+CLIMBED = Standing(
+    metric="val_loss",
+    direction="minimize",
+    last_iteration=31,
+    baseline=BASELINE,
+    incumbent=BEST,
+    best=BEST,
+    keeps=2,
+    measured=31,
+    outcomes={"baseline": 1, "kept": 2, "reverted": 29},
+    spend=Spend(iterations=31),
+)
+SETTLED = SettleRecord(
+    kind="settle",
+    metric="val_loss",
+    direction="minimize",
+    ruler="",
+    baseline_commit_hash="a" * 40,
+    best_commit_hash="c" * 40,
+    iteration=12,
+    pairs=((3.41, 3.37),),
+    baseline=3.41,
+    best=3.37,
+    difference=0.011,
+    interval=(0.008, 0.014),
+    in_percent=True,
+    seconds=1.0,
+    why="",
+    **HEAD,
+)
+END = "your checkout is untouched · goalseek promote"
+
+
+@pytest.fixture
+def manifest(project: Project) -> Manifest:
+    return load(project.manifest).manifest
+
+
+def of(standing: Standing, manifest: Manifest, **changed: Any) -> str:
+    return last_line(replace(standing, **changed), manifest)
+
+
+def test_all_of_it_in_one_line(manifest: Manifest) -> None:
+    spend = Spend(iterations=31, usage=Usage(1000, 0, 100, 4.1))
+    told = of(CLIMBED, manifest, settled=SETTLED, noise=NoiseState(differed=True), spend=spend)
+    assert told == (
+        "val_loss 3.41 → 3.37, settled −1.1% ± 0.3% · 2 kept of 31 · luck alone would have kept about 3 · "  # noqa: RUF001
+        f"$4.10, $2.05 a kept change · {END}"
+    )
+
+
+def test_what_does_not_apply_is_left_out(manifest: Manifest) -> None:
+    assert of(CLIMBED, manifest) == f"val_loss 3.412 → 3.371 · 2 kept of 31 · {END}"
+    assert of(Standing(), manifest) == ""
+    nothing = of(CLIMBED, manifest, best=BASELINE, keeps=0)
+    assert nothing == "val_loss 3.412, nothing beat it · 0 kept of 31 · your checkout is untouched · goalseek log"
+
+
+def test_what_was_not_measured_afresh_says_so(manifest: Manifest) -> None:
+    told = of(CLIMBED, manifest, noise=NoiseState(differed=True))
+    assert told.startswith("val_loss 3.412 → 3.371, not settled · 2 kept of 31 · luck alone")
+
+
+def test_a_gain_that_may_be_none_is_not_praised(manifest: Manifest) -> None:
+    unsure = replace(SETTLED, interval=(-0.002, 0.024))
+    assert "settled −1.1% ± 1.3%, which may be luck · " in of(CLIMBED, manifest, settled=unsure)  # noqa: RUF001
+    assert "settled −1.1%, one pair · " in of(CLIMBED, manifest, settled=replace(SETTLED, interval=None))  # noqa: RUF001
+
+
+def test_a_metric_to_maximize_rises(manifest: Manifest) -> None:
+    settled = replace(SETTLED, direction="maximize", in_percent=False, difference=0.25, interval=(0.2, 0.3))
+    assert "settled +0.25 ± 0.05 · " in of(CLIMBED, manifest, settled=settled)
+
+
+def test_luck_is_counted_over_the_candidates_that_had_a_number(manifest: Manifest) -> None:
+    told = of(CLIMBED, manifest, measured=1, noise=NoiseState(differed=True))
+    assert "luck alone would have kept about 0 · " in told or "about 1 · " in told
+    assert "luck" not in of(CLIMBED, manifest, measured=0, noise=NoiseState(differed=True))
+
+
+def test_dollars_that_nobody_is_billed_for_are_about(manifest: Manifest) -> None:
+    guessed = Spend(iterations=31, usage=Usage(cost_usd=4.1, estimated=True))
+    assert " · about $4.10, " in of(CLIMBED, manifest, spend=guessed)
+    second = Spend(iterations=5, usage=Usage(cost_usd=4.1))
+    assert " · $4.10 in this run · " in of(CLIMBED, manifest, spend=second, outcomes={"kept": 1})
+    assert "$" not in of(CLIMBED, manifest, spend=Spend(iterations=31, usage=Usage(9, 9, 9)))
+
+
+def test_the_holdout_of_both_is_told(project: Project) -> None:
+    project.set_manifest({"holdout": {"run": "sh hidden/judge.sh", "query": "score"}})
+    manifest = load(project.manifest).manifest
+    common = {"kind": "holdout", "ruler": "", "reason": "measured", **HEAD}
+    before = HoldoutRecord(look=1, of="baseline", iteration=0, commit_hash="a" * 40, value=3.5, **common)
+    after = HoldoutRecord(look=2, of="best", iteration=12, commit_hash="c" * 40, value=3.45, **common)
+    assert " · holdout 3.5 → 3.45 · 2 kept" in of(CLIMBED, manifest, holdout=(before, after))
+    older = replace(after, commit_hash="e" * 40)
+    assert "holdout" not in of(CLIMBED, manifest, holdout=(before, older))
+
+
+def test_it_is_the_last_on_stdout_in_the_events_and_in_the_notification(project: Project) -> None:
+    project.set_manifest({"notify": {"command": ["sh", "-c", f'cat > "{project.folder}/told"'], "on": ["stopped"]}})
+    project.set_moves(answer(2), answer(1.5), answer(3))
+    ended = project.run("-q", "iterate", "-n", "2")
+    line = f"score 1 → 2 · 1 kept of 2 · {END}"
+    assert ended.stdout.splitlines()[-1] == line
+    assert json.loads((project.folder / "told").read_text())["line"] == line
+    events = [json.loads(row) for row in project.run("--json", "iterate").stdout.splitlines()]
+    assert events[-1]["event"] == "stopped"
+    assert events[-1]["line"] == f"score 1 → 3 · 2 kept of 3 · {END}"
+
+
+def test_an_interrupted_climb_has_it_too_where_something_was_recorded(project: Project) -> None:
+    project.set_moves(answer(2), answer(3, more='"hang": 1,\n'))
+    climbing = project.start("iterate", "--forever")
+    assert climbing.stdout
+    while not (shown := climbing.stdout.readline()).startswith("   1  kept"):
+        assert shown
+    climbing.terminate()
+    stdout, _ = climbing.communicate(timeout=30)
+    assert stdout == f"score 1 → 2 · 1 kept of 1 · {END}\n"
+    assert project.run("iterate", "--until", "score>=2").stdout.count(END) == 1
+
+
+def test_a_stream_without_the_signs_gets_letters() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    assert legible("a 1 → 2, settled −1% ± 2% · ä", stream) == "a 1 -> 2, settled -1% +- 2% | ?"  # noqa: RUF001
+    assert legible("1 → 2", io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) == "1 → 2"

@@ -1,0 +1,212 @@
+"""The panel of a climb at a terminal: rows that fit, lines that stay, and a terminal that is left as it was."""
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from project import FILES, JUDGE, Project, answer
+from shown import Shown
+
+HOSTILE = (
+    r"\033[2J\033[31mred\033[0m \033]0;title\007\033[999;999H\033]8;;http://x\033\\link\033]8;;\033\\"
+    r" half\rdone \302\233 31m \033P+q\033\\ end"
+)
+SLOW = f"""\
+printf 'first\\n{HOSTILE}'
+until [ -e "$WAIT" ]; do sleep 0.02; done
+{JUDGE}"""
+
+
+@pytest.fixture
+def go(tmp_path: Path) -> Path:
+    """The file for which each measurement waits."""
+    return tmp_path / "go"
+
+
+@pytest.fixture
+def slow(tmp_path: Path, go: Path) -> Iterator[Project]:
+    """A project whose measurements print and then wait for ``go``; it climbed three steps."""
+    environment = {"env": {"verify": {"set": {"WAIT": str(go)}}}}
+    project = Project.make(tmp_path / "repo", {**FILES, "hidden/judge.sh": SLOW}, environment)
+    project.set_moves(*(answer(score) for score in (2, 1.5, 3, 4, 5, 6)))
+    go.touch()
+    project.climb("iterate", "-n", "3")
+    go.unlink()
+    yield project
+    go.touch()
+
+
+def panel_of(rows: list[str]) -> dict[str, str]:
+    """The rows of the panel by their label."""
+    start = next(place for place, row in enumerate(rows) if row.startswith("── "))
+    return {"title": rows[start], **{row[2:14].strip(): row[14:] for row in rows[start + 1 :]}}
+
+
+def is_measuring(text: str) -> bool:
+    return "measuring" in text and "end" in text
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_panel_fits_shows_no_raw_output_and_goes_while_the_lines_stay(slow: Project, go: Path, columns: int) -> None:
+    limits = {"limits": {"iterations": 40, "time": "1h", "tokens": 2000000, "cost_usd": 20.0}}
+    slow.set_manifest({**limits, "env": {"verify": {"set": {"WAIT": str(go)}}}})
+    with Shown(slow.folder, "iterate", "-n", "2", columns=columns) as shown:
+        rows = shown.until(is_measuring)
+        panel = panel_of(rows)
+        assert panel["title"].startswith("── demo · iteration 4 ─")
+        assert len(panel["title"]) == min(columns - 1, 100)
+        assert panel["measuring"].startswith("0s") or panel["measuring"].startswith("1s")
+        assert "run 1, the candidate" in panel["measuring"]
+        assert panel["best"].startswith("3 score, baseline 1, +2   ▁▅█")
+        assert panel["tries"] == "2 kept of 3"
+        assert panel["last"] == "better · worse · better"
+        assert panel["iterations"].endswith("3 of 40")
+        assert panel["time"].endswith("of 1h 00m")
+        assert panel["tokens"].endswith("0 of 2M")
+        assert panel["cost"].endswith("$0.00 of $20.00")
+        assert panel["prints"] == "done  31m  end"
+        assert not shown.echoes()
+        go.touch()
+        rows = shown.until_end()
+        assert shown.child.returncode == 0
+        assert shown.echoes()
+        assert not shown.screen.cursor.hidden
+        assert shown.screen.title == ""
+    assert colours(shown.raw)
+    for sequence in (b"\x1b[2J", b"\x1b]", b"999", b"\x1bP", b"\xc2\x9b", b"http://x"):
+        assert sequence not in shown.raw, sequence
+    assert not [row for row in rows if "──" in row or "measuring" in row]
+    assert [row.split()[:2] for row in rows if row[:4].strip().isdigit()] == [["4", "kept"], ["5", "kept"]]
+    last = "score 1 → 5 · 4 kept of 5 · your checkout is untouched · goalseek promote"
+    assert "".join(rows[-(1 if columns > 70 else 2) :]) == last
+
+
+def test_it_keeps_its_place_when_the_terminal_is_resized(slow: Project, go: Path) -> None:
+    with Shown(slow.folder, "iterate", "-n", "2") as shown:
+        shown.until(is_measuring)
+        for columns in (60, 120, 40, 80):
+            shown.resize(columns)
+            width = min(columns - 1, 100)
+            rows = shown.until(lambda text: any(len(row) == width for row in text.splitlines() if "──" in row))  # noqa: B023
+            assert len([row for row in rows if row.startswith("── ")]) == 1, rows
+            assert all(len(row) <= columns for row in rows)
+        go.touch()
+        rows = shown.until_end()
+    assert not [row for row in rows if row.startswith("── ") or row.startswith("  best")], rows
+
+
+def test_where_a_narrower_terminal_wraps_anew_it_is_drawn_from_where_it_begins_by_then(slow: Project, go: Path) -> None:
+    with Shown(slow.folder, "iterate", environment={"XTERM_VERSION": ""}) as shown:
+        rows = shown.until(is_measuring)
+        panel = rows[next(place for place, row in enumerate(rows) if row.startswith("── ")) :]
+        shown.raw = b""
+        shown.resize(40)
+        shown.until(lambda text: any(len(row) == 39 for row in text.splitlines() if "──" in row))
+        moves = shown.raw.partition("─".encode())[0]
+        assert moves.count(b"\x1b[1A") == sum(math.ceil(len(row) / 40) for row in panel) - 1
+        go.touch()
+        shown.until_end()
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments"), [({"NO_COLOR": "1"}, ()), ({}, ("--color", "never"))], ids=["NO_COLOR", "never"]
+)
+def test_without_colour_it_has_none(
+    slow: Project, go: Path, environment: dict[str, str], arguments: tuple[str, ...]
+) -> None:
+    with Shown(slow.folder, "iterate", *arguments, environment=environment) as shown:
+        shown.until(is_measuring)
+        go.touch()
+        shown.until_end()
+        assert not colours(shown.raw)
+        assert "iteration 4" in shown.raw.decode()
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments"),
+    [({"TERM": "dumb"}, ()), ({"TERM": ""}, ()), ({}, ("-q",)), ({}, ("--json",))],
+    ids=["dumb", "no TERM", "quiet", "json"],
+)
+def test_where_the_cursor_cannot_or_shall_not_move_there_are_lines(
+    slow: Project, go: Path, environment: dict[str, str], arguments: tuple[str, ...]
+) -> None:
+    go.touch()
+    with Shown(slow.folder, "iterate", *arguments, columns=200, environment=environment) as shown:
+        rows = shown.until_end()
+        assert not [sequence for sequence in sequences(shown.raw) if sequence[-1:] != b"m"]
+        assert shown.echoes()
+    if arguments == ("--json",):
+        (stopped,) = [line for line in shown.raw.decode().splitlines() if '"stopped"' in line]
+        assert json.loads(stopped)["line"].startswith("score 1 ")
+    else:
+        assert rows[-1] == "score 1 → 4 · 3 kept of 4 · your checkout is untouched · goalseek promote"
+        assert not any(row.startswith("── ") for row in rows)
+
+
+def test_control_c_leaves_a_sane_terminal_and_says_how_to_go_on(slow: Project, go: Path) -> None:
+    with Shown(slow.folder, "iterate", "--forever", columns=100) as shown:
+        shown.until(is_measuring)
+        shown.type("\x03")
+        rows = shown.until_end()
+        assert shown.child.returncode == 130
+        assert shown.echoes()
+        assert not shown.screen.cursor.hidden
+    assert rows[-1] == "goalseek: interrupted; nothing is lost: the same command goes on from here"
+    assert not any(row.startswith("── ") for row in rows)
+    go.touch()
+    assert [record["iteration"] for record in slow.climb("iterate")] == [0, 1, 2, 3, 4]
+
+
+def test_what_is_typed_does_not_show_in_the_panel(slow: Project, go: Path) -> None:
+    with Shown(slow.folder, "iterate") as shown:
+        shown.until(is_measuring)
+        shown.type("hello\n\n\n")
+        time.sleep(0.7)
+        shown.read(0.5)
+        rows = shown.until(is_measuring)
+        assert "hello" not in "\n".join(rows)
+        assert len([row for row in rows if row.startswith("── ")]) == 1
+        go.touch()
+        shown.until_end()
+
+
+def test_a_question_takes_the_panels_place(slow: Project, go: Path) -> None:
+    slow.set_manifest({"approve": {"before": "kept"}, "env": {"verify": {"set": {"WAIT": str(go)}}}})
+    with Shown(slow.folder, "iterate", "-n", "2", lines=40) as shown:
+        shown.until(is_measuring)
+        shown.type("y\n")  # before there is a question: no answer to it
+        time.sleep(0.3)
+        go.touch()
+        rows = shown.until(lambda text: "keep iteration 4?" in text)
+        assert not any(row.startswith("── ") for row in rows)
+        assert shown.echoes()
+        go.unlink()
+        shown.type("n\n")
+        rows = shown.until(lambda text: is_measuring(text) and "iteration 5" in text)
+        assert "   4  reverted  declined" in "\n".join(rows)
+        go.touch()
+        shown.until(lambda text: "keep iteration 5?" in text)
+        shown.type("y\n")
+        rows = shown.until_end()
+    assert [record["outcome"] for record in slow.iterations()[-2:]] == ["reverted", "kept"]
+    assert rows[-1] == "score 1 → 5 · 3 kept of 5 · your checkout is untouched · goalseek promote"
+
+
+def test_a_closed_terminal_ends_it_as_ever(slow: Project) -> None:
+    shown = Shown(slow.folder, "iterate")
+    shown.until(is_measuring)
+    shown.close()
+    assert shown.child.wait(timeout=30) == 129
+    assert json.loads((slow.folder / ".goalseek/demo/logs/state.json").read_text())["status"] == "interrupted"
+
+
+def sequences(raw: bytes) -> list[bytes]:
+    return re.findall(rb"\x1b\[[0-?]*[ -/]*[@-~]", raw)
+
+
+def colours(raw: bytes) -> list[bytes]:
+    return [sequence for sequence in sequences(raw) if sequence.endswith(b"m")]
