@@ -61,13 +61,17 @@ class HoldoutEvent:
 
 @dataclass(frozen=True)
 class StoppedEvent:
-    """The invocation ends; ``next`` says what to do, ``exit`` is its exit code."""
+    """The invocation ends; ``next`` says what to do, ``line`` is the last one that a person is shown.
+
+    ``exit`` is its exit code; None where a signal ended it.
+    """
 
     event: Literal["stopped"]
     stop_reason: str
     why: str
     next: str
-    exit: int
+    exit: int | None
+    line: str = ""
 
 
 Event = NoteEvent | SandboxEvent | PhaseEvent | IterationEvent | SettleEvent | HoldoutEvent | StoppedEvent

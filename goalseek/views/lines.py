@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from goalseek.confinement.level import Level
-from goalseek.limits import Stop
+from goalseek.limits import EXIT_CODES, Stop
 from goalseek.plain import to_plain
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.units import in_words, number
@@ -129,8 +129,12 @@ class EventWatch(Watch):
 
     def stopped(self, stop: Stop) -> None:
         """The end."""
-        told = {"stop_reason": stop.reason, "why": stop.why, "next": stop.next, "exit": stop.exit_code}
-        self._emit({"event": "stopped", **told, "line": stop.line})
+        told = {"stop_reason": stop.reason, "why": stop.why, "next": stop.next}
+        self._emit({"event": "stopped", **told, "exit": EXIT_CODES.get(stop.reason), "line": stop.line})
+
+    def failed(self, stop: Stop) -> None:
+        """The end by an error or a signal; what it says stands on stderr too."""
+        self.stopped(stop)
 
     def _emit(self, event: dict[str, object]) -> None:
         shown = self._select(event) if self._select else event
