@@ -101,12 +101,17 @@ def _doubts(asked: Asked) -> list[str]:
         "identical values can also mean a parser that reads something constant, or a verifier that never reads the "
         f"candidate: {doctor}"
     ]
-    if asked.seconds >= LONG_SECONDS:
-        told.append(
-            f"a run takes {in_words(asked.seconds)}: if it draws at random with a fixed seed, pass $GOALSEEK_SEED on, "
-            "or you will climb on the seed"
-        )
-    return told
+    return [*told, *filter(None, [fixed_seed(asked.seconds)])]
+
+
+def fixed_seed(seconds: float) -> str | None:
+    """What to say of identical values from runs that take so long; None where that is no hint of a fixed seed."""
+    if seconds < LONG_SECONDS:
+        return None
+    return (
+        f"a run takes {in_words(seconds)}: if it draws at random with a fixed seed, pass $GOALSEEK_SEED on, "
+        "or you will climb on the seed"
+    )
 
 
 def _costs(report: NoiseReport, asked: Asked) -> list[tuple[str, str]]:

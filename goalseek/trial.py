@@ -11,6 +11,7 @@ from goalseek.cost_words import cost_of_deciding
 from goalseek.decide import ToBeat, decide, median
 from goalseek.findings import Finding
 from goalseek.manifest import Manifest
+from goalseek.noise_findings import fixed_seed
 from goalseek.outside import why_inside
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
 from goalseek.run import Run
@@ -52,6 +53,7 @@ def trial(
             subject = replace(subject, known=(*subject.known, measurement))
         yield _shown(manifest, subject.known)
         yield unchanged(manifest, subject.known)
+        yield from seed_hint(subject.known)
         yield _cost(run, manifest, subject.known)
         noticed, told = sabotage(run, subject, folder)
         is_fit = noticed
@@ -90,6 +92,13 @@ def unchanged(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
         return Finding("unchanged", True, text, "how noisy, and what that costs, tells: goalseek noise")
     text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
     return Finding("unchanged", True, text)
+
+
+def seed_hint(known: Sequence[Measurement]) -> Iterator[Finding]:
+    """Equal numbers from long runs may be those of a seed that the script fixes."""
+    told = fixed_seed(median([made.seconds for made in known]))
+    if told and len({made.value for made in known}) == 1:
+        yield Finding("seed", True, f"{len(known)} runs gave the same number", told)
 
 
 def _cost(run: Run, manifest: Manifest, known: Sequence[Measurement]) -> Finding:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from doctor_cases import JUDGE, Case, Ended, make_case
 
+from goalseek.pool import Measurement
 from goalseek.sabotage import GARBAGE
+from goalseek.trial import seed_hint
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
 COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
@@ -128,6 +131,15 @@ def test_of_a_noisy_metric_it_says_what_deciding_costs(tmp_path: Path) -> None:
     assert "run again, in turn with the incumbent" in found["text"]
     (cost,) = findings(ended)["cost"]
     assert "up to 16 where it is not" in cost["text"] and "settling in the end takes 10 runs" in cost["text"]
+
+
+def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
+
+    made = [Measurement(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
+    (found,) = seed_hint(made)
+    assert found.ok and "pass $GOALSEEK_SEED on, or you will climb on the seed" in found.remedy
+    assert not list(seed_hint([replace(one, seconds=1.0) for one in made]))
+    assert not list(seed_hint([made[0], replace(made[1], value=6.0)]))
 
 
 def test_a_noisy_metric_decided_by_one_run_would_let_an_unchanged_candidate_win(tmp_path: Path) -> None:
