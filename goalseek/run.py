@@ -37,6 +37,7 @@ from goalseek.providers.chain import Chain
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 from goalseek.ruler import Ruler, under
+from goalseek.scene import turn_in_words
 from goalseek.scope import Scope
 from goalseek.seal import Seal
 from goalseek.shared import Shares
@@ -217,10 +218,15 @@ class Run:
             baseline_tree,
             seconds,
             on_output=self.watch.output,
-            turn=self.watch.turn,
+            turn=self._turned,
             waiting=self.waiting,
             refuse_changed=lambda: self._refuse_changed(setting),
         )
+
+    def _turned(self, of: Side, place: int) -> None:
+        self.watch.turn(of, place)
+        if self.last_phase == "VERIFY":
+            self.picture.turned(turn_in_words(of, place))
 
     def _refuse_changed(self, setting: Setting) -> None:
         folder = hidden_from.folder_of(self.folder, setting.manifest)

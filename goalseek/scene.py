@@ -38,6 +38,11 @@ class Scene:
     usual: dict[str, float] = field(default_factory=dict)
 
 
+def turn_in_words(of: str, place: int) -> str:
+    """``run 3, the incumbent again``."""
+    return f"run {place}, the {of}{' again' if of == 'incumbent' else ''}"
+
+
 def scene_of(
     project: str,
     limits: Limits,

@@ -33,6 +33,7 @@ class Moment:
     stop_reason: str | None = None
     ended_at: str | None = None
     next: str = ""
+    turn: str = ""
 
 
 class Picture:
@@ -47,6 +48,12 @@ class Picture:
         """Replaces the picture."""
         self._shown = (moment, standing, limits)
         self._write(moment)
+
+    def turned(self, turn: str) -> None:
+        """Shows the same moment in its next turn: ``run 2, the candidate``."""
+        if self._shown and turn:
+            self._shown = (replace(self._shown[0], turn=turn), *self._shown[1:])
+            self._write(self._shown[0])
 
     def waiting(self, text: str) -> None:
         """Shows the same moment as one that waits, with what for; "" where the wait is over."""

@@ -94,6 +94,7 @@ class Following:
             phase=phase if isinstance(phase, str) else "",
             seconds=seconds_since(picture.get("phase_started_at")),
             since=seconds_since(self._scene_at) if self._scene_at else 0.0,
+            turn=one_line(str(picture.get("turn", ""))),
             waits=waits,
             says=last_line_of(self._tail),
         )

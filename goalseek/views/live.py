@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from goalseek.approval import Question, Word
 from goalseek.limits import Stop
-from goalseek.scene import Scene
+from goalseek.scene import Scene, turn_in_words
 from goalseek.views.child_words import TAIL_BYTES, last_line_of
 from goalseek.views.harmless import one_line
 from goalseek.views.lines import LineWatch
@@ -64,8 +64,7 @@ class LiveWatch(LineWatch):
         if self._phase == "SETTLE":
             self._turn = f"run {self._turns}, the {'best' if of == 'incumbent' else 'baseline'}"
         elif self._phase == "VERIFY":
-            again = " again" if of == "incumbent" else ""
-            self._turn = f"run {place}, the {of}{again}"
+            self._turn = turn_in_words(of, place)
 
     def waits(self, text: str) -> None:
         """The panel shows it."""
