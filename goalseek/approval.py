@@ -50,11 +50,15 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
     folder = runs / f"{number:04d}"
     stored = _stored(folder, run_id, standing.last.seal if standing.last else "")
     chain = _made_from(stored, "verdict")
-    if not {"change", "candidate"} <= set(chain):
+    made = next((name for name in chain if name.startswith("candidate")), None)
+    if made is None:
+        return None
+    proposed = chain[chain.index(made) + 1] if made != chain[-1] else ""
+    if not proposed.startswith("change"):
         return None
     try:
-        change = from_plain(Change, stored["change"]["value"])
-        candidate = from_plain(Candidate, stored["candidate"]["value"])
+        change = from_plain(Change, stored[proposed]["value"])
+        candidate = from_plain(Candidate, stored[made]["value"])
         verdict = from_plain(Decision, stored["verdict"]["value"]).verdict
     except ValueError:
         return None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from goalseek import outputs
 from goalseek.artifacts import OUTPUTS
+from goalseek.attempts import ATTEMPTS, others_in
 from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
@@ -17,6 +18,7 @@ from goalseek.fetched import way_to_fetched
 from goalseek.git import GitFailed, git
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
+from goalseek.prompt_files import prompts_in
 from goalseek.records import IterationRecord
 from goalseek.views.cells import width_of
 from goalseek.views.harmless import harmless
@@ -30,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("which", nargs="?", default="last", metavar="N|best", help="an iteration, best, or the last")
     parser.add_argument("--diff", action="store_true", help="the patch")
     parser.add_argument("--plan", action="store_true", help="the plan")
-    parser.add_argument("--prompt", action="store_true", help="the prompt")
+    parser.add_argument("--prompt", action="store_true", help="every prompt of the iteration")
     parser.add_argument("--output", action="store_true", help="what provider and verifier printed")
     parser.add_argument(
         "--files", metavar="DIR", help="the changed files, what the verifier left, and the kept outputs, into DIR"
@@ -61,10 +63,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecord, folder: Path) -> dict[str, bytes]:
     parts = {"diff": _diff(manifest, record, folder)} if options.diff else {}
-    for name in [*(["plan"] * options.plan), *(["prompt"] * options.prompt)]:
-        parts[name] = _artifact(record, folder, f"{name}.md")
+    if options.plan:
+        parts["plan"] = _artifact(record, folder, "plan.md")
+    if options.prompt:
+        prompts = prompts_in(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
+        parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
     if options.output:
-        names = [name for name in ("provider_output.md", "verifier.log") if (folder / name).exists()]
+        printed = ("provider_output.md", "verifier.log")
+        every = [*(f"{ATTEMPTS}/{other}" for other in others_in(folder, printed)), *printed]
+        names = [name for name in every if (folder / name).exists()]
         parts["output"] = b"".join(f"== {name} ==\n".encode() + (folder / name).read_bytes() for name in names)
     return parts
 

@@ -15,6 +15,7 @@ from goalseek.providers.provider import Provider
 
 PROVIDERS = {
     "command": "goalseek.providers.command",
+    "replay": "goalseek.providers.replay",
     "scripted": "goalseek.providers.scripted",
     "tune": "goalseek.providers.tune",
 }
@@ -27,8 +28,7 @@ PRESETS = {
     "mini-swe-agent": "goalseek.providers.presets.mini_swe_agent",
 }
 GROUP = "goalseek.providers"
-WITHOUT_PROGRAM = ("scripted", "tune")  # they start none, so there is nothing to keep in its place
-NOT_YET = ("replay",)
+WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so there is nothing to keep in its place
 
 
 def make_provider(table: ProviderTable, folder: Path, prices: Sequence[Price] = ()) -> Chain:
@@ -64,8 +64,6 @@ def names() -> tuple[str, ...]:
 
 
 def _made(table: ProviderTable, folder: Path) -> Provider:
-    if table.name in NOT_YET:
-        raise GoalseekError(f"provider {table.name!r}: not yet", f"one of {', '.join(names())}")
     if table.name in PROVIDERS:
         made: Provider = importlib.import_module(PROVIDERS[table.name]).make(table, folder)
         return made

@@ -58,7 +58,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     yield from (("left out", path) for path in record.dropped_files)
     named = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))
     yield from ((name, commit) for name, commit in named if commit)
-    yield from (("attempt", f"{tried.commit_hash}: {tried.reason}") for tried in record.attempts)
+    yield from (("attempt", f"{tried.commit_hash or 'no commit'}: {tried.reason}") for tried in record.attempts)
     for run in record.runs:
         measured = "no number" if run.value is None else number(run.value)
         yield "run", f"{run.of} {measured}, seed {run.seed}, {in_words(run.seconds)}"
