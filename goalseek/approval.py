@@ -17,7 +17,7 @@ from goalseek.memory import write_durably
 from goalseek.plain import from_plain
 from goalseek.quoting import quote_path
 from goalseek.standing import Standing
-from goalseek.values import Candidate, Change, Decision, Verdict
+from goalseek.values import Candidate, Change, Decision, Review, Verdict
 
 _NAME = "word.json"
 Word = Literal["approve", "decline"]
@@ -25,7 +25,10 @@ Word = Literal["approve", "decline"]
 
 @dataclass(frozen=True)
 class Question:
-    """A verdict that has not taken effect. ``decided`` is the seal of the stored verdict, paths are C-quoted."""
+    """A verdict that has not taken effect. ``decided`` is the seal of the stored verdict, or of the review after it.
+
+    Paths are C-quoted.
+    """
 
     iteration: int
     run_id: str
@@ -38,6 +41,7 @@ class Question:
     lines_removed: int
     diff: str
     answered: bool
+    is_reviewed: bool = False
 
 
 def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
@@ -49,16 +53,19 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
     number = standing.last_iteration + 1
     folder = runs / f"{number:04d}"
     stored = _stored(folder, run_id, standing.last.seal if standing.last else "")
-    chain = _made_from(stored, "verdict")
+    is_reviewed = "review" in stored and stored["review"]["made_from"] == stored.get("verdict", {}).get("seal")
+    last = "review" if is_reviewed else "verdict"
+    chain = _made_from(stored, last)
     if not {"change", "candidate"} <= set(chain):
         return None
     try:
         change = from_plain(Change, stored["change"]["value"])
         candidate = from_plain(Candidate, stored["candidate"]["value"])
-        verdict = from_plain(Decision, stored["verdict"]["value"]).verdict
+        decided_so = from_plain(Review, stored[last]["value"]).decision if is_reviewed else None
+        verdict = (decided_so or from_plain(Decision, stored["verdict"]["value"])).verdict
     except ValueError:
         return None
-    decided = stored["verdict"]["seal"]
+    decided = stored[last]["seal"]
     return Question(
         iteration=number,
         run_id=run_id,
@@ -71,6 +78,7 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
         lines_removed=change.lines_removed,
         diff=str(folder / "changes.diff"),
         answered="word" in stored and stored["word"]["made_from"] == decided,
+        is_reviewed=is_reviewed,
     )
 
 
@@ -83,6 +91,8 @@ def wants_word(manifest: Manifest, verdict: Verdict) -> bool:
 def waiting(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> Question | None:
     """What waits for a word that was not taken up yet, or None."""
     question = question_of(runs, standing, run_id)
+    if question and question.verdict and manifest.review and not question.is_reviewed:
+        return None  # the reviewer's word comes before a person's
     if question is None or question.answered or not wants_word(manifest, question.verdict):
         return None
     return question

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 from goalseek.families import families
@@ -17,6 +18,7 @@ from goalseek.units import number
 from goalseek.values import Context, PastTry, Plan
 
 BYTES_MOST = 32 * 1024
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 _FILES_SHOWN = 60
 
 
@@ -73,9 +75,15 @@ def what_is_left(limits: Limits, standing: Standing) -> dict[str, Any]:
 
 
 def prompt(
-    phase: str, context: Context, manifest: Manifest, brief: dict[str, Any], nonce: str, plan: Plan | None
+    phase: str,
+    context: Context,
+    manifest: Manifest,
+    brief: dict[str, Any],
+    nonce: str,
+    plan: Plan | None,
+    more: Mapping[str, str] = NOTHING_MORE,
 ) -> str:
-    """The text for one phase, from the package's templates."""
+    """The text for one phase, from the package's templates; ``more`` is what only this one's speaks of."""
     template = string.Template(resources.files("goalseek").joinpath("prompts", f"{phase}.md").read_text("utf-8"))
     better = "higher" if manifest.metric.direction == "maximize" else "lower"
     return template.substitute(
@@ -94,6 +102,7 @@ def prompt(
         crashes=_crashes(context) if context.common_ending else "",
         plan=f"{plan.title}\n\n{plan.text}".strip() if plan and plan.title else "(you plan while you edit)",
         nonce=nonce,
+        **more,
     )
 
 

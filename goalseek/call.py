@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from goalseek.brief import make_brief, prompt, what_is_left
+from goalseek.brief import NOTHING_MORE, make_brief, prompt, what_is_left
 from goalseek.calls import Calls
 from goalseek.manifest import Manifest
 from goalseek.patience import wait
@@ -36,11 +37,23 @@ def briefing_for(run: Run, setting: Setting, context: Context) -> Briefing:
     return Briefing(context, history, make_brief(context, history, setting.manifest, left))
 
 
-def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: Plan | None, calls: Calls) -> Call:
-    """One question to the provider, in the workspace. A program that it starts is among ``calls`` before it starts."""
+def call_for(
+    run: Run,
+    setting: Setting,
+    briefing: Briefing,
+    phase: str,
+    plan: Plan | None,
+    calls: Calls,
+    more: Mapping[str, str] = NOTHING_MORE,
+    label: str = "",
+) -> Call:
+    """One question to the provider, in the workspace. A program that it starts is among ``calls`` before it starts.
+
+    ``more`` is what only this phase's prompt speaks of. Questions with another ``label`` have another nonce and HOME.
+    """
     manifest, context, brief = setting.manifest, briefing.context, briefing.brief
-    nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), phase)[:6].upper()
-    text = prompt(phase, context, manifest, brief, nonce, plan)
+    nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), phase, *filter(None, (label,)))[:6].upper()
+    text = prompt(phase, context, manifest, brief, nonce, plan, more)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix
     seat = Seat(
@@ -48,7 +61,7 @@ def call_for(run: Run, setting: Setting, briefing: Briefing, phase: str, plan: P
         manifest,
         workspace.root,
         folder,
-        label=f"{run.run_id} {context.iteration}",
+        label=f"{run.run_id} {context.iteration} {label}".rstrip(),
         prompt=text,
         brief=json.dumps(brief, indent=1) + "\n",
         given=given_for(manifest, context, phase, nonce),

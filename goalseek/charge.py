@@ -17,24 +17,24 @@ USUAL_OF = 20
 def usual_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
     """The median call of the last iterations that reported what they used, ``calls_each`` calls in each of them.
 
+    A review was one more.
+
     What was estimated before, as a price list does, counts only where nobody reported anything else. Nothing where
     none reported anything.
     """
-    told = [record.usage for record in newest_first if record.usage != Usage()]
-    reported = [usage for usage in told if not usage.estimated]
+    told = [
+        (record.usage, calls_each + ("REVIEW" in record.seconds)) for record in newest_first if record.usage != Usage()
+    ]
+    reported = [(usage, calls) for usage, calls in told if not usage.estimated]
     known = list(islice(reported or told, USUAL_OF))
     if not known:
         return Usage()
-    costs = [usage.cost_usd for usage in known if usage.cost_usd is not None]
-
-    def call(counts: list[int]) -> int:
-        return math.ceil(median(counts) / calls_each)
-
+    costs = [usage.cost_usd / calls for usage, calls in known if usage.cost_usd is not None]
     return Usage(
-        call([usage.input_tokens for usage in known]),
-        call([usage.cached_tokens for usage in known]),
-        call([usage.output_tokens for usage in known]),
-        median(costs) / calls_each if costs else None,
+        math.ceil(median([usage.input_tokens / calls for usage, calls in known])),
+        math.ceil(median([usage.cached_tokens / calls for usage, calls in known])),
+        math.ceil(median([usage.output_tokens / calls for usage, calls in known])),
+        median(costs) if costs else None,
     )
 
 

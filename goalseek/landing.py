@@ -21,6 +21,7 @@ from goalseek.plain import to_plain
 from goalseek.providers.answer import usage_of
 from goalseek.records import Isolation, IterationRecord, RunRecord
 from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
+from goalseek.review import notes_of
 from goalseek.ruler import Ruler
 from goalseek.run import Run, Setting
 from goalseek.seal import key_of
@@ -28,7 +29,7 @@ from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
 from goalseek.values import Usage
 
-_LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY")
+_LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 
 
 def desk_for(
@@ -98,7 +99,7 @@ def record_iteration(
                 **run.shares.digests(setting.manifest.scope.share),
             },
             run_dir=f"runs/{folder.name}",
-            notes=(*setting.notes, *desk.calls.notes, *_of_shares(run, setting, ruler)),
+            notes=(*setting.notes, *notes_of(outcome.review), *desk.calls.notes, *_of_shares(run, setting, ruler)),
         ),
     )
     _begin_run(run, setting, digest)

@@ -28,12 +28,13 @@ from goalseek.phases.plan import make_plan
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes, candidate_owes
 from goalseek.records import IterationRecord
+from goalseek.review import needs_review, reviewed
 from goalseek.run import Run, Setting
 from goalseek.settling import seconds_to_settle, settle_at_end
 from goalseek.small_set import small_set
 from goalseek.stop_request import asked_to_stop
 from goalseek.turns import baseline_verdict
-from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
+from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Review, Verdict
 from goalseek.verifier import said_stop
 from goalseek.warned import not_said_yet
 from goalseek.word import heard, is_asked
@@ -100,7 +101,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     if lost := left_behind(run, desk):
         return record_left_behind(run, setting, lost, most)
     calls = desk.calls
-    context = plan = change = candidate = evidence = decision = None
+    context = plan = change = candidate = evidence = decision = review = None
     objects, incumbent = run.repository.objects, standing.incumbent
     assert incumbent
     try:
@@ -137,6 +138,10 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
             Decision,
             lambda: judge(run.repository, setting.manifest, standing, context, change, candidate, evidence),
         )
+        if needs_review(setting, decision, desk):
+            asked = partial(reviewed, run, setting, briefing, plan, change, candidate, decision, calls, folder)
+            review = desk.do("REVIEW", "review", Review, asked)
+            decision = review.decision
         if is_asked(run, setting, decision):
             said = partial(heard, run, context, candidate, decision)
             decision = desk.do("APPROVE", "word", Decision, said, is_timed=False)
@@ -144,7 +149,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     except Rejected as rejected:
         verdict = Verdict(rejected.outcome, rejected.reason, rejected.why)
     assert context
-    outcome = Outcome(context, verdict, plan, change, candidate, evidence, decision)
+    outcome = Outcome(context, verdict, plan, change, candidate, evidence, decision, review)
     record = record_iteration(run, setting, desk, outcome, folder)
     land(run)
     drop_word(run.loaded.logs)

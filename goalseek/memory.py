@@ -16,7 +16,7 @@ from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.seal import Seal
 
 Value = TypeVar("Value")
-STORED = "context plan change candidate evidence verdict word rejected record".split()
+STORED = "context plan change candidate evidence verdict review word rejected record".split()
 
 
 @dataclass(frozen=True)

@@ -232,6 +232,21 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Review:
+    """REVIEW's answer: APPROVED, CHANGES_REQUESTED or REJECTED, "" where none could be read; a reason each criterion.
+
+    ``decision`` is the verdict as it stands after it. ``provider`` and ``model`` are whose word it is.
+    """
+
+    word: str
+    reasons: tuple[str, ...]
+    decision: Decision
+    usage: Usage = Usage()
+    provider: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True)
 class Rejection:
     """How an iteration ended before its measurement, and what the call cost that ended so."""
 

@@ -50,8 +50,10 @@ def run(options: argparse.Namespace) -> int:
     for name in [*(["plan.md"] * options.plan), *(["prompt.md"] * options.prompt)]:
         sys.stdout.buffer.write(_artifact(record, folder, name))
         asked = True
+    if options.prompt and (folder / "review_prompt.md").exists():
+        sys.stdout.buffer.write(b"== review ==\n" + (folder / "review_prompt.md").read_bytes())
     if options.output:
-        for name in ("provider_output.md", "verifier.log"):
+        for name in ("provider_output.md", "verifier.log", "review.md"):
             if (folder / name).exists():
                 sys.stdout.buffer.write(f"== {name} ==\n".encode() + (folder / name).read_bytes())
         asked = True

@@ -12,7 +12,7 @@ from goalseek.quoting import quote_path
 from goalseek.records import Isolation, IterationRecord, MetricResult
 from goalseek.standing import Standing
 from goalseek.units import in_words, number
-from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Usage, Verdict
+from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Review, Usage, Verdict
 
 _RESULT = "result.json"
 
@@ -28,6 +28,7 @@ class Outcome:
     candidate: Candidate | None = None
     evidence: Evidence | None = None
     decision: Decision | None = None
+    review: Review | None = None
 
 
 def build_record(
