@@ -26,6 +26,7 @@ from goalseek.values import Candidate, Change, Decision, Plan, Review
 from goalseek.workspace import Workspace
 
 DIFF_MOST = 64 * 1024
+TEXT_MOST = 16 * 1024
 APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"
 
 
@@ -53,11 +54,11 @@ def reviewed(
     table, standing = setting.manifest.review, run.standing
     assert table and standing.incumbent
     objects, before = run.repository.objects, standing.incumbent.tree
-    said = Plan(change.title, change.text, plan.files)
+    said = Plan(change.title, change.text[:TEXT_MOST], plan.files)
     more = {
         "criteria": "\n".join(f"- {criterion}" for criterion in table.criteria),
         "value": "" if decision.verdict.value is None else number(decision.verdict.value),
-        "diff": _fenced(objects.git("diff-tree", "-p", "-r", before, candidate.tree)),
+        "diff": _shown(objects.git("diff-tree", "-p", "-r", before, candidate.tree)),
     }
     asked = replace(briefing, brief={**briefing.brief, "review": _facts(table, change, decision)})
     call = call_for(run, setting, asked, "review", said, calls, more, "review")
@@ -136,13 +137,12 @@ def _facts(table: ReviewTable, change: Change, decision: Decision) -> dict[str, 
     }
 
 
-def _fenced(patch: bytes) -> str:
+def _shown(patch: bytes) -> str:
     """A patch as an indented block, whatever is in it; one that is too long is cut, which is said."""
-    shown = patch[:DIFF_MOST].decode("utf-8", "replace")
-    text = "\n".join(f"    {line}" for line in shown.splitlines())
-    if len(patch) <= DIFF_MOST:
-        return text
-    return f"{text}\n\n({len(patch) - DIFF_MOST} bytes more are not shown here: the files of the folder have all of it)"
+    block = b"".join(b"    " + line for line in patch.splitlines(keepends=True))
+    rest = len(block) - DIFF_MOST
+    more = f"\n\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
+    return block[:DIFF_MOST].decode("utf-8", "replace").rstrip("\n") + more
 
 
 def _write(path: Path, review: Review, output: str, trouble: str) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,97 +13,27 @@ from typing import Any
 import pytest
 from fake_agents import Fake
 from project import Ended, Project
-
-CRITERIA = ["No test is weakened.", "It is short."]
-USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
-REPORT = "printf '%s' '" + json.dumps(USAGE) + '\' > "$GOALSEEK_USAGE"\n'
-AUTHOR = """\
-mkdir -p "$HOME/authors"
-number=$(ls "$HOME/authors" | wc -l)
-cat > "$HOME/authors/$number"
-edit=$(ls "$HOME/edits" | head -n $((number + 1)) | tail -n 1)
-. "$HOME/edits/$edit"
-"""
-REVIEWER = """\
-mkdir -p "$HOME/reviews"
-number=$(ls "$HOME/reviews" | wc -l)
-cat > "$HOME/reviews/$number"
-[ -e "$HOME/during-review" ] && . "$HOME/during-review"
-say() { printf '<<<GOALSEEK REVIEW %s\\n' $GOALSEEK_NONCE; printf '%s\\n' "$@"; printf 'GOALSEEK REVIEW %s>>>\\n' $GOALSEEK_NONCE; }
-word=$(ls "$HOME/words" | head -n $((number + 1)) | tail -n 1)
-. "$HOME/words/$word"
-"""
-COUNTING = """\
-echo "$GOALSEEK_ITERATION" >> "$HOME/measured"
-if grep -q fail answer.json; then exit 3; fi
-cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
-"""
-
-
-def home(name: str) -> Path:
-    return Path(os.environ["HOME"]) / name
-
-
-def scores(score: object, title: str = "a score") -> str:
-    return f"""printf '{{"score": {score}}}\\n' > answer.json; echo {title}\n"""
-
-
-def play(folder: str, *scripts: str) -> None:
-    """What a program does at its first call, at its second; at all further ones the last."""
-    home(folder).mkdir(exist_ok=True)
-    for number, script in enumerate(scripts):
-        (home(folder) / f"{number:02d}").write_text(script)
+from reviewing import (
+    CRITERIA,
+    REPORT,
+    asked,
+    assert_audited,
+    command,
+    home,
+    killed,
+    measured,
+    outcome,
+    reviewed_project,
+    scores,
+    shown,
+    tokens,
+)
 
 
 @pytest.fixture
 def reviewed(make_project: Callable[..., Project], tmp_path: Path) -> Callable[..., Project]:
-    """A project with an author who plays ``edits``, and a reviewer who says ``words``; the verifier counts its runs."""
-
-    def make(*words: str, edits: tuple[str, ...] = (scores(2),), sandbox: str = "none", **tables: Any) -> Project:
-        places = {"author": tmp_path / "author.sh", "reviewer": tmp_path / "reviewer.sh"}
-        places["author"].write_text(AUTHOR)
-        places["reviewer"].write_text(REVIEWER)
-        play("edits", *edits)
-        play("words", *words)
-        review = {"provider": command(places["reviewer"]), "criteria": CRITERIA, **tables.pop("review", {})}
-        return make_project(
-            files={"answer.json": '{"score": 1}\n', "hidden/judge.sh": COUNTING, "other.txt": "kept as it is\n"},
-            manifest={"provider": command(places["author"]), "review": review, "sandbox": {"mode": sandbox}, **tables},
-        )
-
-    return make
-
-
-def command(place: Path) -> dict[str, Any]:
-    return {"name": "command", "command": ["sh", str(place)]}
-
-
-def asked(name: str) -> list[str]:
-    """The prompts that the author (``authors``) or the reviewer (``reviews``) got, in order."""
-    return [place.read_text() for place in sorted(home(name).iterdir())] if home(name).exists() else []
-
-
-def measured() -> list[str]:
-    return home("measured").read_text().split()
-
-
-def outcome(record: dict[str, Any]) -> tuple[str, str]:
-    return record["outcome"], record["reason"]
-
-
-def tokens(record: dict[str, Any]) -> int:
-    return sum(record["usage"][key] for key in ("input_tokens", "cached_tokens", "output_tokens"))
-
-
-def shown(project: Project, *words: str) -> str:
-    ended = project.run("show", *words)
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout
-
-
-def assert_audited(project: Project) -> None:
-    ended = project.run("audit")
-    assert ended.exit_code == 0, ended.stdout
+    """A project with an author, and a reviewer who says these words."""
+    return lambda *words, **how: reviewed_project(make_project, tmp_path, words, **how)
 
 
 def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Callable[..., Project]) -> None:
@@ -234,16 +163,6 @@ def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
     assert_audited(project)
 
 
-def killed(project: Project, number: signal.Signals) -> None:
-    started = project.start("iterate", "-n", "1")
-    deadline = time.monotonic() + 60
-    while not home("waiting").exists():
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
-        time.sleep(0.01)
-    started.send_signal(number)
-    started.communicate(timeout=30)
-
-
 def test_a_verdict_that_was_given_is_not_asked_for_again(reviewed: Callable[..., Project]) -> None:
     project = reviewed("say REJECTED no", edits=(scores(2),))
     for _ in range(5):
@@ -292,6 +211,24 @@ def test_a_named_agent_reviews_in_its_mode_for_reading_and_in_a_home_of_its_own(
     (call,) = claude.calls
     assert call["phase"] == "review" and "Read,Glob,Grep" in call["argv"]
     assert record["usage"]["cost_usd"] == 0.25 and record["provider"] == "command"
+
+
+def test_a_long_change_is_cut_in_the_prompt_and_the_folder_has_all_of_it(reviewed: Callable[..., Project]) -> None:
+    edit = """seq 30000 | sed 's/^/"n/; s/$/": 1,/' > more; { echo '{'; cat more; echo '"score": 2}'; } > answer.json; rm more"""
+    project = reviewed('say APPROVED "$(grep -c n30000 answer.json) there"', edits=(edit,))
+    assert project.climb()[-1]["notes"][1] == "review: 1 there"
+    (prompt,) = asked("reviews")
+    assert len(prompt) < 70_000 and "bytes, which are not shown here" in prompt
+
+
+def test_doctor_looks_at_the_reviewer_too(
+    reviewed: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = reviewed(review={"provider": "claude"})
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert "provider claude: there is no program 'claude'" in project.run("doctor", "--quick").stdout
+    Fake("claude", tmp_path / "bin")
+    assert "claude: claude 9.8.7" in project.run("doctor", "--quick").stdout
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
