@@ -25,7 +25,7 @@ Word = Literal["approve", "decline"]
 
 @dataclass(frozen=True)
 class Question:
-    """A verdict that has not taken effect. ``decided`` is the seal of the stored verdict, or of the review after it.
+    """A verdict that has not taken effect. ``decided`` is the seal of the stored answer that it rests on.
 
     Paths are C-quoted.
     """
@@ -53,19 +53,28 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
     number = standing.last_iteration + 1
     folder = runs / f"{number:04d}"
     stored = _stored(folder, run_id, standing.last.seal if standing.last else "")
-    is_reviewed = "review" in stored and stored["review"]["made_from"] == stored.get("verdict", {}).get("seal")
-    last = "review" if is_reviewed else "verdict"
-    chain = _made_from(stored, last)
-    if not {"change", "candidate"} <= set(chain):
+    chains = [_made_from(stored, name) for name in stored if _is(name, "verdict", "review")]
+    chain = max(chains, key=len, default=[""])
+    last = chain[0]
+    made = next((name for name in chain if name.startswith("candidate")), None)
+    if made is None:
+        return None
+    proposed = chain[chain.index(made) + 1] if made != chain[-1] else ""
+    if not proposed.startswith("change"):
         return None
     try:
-        change = from_plain(Change, stored["change"]["value"])
-        candidate = from_plain(Candidate, stored["candidate"]["value"])
-        decided_so = from_plain(Review, stored[last]["value"]).decision if is_reviewed else None
-        verdict = (decided_so or from_plain(Decision, stored["verdict"]["value"])).verdict
+        change = from_plain(Change, stored[proposed]["value"])
+        candidate = from_plain(Candidate, stored[made]["value"])
+        review = from_plain(Review, stored[last]["value"]) if _is(last, "review") else None
+        verdict = (review.decision if review else from_plain(Decision, stored[last]["value"])).verdict
     except ValueError:
         return None
     decided = stored[last]["seal"]
+    if review and review.goes_on:  # there is nothing to ask, unless nothing came of that
+        ended = [answer["seal"] for name, answer in stored.items() if _ends(name, answer, decided)]
+        if not ended:
+            return None
+        decided = ended[0]
     return Question(
         iteration=number,
         run_id=run_id,
@@ -78,7 +87,7 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
         lines_removed=change.lines_removed,
         diff=str(folder / "changes.diff"),
         answered="word" in stored and stored["word"]["made_from"] == decided,
-        is_reviewed=is_reviewed,
+        is_reviewed=review is not None,
     )
 
 
@@ -171,6 +180,16 @@ def _stored(folder: Path, run_id: str, follows: str) -> dict[str, dict[str, Any]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
     return found
+
+
+def _is(name: str, *answers: str) -> bool:
+    """Whether that is the name of such an answer, the first or a later one."""
+    return name.partition("-")[0] in answers
+
+
+def _ends(name: str, answer: dict[str, Any], review: str) -> bool:
+    """Whether an answer says that nothing came of a change that went back to its author after this review."""
+    return name.startswith("rejected-change") and answer["made_from"] == review
 
 
 def _made_from(stored: dict[str, dict[str, Any]], name: str) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from goalseek.chain import Chain, Link, Unreadable, links_of, read_commit, walk_ledger
@@ -213,7 +214,7 @@ def _refs(
     if refs.tip != tip and refs.tip and tip:
         following = standing.last_iteration + 1
         try:
-            if is_next_candidate(read_commit(repository.objects, refs.tip), tip, repository.name, following):
+            if is_next_candidate(partial(read_commit, repository.objects), refs.tip, tip, repository.name, following):
                 notes.append(f"iteration {following} is under way: {repository.tip_ref} is at its candidate")
                 refs = Refs(tip, refs.ledger, refs.branch, refs.branch_is_checked_out)
         except Unreadable:

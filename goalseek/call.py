@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from goalseek.brief import NOTHING_MORE, make_brief, prompt, what_is_left
+from goalseek.brief import in_json, make_brief, what_is_left
 from goalseek.calls import Calls
 from goalseek.manifest import Manifest
+from goalseek.memory import named
 from goalseek.patience import wait
+from goalseek.prompt import Judged, Problem, make_prompt
+from goalseek.prompt_files import write_prompt
 from goalseek.providers.provider import Call
+from goalseek.recording import recorder
 from goalseek.run import Run, Setting
 from goalseek.seat import Seat
 from goalseek.told import past_try
@@ -32,7 +35,11 @@ def briefing_for(run: Run, setting: Setting, context: Context) -> Briefing:
     """The briefing of an iteration: its context, what was tried under this ruler, and the brief of both."""
     epoch = run.standing.epoch
     verify = setting.manifest.verify
-    history = tuple(past_try(record, verify) for record in run.recent if record.epoch == epoch)
+    records = [record for record in run.recent if record.epoch == epoch]
+    if context.best_iteration not in [record.iteration for record in records]:
+        best = run.ledger.history.iteration(context.best_iteration)
+        records += [best] if best else []
+    history = tuple(past_try(record, verify) for record in records)
     left = what_is_left(setting.manifest.limits, run.standing.of_run(run.run_id))
     return Briefing(context, history, make_brief(context, history, setting.manifest, left))
 
@@ -44,16 +51,21 @@ def call_for(
     phase: str,
     plan: Plan | None,
     calls: Calls,
-    more: Mapping[str, str] = NOTHING_MORE,
-    label: str = "",
+    run_folder: Path,
+    number: int = 1,
+    problem: Problem | None = None,
+    judged: Judged | None = None,
 ) -> Call:
     """One question to the provider, in the workspace. A program that it starts is among ``calls`` before it starts.
 
-    ``more`` is what only this phase's prompt speaks of. Questions with another ``label`` have another nonce and HOME.
+    It is the ``number``-th of its phase in the iteration; ``problem`` is what was wrong with the answer before,
+    ``judged`` what a review is about. Its prompt is written to the run folder. A reviewer has another HOME.
     """
     manifest, context, brief = setting.manifest, briefing.context, briefing.brief
-    nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), phase, *filter(None, (label,)))[:6].upper()
-    text = prompt(phase, context, manifest, brief, nonce, plan, more)
+    name = named(phase, number)
+    nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), name)[:6].upper()
+    text = make_prompt(setting.templates, phase, context, manifest, brief, nonce, plan, problem, judged)
+    write_prompt(run_folder, name, text)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix
     seat = Seat(
@@ -61,9 +73,9 @@ def call_for(
         manifest,
         workspace.root,
         folder,
-        label=f"{run.run_id} {context.iteration} {label}".rstrip(),
+        label=f"{run.run_id} {context.iteration}{' review' if judged else ''}",
         prompt=text,
-        brief=json.dumps(brief, indent=1) + "\n",
+        brief=in_json(brief),
         given=given_for(manifest, context, phase, nonce),
         phase=run.last_phase,
         calls=calls,
@@ -95,6 +107,8 @@ def call_for(
         is_same_home=seat.is_same_home,
         read_home=seat.read_home,
         secrets=seat.secrets,
+        name=name,
+        keep=recorder(run, context.iteration, name, text, seat.secrets),
     )
 
 

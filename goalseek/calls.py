@@ -16,7 +16,8 @@ from goalseek.values import Usage
 
 @dataclass(frozen=True)
 class Begun:
-    """A call that began in a phase; ``charged`` is None while the phase's own answer may tell what it cost.
+    """A call that began in a phase; ``charged`` is None while the phase's own answer may tell what it cost, which is
+    stored as ``answer``.
 
     ``killed`` is how many programs it left running, which were ended. ``failed`` says why another was made in its
     place, which is then what it used that is charged.
@@ -26,6 +27,7 @@ class Begun:
     charged: Usage | None = None
     killed: int = 0
     failed: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,21 @@ class Calls:
     """The calls that the next record has to pay for.
 
     ``memory`` binds them to the record that they follow. ``reported`` reads what the last one said of its usage;
-    ``usual`` is the median call of an iteration with so many calls.
+    ``usual`` is the median call of an iteration with so many calls. ``for_answer`` is as what the answer will be stored
+    that calls begin for now.
     """
 
     def __init__(self, memory: Memory, reported: Callable[[], Usage], usual: Callable[[int], Usage]) -> None:
         self._memory = memory
         self._reported = reported
         self._usual = usual
+        self.for_answer = ""
         stored = memory.recall("calls", Begins, "calls")
         self._begun: tuple[Begun, ...] = stored.value.calls if stored else ()
 
     def begin(self, phase: str) -> None:
         """Says durably that a call begins."""
-        self._store((*self._begun, Begun(phase)))
+        self._store((*self._begun, Begun(phase, answer=self.for_answer)))
 
     def ended(self, killed: int) -> None:
         """Notes how many programs the last call left running."""
@@ -65,10 +69,10 @@ class Calls:
             self._store((*self._begun[:-1], replace(self._begun[-1], charged=paid, failed=why)))
 
     def settle(self, answered: Collection[str]) -> None:
-        """Charges each call that began in a phase without an answer."""
+        """Charges each call that began for an answer that is not among these."""
         settled = list(self._begun)
         for place, call in enumerate(self._begun):
-            if call.charged is None and call.phase not in answered:
+            if call.charged is None and call.answer not in answered:
                 reported = self._reported() if place == len(self._begun) - 1 else Usage()
                 settled[place] = replace(call, charged=killed_call(reported, self.usual()))
         if settled != list(self._begun):

@@ -136,6 +136,15 @@ class Checkout:
         self._record(changed)
         self.label = label
 
+    def lay(self, wanted: Mapping[str, Entry | None]) -> None:
+        """Puts these entries there, unrecorded: a walk finds them as changes. None removes a file."""
+        for path, entry in wanted.items():
+            if entry is None:
+                self._remove(path)
+        for path, entry in wanted.items():
+            if entry is not None:
+                self._write(path, entry)
+
     def changes(self) -> Changes:
         """What differs from what is recorded, by one walk of the folder."""
         walked = _Walked()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
-from goalseek.memory import Memory
+from goalseek.memory import Memory, named
+from goalseek.records import IterationRecord
 from goalseek.run import Run
 from goalseek.standing import CRASHED, Standing
 
@@ -17,12 +19,29 @@ def crash_endings(run: Run, standing: Standing) -> list[str]:
     """
     if standing.crashes < 2:
         return []
-    crashed = (record for record in run.recent if record.reason in CRASHED and record.epoch == standing.epoch)
     found = []
-    for record in islice(crashed, standing.crashes):
-        folder = run.loaded.runs / f"{record.iteration:04d}"
-        evidence = Memory.value_of(folder, "evidence", run.seal) or {}
-        failure = evidence.get("failure") or {}
-        if failure.get("printed"):
-            found.append(str(failure["printed"]))
+    for record in islice(_crashed(run, standing), standing.crashes):
+        if printed := printed_by(run, record):
+            found.append(printed)
     return found
+
+
+def last_crashed(run: Run, standing: Standing) -> IterationRecord | None:
+    """The newest iteration of this ruler whose candidate crashed."""
+    return next(_crashed(run, standing), None)
+
+
+def printed_by(run: Run, record: IterationRecord) -> str:
+    """The end of what a crashed candidate's command printed, as far as the agent may see it; "" where it is gone."""
+    folder = run.loaded.runs / f"{record.iteration:04d}"
+    for number in range(len(record.attempts) + 1, 0, -1):
+        candidate = Memory.value_of(folder, named("candidate", number), run.seal) or {}
+        if candidate.get("commit") == record.commit_hash:
+            evidence = Memory.value_of(folder, named("evidence", number), run.seal) or {}
+            return str((evidence.get("failure") or {}).get("printed") or "")
+    return ""
+
+
+def _crashed(run: Run, standing: Standing) -> Iterator[IterationRecord]:
+    """The iterations of this ruler whose candidates crashed, newest first."""
+    return (record for record in run.recent if record.reason in CRASHED and record.epoch == standing.epoch)

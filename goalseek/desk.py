@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from goalseek.calls import Calls
 from goalseek.errors import Rejected
 from goalseek.limits import Stop
-from goalseek.memory import Memory
+from goalseek.memory import Memory, rejected_as
 from goalseek.values import Rejection, Usage
 
 Value = TypeVar("Value")
@@ -31,11 +32,22 @@ class LimitReached(Exception):
         self.stop = stop
 
 
+@dataclass(frozen=True)
+class Done:
+    """One answer: its phase, how long that took, what it cost, and the reason where it was a rejection."""
+
+    phase: str
+    seconds: float
+    usage: Usage = Usage()
+    rejected: str = ""
+
+
 class Desk:
     """The phases of one iteration, in order. ``most`` is how many may be done now (None: all).
 
     ``on_phase`` is told of a phase that is about to begin (True) or to go on with its next part (False), and may raise.
-    ``seconds`` are of ``clock``. ``usage`` is what each phase said that it cost; ``calls`` knows the rest.
+    ``done`` are the answers by the names under which they are stored, their seconds of ``clock``, with what each said
+    that it cost; ``calls`` knows the rest.
     """
 
     def __init__(
@@ -48,13 +60,20 @@ class Desk:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.calls = calls
-        self.usage: dict[str, Usage] = {}
-        self.seconds: dict[str, float] = {}
+        self.done: dict[str, Done] = {}
         self._memory = memory
         self._digest = made_from
         self._on_phase = on_phase
         self._left = most
         self._clock = clock
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """What each phase took, all its tries together."""
+        found: dict[str, float] = {}
+        for done in self.done.values():
+            found[done.phase] = found.get(done.phase, 0.0) + done.seconds
+        return found
 
     def do(
         self, phase: str, stored_as: str, kind: type[Value], work: Callable[[], Value], is_timed: bool = True
@@ -66,28 +85,29 @@ class Desk:
         """
         stored = self._memory.recall(stored_as, kind, self._digest)
         if stored is None:
-            self._raise_remembered(phase)
+            self._raise_remembered(phase, stored_as)
             if self._left == 0:
                 raise Paused(phase)
             self._on_phase(phase, True)
             began = self._clock()
+            self.calls.for_answer = stored_as
             try:
                 value = work()
             except Rejected as rejected:
                 spent = self._clock() - began
-                answer = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage)
-                self._digest = self._memory.keep("rejected", answer, self._digest, spent).digest
-                self.usage[phase] = rejected.usage
-                self._count(phase, spent)
+                answer = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
+                self._digest = self._memory.keep(rejected_as(stored_as), answer, self._digest, spent).digest
+                self.done[stored_as] = Done(phase, spent, rejected.usage, rejected.reason)
+                if self._left is not None:
+                    self._left -= 1
                 raise
             spent = self._clock() - began if is_timed else 0.0
             stored = self._memory.keep(stored_as, value, self._digest, spent)
             if self._left is not None:
                 self._left -= 1
         if is_timed:
-            self.seconds[phase] = stored.seconds
+            self.done[stored_as] = Done(phase, stored.seconds, getattr(stored.value, "usage", Usage()))
         self._digest = stored.digest
-        self.usage[phase] = getattr(stored.value, "usage", Usage())
         answer_value: Value = stored.value
         return answer_value
 
@@ -107,7 +127,7 @@ class Desk:
             if self._left == 0:
                 raise Paused(phase)
             if stored:
-                self.seconds[phase] = spent
+                self.done[stored_as] = Done(phase, spent)
             self._on_phase(phase, not worked)
             worked, began = True, self._clock()
             value = work()
@@ -116,33 +136,26 @@ class Desk:
         assert stored
         if worked and self._left is not None:
             self._left -= 1
-        self.seconds[phase], self._digest = stored.seconds, stored.digest
+        self.done[stored_as], self._digest = Done(phase, stored.seconds), stored.digest
         return value
 
-    def has(self, *answers: tuple[str, type]) -> bool:
-        """Whether the first answers of the iteration are stored, each made from the one before: (name, kind)."""
-        digest = self._digest
-        for stored_as, kind in answers:
-            stored = self._memory.recall(stored_as, kind, digest)
-            if stored is None:
-                return False
-            digest = stored.digest
-        return True
+    def has(self, *names: str) -> bool:
+        """Whether one of these answers is stored that was made from the last one."""
+        return bool(self._memory.made_from(self._digest) & set(names))
+
+    def chain(self) -> list[str]:
+        """The names of the stored answers, each made from the one before, as far as they go."""
+        return self._memory.chain(self._digest)
 
     def forget(self, stored_as: str) -> None:
         """Drops a stored answer, and so all that were made from it: the next time it is asked for anew."""
         self._memory.forget(stored_as)
 
-    def _raise_remembered(self, phase: str) -> None:
-        stored = self._memory.recall("rejected", Rejection, self._digest)
+    def _raise_remembered(self, phase: str, stored_as: str) -> None:
+        stored = self._memory.recall(rejected_as(stored_as), Rejection, self._digest)
         if stored is None:
             return
         self._digest = stored.digest
-        self.seconds[phase] = stored.seconds
-        self.usage[phase] = stored.value.usage
-        raise Rejected(stored.value.outcome, stored.value.reason, stored.value.why, usage=stored.value.usage)
-
-    def _count(self, phase: str, spent: float) -> None:
-        self.seconds[phase] = spent
-        if self._left is not None:
-            self._left -= 1
+        held: Rejection = stored.value
+        self.done[stored_as] = Done(phase, stored.seconds, held.usage, held.reason)
+        raise Rejected(held.outcome, held.reason, held.why, usage=held.usage, edits=held.edits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goalseek.values import Usage
+from goalseek.values import Edit, Usage
 
 BAD_FINDING = 1
 USAGE = 2
@@ -30,16 +30,26 @@ class Rejected(Exception):
     """Ends an iteration before its measurement; it is recorded like any other result.
 
     ``outcome`` and ``reason`` are those of the contract's table; ``why`` is one sentence for people. ``output`` is
-    what a provider printed before it failed, for ``provider_output.md``; ``usage`` is what its call cost.
+    what a provider printed before it failed, for ``provider_output.md``; ``usage`` is what its call cost. ``edits`` are
+    what the change has within its scope, where it can go back to its author; None where it cannot.
     """
 
-    def __init__(self, outcome: str, reason: str, why: str, output: str = "", usage: Usage | None = None) -> None:
+    def __init__(
+        self,
+        outcome: str,
+        reason: str,
+        why: str,
+        output: str = "",
+        usage: Usage | None = None,
+        edits: tuple[Edit, ...] | None = None,
+    ) -> None:
         super().__init__(f"{outcome} / {reason}: {why}")
         self.outcome = outcome
         self.reason = reason
         self.why = why
         self.output = output
         self.usage = usage or Usage()
+        self.edits = edits
 
 
 class Interrupted(BaseException):

@@ -21,12 +21,12 @@ from goalseek.plain import to_plain
 from goalseek.providers.answer import usage_of
 from goalseek.records import Isolation, IterationRecord, RunRecord
 from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
-from goalseek.review import notes_of
 from goalseek.ruler import Ruler
 from goalseek.run import Run, Setting
 from goalseek.seal import key_of
 from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
+from goalseek.templates import versions
 from goalseek.values import Usage
 
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
@@ -51,7 +51,7 @@ def desk_for(
     )
 
     def on_phase(name: str, begins: bool) -> None:
-        calls.settle(desk.seconds)
+        calls.settle(desk.done)
         if limits:
             spent = run.standing.of_run(run.run_id).spending(sum(desk.seconds.values()), _usage(desk))
             if stop := why_not_begin(name, limits, spent, run.clock.now(), calls.usual()):
@@ -90,16 +90,17 @@ def record_iteration(
             timestamp=run.ledger.now(),
             provider=_who(outcome) or (provider.name if provider else ""),
             model=_model(outcome) if _who(outcome) else (provider.model if provider else ""),
-            usage=_usage(desk, outcome.verdict.reason),
+            usage=_usage(desk),
             seconds=dict(desk.seconds),
             isolation=Isolation(run.confines.level.name, weakest(setting)),
             digests={
                 "ruler": digest,
                 **({"hidden_from": digest_of(setting.hidden_from)} if setting.hidden_from else {}),
+                **({"prompts": versions(setting.templates)} if provider else {}),
                 **run.shares.digests(setting.manifest.scope.share),
             },
             run_dir=f"runs/{folder.name}",
-            notes=(*setting.notes, *notes_of(outcome.review), *desk.calls.notes, *_of_shares(run, setting, ruler)),
+            notes=(*setting.notes, *desk.calls.notes, *outcome.notes, *_of_shares(run, setting, ruler)),
         ),
     )
     _begin_run(run, setting, digest)
@@ -129,13 +130,14 @@ def _of_shares(run: Run, setting: Setting, ruler: Ruler | None) -> tuple[str, ..
     return () if ruler else run.shares.notes(setting.manifest.scope.share, run.standing.epoch)
 
 
-def _usage(desk: Desk, reason: str = "") -> Usage:
+def _usage(desk: Desk) -> Usage:
     """What the iteration's calls cost: as they reported it, and as those are charged that were killed."""
-    usages = dict(desk.usage)
-    if reason == "provider_timeout":
-        last = list(usages)[-1]
-        usages[last] = killed_call(usages[last], desk.calls.usual())
-    return sum_of([*usages.values(), desk.calls.charged])
+    usual = desk.calls.usual()
+    usages = [
+        killed_call(done.usage, usual) if done.rejected == "provider_timeout" else done.usage
+        for done in desk.done.values()
+    ]
+    return sum_of([*usages, desk.calls.charged])
 
 
 def weakest(setting: Setting) -> str:
@@ -260,6 +262,19 @@ def _refuse_moved_branch(run: Run, refs: Refs) -> None:
 
 def is_next_candidate(repository: Repository, standing: Standing, commit: str) -> bool:
     """Whether a commit is the candidate of the iteration that was under way."""
-    head, _, message = repository.objects.read(commit).partition(b"\n\n")
+    return bool(candidate_commits(repository, standing, commit))
+
+
+def candidate_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:
+    """The commits of the iteration that was under way, oldest first, up to this one; none where it is another's."""
     trailer = f"Goalseek-Iteration: {standing.last_iteration + 1}\n".encode()
-    return f"parent {standing.tip}\n".encode() in head and trailer in message
+    found = [commit]
+    while True:
+        head, _, message = repository.objects.read(found[0]).partition(b"\n\n")
+        parents = [line.removeprefix(b"parent ") for line in head.split(b"\n") if line.startswith(b"parent ")]
+        if trailer not in message or len(parents) != 1:
+            return ()
+        parent = parents[0].decode()
+        if parent == standing.tip:
+            return tuple(found)
+        found.insert(0, parent)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from goalseek.desk import Desk
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.landing import desk_for, is_next_candidate, land, record_iteration
+from goalseek.landing import candidate_commits, desk_for, is_next_candidate, land, record_iteration
 from goalseek.phases.decide import roll_back
 from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_context
-from goalseek.records import IterationRecord
+from goalseek.records import Attempt, IterationRecord
 from goalseek.run import Run, Setting
-from goalseek.values import Candidate, Change, Context, Decision, Edit, Plan, Verdict
+from goalseek.values import Candidate, Change, Context, Decision, Edit, Verdict
 
 WHY = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
-_ANSWERS: tuple[tuple[str, type], ...] = (("context", Context), ("plan", Plan), ("change", Change))
 
 
 def refuse_under_way(run: Run) -> None:
@@ -33,12 +32,16 @@ def left_behind(run: Run, desk: Desk) -> Candidate | None:
     """The candidate on the tip that nobody can go on from; None where there is none."""
     standing, repository = run.standing, run.repository
     tip = repository.refs().tip
-    if tip in (None, standing.tip) or desk.has(*_ANSWERS):
+    if tip in (None, standing.tip):
         return None
     assert tip
-    if not is_next_candidate(repository, standing, tip):
+    commits = candidate_commits(repository, standing, tip)
+    chain = desk.chain()
+    changes = sum(name.startswith("change") for name in chain)
+    refused = sum(name.startswith("rejected-candidate") for name in chain)
+    if not commits or changes - refused >= len(commits):
         return None
-    return Candidate(tip, repository.tree_of(tip), standing.tip)
+    return Candidate(tip, repository.tree_of(tip), standing.tip, commits[:-1])
 
 
 def record_left_behind(run: Run, setting: Setting, candidate: Candidate, most: int | None) -> IterationRecord:
@@ -56,12 +59,14 @@ def record_left_behind(run: Run, setting: Setting, candidate: Candidate, most: i
         for difference in found
     )
     change = Change(_title(run, candidate), "", edits, (), 0, 0)
-    outcome = Outcome(context, verdict, None, change, candidate, None, Decision(verdict, rollback))
+    attempts = tuple(Attempt(commit, verdict.reason) for commit in candidate.earlier)
+    decision = Decision(verdict, rollback)
+    outcome = Outcome(context, verdict, None, change, candidate, None, decision, attempts)
     record = record_iteration(run, setting, desk, outcome, folder)
     land(run)
     return record
 
 
 def _title(run: Run, candidate: Candidate) -> str:
-    message = run.repository.objects.read(candidate.commit).partition(b"\n\n")[2]
+    message = run.repository.objects.read(candidate.commits[0]).partition(b"\n\n")[2]
     return message.split(b"\n", 1)[0].decode("utf-8", "surrogateescape")

@@ -8,7 +8,8 @@ from functools import partial
 
 from goalseek.approval import drop_word, question_of
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
-from goalseek.call import briefing_for, call_for
+from goalseek.call import briefing_for
+from goalseek.cycles import decided
 from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, Rejected
@@ -20,21 +21,17 @@ from goalseek.notify import NotifyWatch
 from goalseek.objects import Missing
 from goalseek.opening import check_fit, check_provider, opened
 from goalseek.packing import pack_when_due
-from goalseek.phases.apply_change import apply_change
-from goalseek.phases.commit import commit
-from goalseek.phases.decide import judge
 from goalseek.phases.log import Outcome
-from goalseek.phases.plan import make_plan
 from goalseek.phases.read_context import read_baseline_context, read_context
-from goalseek.phases.verify import baseline_owes, candidate_owes
+from goalseek.phases.verify import baseline_owes
 from goalseek.records import IterationRecord
-from goalseek.review import needs_review, reviewed
 from goalseek.run import Run, Setting
 from goalseek.settling import seconds_to_settle, settle_at_end
 from goalseek.small_set import small_set
 from goalseek.stop_request import asked_to_stop
+from goalseek.tries import Tries, planned, tried
 from goalseek.turns import baseline_verdict
-from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Review, Verdict
+from goalseek.values import Candidate, Context, Decision, Evidence, Verdict
 from goalseek.verifier import said_stop
 from goalseek.warned import not_said_yet
 from goalseek.word import heard, is_asked
@@ -95,61 +92,30 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
 
     Raises LimitReached where a phase that spends would begin past a limit.
     """
-    standing, provider = run.standing, run.provider()
+    standing = run.standing
     number = standing.last_iteration + 1
     desk, folder = desk_for(run, number, most, limits=setting.manifest.limits)
     if lost := left_behind(run, desk):
         return record_left_behind(run, setting, lost, most)
-    calls = desk.calls
-    context = plan = change = candidate = evidence = decision = review = None
-    objects, incumbent = run.repository.objects, standing.incumbent
-    assert incumbent
+    run.provider()
+    context = plan = decision = None
+    tries = Tries()
     try:
         context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, folder))
         briefing = briefing_for(run, setting, context)
-        plan = desk.do(
-            "PLAN",
-            "plan",
-            Plan,
-            lambda: make_plan(provider, call_for(run, setting, briefing, "plan", None, calls), folder),
-        )
-        change = desk.do(
-            "APPLY_CHANGE",
-            "change",
-            Change,
-            lambda: apply_change(
-                provider,
-                call_for(run, setting, briefing, "apply", plan, calls),
-                plan,
-                run.workspace(setting),
-                objects,
-                setting.scope,
-                setting.manifest.scope.strays,
-                incumbent.tree,
-                folder,
-            ),
-        )
-        candidate = desk.do("COMMIT", "candidate", Candidate, lambda: commit(run, setting, context, change, folder))
-        owed = partial(candidate_owes, run, setting, change, candidate, folder)
-        evidence = desk.gather("VERIFY", "evidence", Evidence(), owed)
-        decision = desk.do(
-            "DECIDE",
-            "verdict",
-            Decision,
-            lambda: judge(run.repository, setting.manifest, standing, context, change, candidate, evidence),
-        )
-        if needs_review(setting, decision, desk):
-            asked = partial(reviewed, run, setting, briefing, plan, change, candidate, decision, calls, folder)
-            review = desk.do("REVIEW", "review", Review, asked)
-            decision = review.decision
+        plan = planned(run, setting, desk, briefing, folder)
+        tries = tried(run, setting, desk, briefing, plan, folder)
+        tries, decision = decided(run, setting, desk, briefing, plan, folder, tries)
         if is_asked(run, setting, decision):
+            candidate = tries.measured()[1]
             said = partial(heard, run, context, candidate, decision)
             decision = desk.do("APPROVE", "word", Decision, said, is_timed=False)
         verdict = decision.verdict
     except Rejected as rejected:
         verdict = Verdict(rejected.outcome, rejected.reason, rejected.why)
     assert context
-    outcome = Outcome(context, verdict, plan, change, candidate, evidence, decision, review)
+    found = (tries.change, tries.candidate, tries.evidence)
+    outcome = Outcome(context, verdict, plan, *found, decision, tries.attempts, tries.notes)
     record = record_iteration(run, setting, desk, outcome, folder)
     land(run)
     drop_word(run.loaded.logs)

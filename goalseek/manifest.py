@@ -306,9 +306,13 @@ class ProviderTable:
     endpoint: Endpoint = None
     credentials: Patterns | None = None
     plan: ProviderTable | None = None
+    repair: Annotated[int, Written(_at_least(0), {"type": "integer", "minimum": 0})] = 1
+    prompts: str = ""
+    record: Folder = None
     command: Patterns | None = None  # command; of another, the program with words that come first
     ask_plan: bool = False  # command
     script: str = "moves.toml"  # scripted
+    recordings: str = ""  # replay
     sampler: Literal["tpe", "cmaes", "random"] = "tpe"  # tune
     seed: int = 0  # tune
 

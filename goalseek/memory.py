@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +18,8 @@ from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.seal import Seal
 
 Value = TypeVar("Value")
-STORED = "context plan change candidate evidence verdict review word rejected record".split()
+_ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
+_STORED = re.compile(rf"(rejected-)?({_ANSWERS})(-[1-9][0-9]*)?\.json")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,16 @@ class Stored:
     value: Any
     seconds: float
     digest: str
+
+
+def named(answer: str, number: int) -> str:
+    """The name under which a phase's answer is stored when it does its work for the n-th time in an iteration."""
+    return answer if number == 1 else f"{answer}-{number}"
+
+
+def rejected_as(stored_as: str) -> str:
+    """The name of what is stored in an answer's place where the phase rejects."""
+    return f"rejected-{stored_as}"
 
 
 class Memory:
@@ -65,6 +78,30 @@ class Memory:
         write_durably(self.folder / f"{name}.json", f'{body[:-1]},"seal":"{seal}"}}\n'.encode())
         return Stored(value, seconds, seal)
 
+    def chain(self, made_from: str) -> list[str]:
+        """The names of the stored answers that are ours and made from this, each from the one before."""
+        following: dict[str, tuple[str, str]] = {}
+        for name, stored in self._stored():
+            following.setdefault(stored["made_from"], (name, stored["seal"]))
+        names: list[str] = []
+        while made_from in following and len(names) < len(following):
+            name, made_from = following[made_from]
+            names.append(name)
+        return names
+
+    def made_from(self, digest: str) -> set[str]:
+        """The names of the stored answers that are ours and made from this."""
+        return {name for name, stored in self._stored() if stored["made_from"] == digest}
+
+    def _stored(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The stored answers that are ours, by name: of two made from the same, a try comes before a verdict."""
+        for path in sorted(self.folder.glob("*.json")):
+            if _STORED.fullmatch(path.name) and _is_sealed(path, self._seal):
+                stored = json.loads(path.read_text())
+                bound = {"name": path.stem, "run_id": self._run_id, "follows": self._follows}
+                if all(stored[key] == bound[key] for key in bound):
+                    yield path.stem, stored
+
     @staticmethod
     def value_of(folder: Path, name: str, seal: Seal) -> Any:
         """What an iteration that is recorded had stored, as plain JSON; None where it is gone, or not sealed by us."""
@@ -78,8 +115,8 @@ class Memory:
     @staticmethod
     def not_sealed(folder: Path, seal: Seal) -> list[str]:
         """The file names of stored answers that are there, and whose seal does not hold."""
-        paths = (folder / f"{name}.json" for name in STORED)
-        return [path.name for path in paths if path.is_symlink() or (path.exists() and not _is_sealed(path, seal))]
+        paths = (path for path in sorted(folder.glob("*.json")) if _STORED.fullmatch(path.name))
+        return [path.name for path in paths if path.is_symlink() or not _is_sealed(path, seal)]
 
     def forget(self, name: str) -> None:
         """Removes a stored answer."""

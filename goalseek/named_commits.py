@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from itertools import pairwise
 
 from goalseek.chain import Commit, Unreadable, read_commit
 from goalseek.deviations import Deviation, of_values
@@ -20,7 +21,7 @@ class NamedCommits:
     def __init__(self, objects: Objects, project: str) -> None:
         self.objects = objects
         self.project = project
-        self._read = functools.lru_cache(maxsize=16)(functools.partial(read_commit, objects))
+        self._read = functools.lru_cache(maxsize=32)(functools.partial(read_commit, objects))
 
     def check(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
         """Every difference between the record, which follows on ``tip``, and the commits that it names."""
@@ -34,7 +35,7 @@ class NamedCommits:
         if candidate:
             yield from self._candidate(record, candidate, parent)
         if candidate and rollback:
-            yield from self._rollback(candidate, parent, rollback)
+            yield from self._rollbacks(record, candidate, parent, rollback)
 
     def _commit(self, name: str | None, where: str) -> Generator[Deviation, None, Commit | None]:
         """Gives (as a generator's value) the commit; names it where it is not there."""
@@ -53,8 +54,13 @@ class NamedCommits:
             return
         is_baseline = record.outcome == "baseline"
         parents = candidate.parents[:1] if is_baseline else candidate.parents
-        expected = str(record.parent_commit_hash)
-        yield from of_values("another parent than recorded", where, expected, " ".join(parents))
+        expected = (str(record.parent_commit_hash), *record.earlier_commits)
+        yield from of_values("another parent than recorded", where, expected[-1], " ".join(parents))
+        for before, name in pairwise(expected):
+            earlier = yield from self._commit(name, f"record {record.seq}, attempts")
+            if earlier:
+                told = " ".join(earlier.parents)
+                yield from of_values("another parent than recorded", f"earlier try {name}", before, told)
         wanted = {"Project": self.project, "Run": record.run_id, "Iteration": str(record.iteration)}
         if record.reason == "interrupted":
             del wanted["Run"]  # a run that was given up had made it
@@ -75,22 +81,54 @@ class NamedCommits:
         changed = sorted(quote_path(difference.path) for difference in found)
         yield from of_values("other paths than git's", where, changed, sorted(record.changed_files))
 
-    def _rollback(self, candidate: Commit, parent: Commit | None, rollback: Commit) -> Iterator[Deviation]:
+    def _rollbacks(
+        self, record: IterationRecord, candidate: Commit, parent: Commit | None, last: Commit
+    ) -> Iterator[Deviation]:
+        """The reverts of every try, the last of which is recorded and takes back the first try."""
+        tries: list[Commit | None] = [parent]
+        for name in record.earlier_commits:
+            tries.append((yield from self._commit(name, f"record {record.seq}, attempts")))
+        tries.append(candidate)
+        rollback = last
+        for before, reverted in pairwise(tries):
+            if reverted is None:
+                return
+            yield from self._rollback(reverted, before, rollback)
+            if reverted is candidate:
+                yield from of_values(
+                    "another parent than the candidate",
+                    f"rollback {rollback.name}",
+                    candidate.name,
+                    " ".join(rollback.parents),
+                )
+                return
+            found = yield from self._commit(rollback.parents[0] if rollback.parents else "", "a revert's parent")
+            if found is None:
+                return
+            rollback = found
+
+    def _rollback(self, reverted: Commit, before: Commit | None, rollback: Commit) -> Iterator[Deviation]:
         where = f"rollback {rollback.name}"
-        yield from of_values("another parent than the candidate", where, candidate.name, " ".join(rollback.parents))
-        subject = candidate.message.split("\n", 1)[0]
-        message = f'Revert "{subject}"\n\nThis reverts commit {candidate.name}.\n'
+        subject = reverted.message.split("\n", 1)[0]
+        message = f'Revert "{subject}"\n\nThis reverts commit {reverted.name}.\n'
         yield from of_values("another message than git revert's", where, message, rollback.message)
-        if parent:
-            yield from of_values("another tree than before the candidate", where, parent.tree, rollback.tree)
+        if before:
+            yield from of_values("another tree than before the candidate", where, before.tree, rollback.tree)
 
 
-def is_next_candidate(commit: Commit, tip: str, project: str, iteration: int) -> bool:
-    """Whether a commit is the candidate of the iteration under way, which has no record yet."""
-    trailers = _trailers(commit.message)
-    return (
-        commit.parents == (tip,) and trailers.get("Project") == project and trailers.get("Iteration") == str(iteration)
-    )
+def is_next_candidate(read: Callable[[str], Commit], commit: str, tip: str, project: str, iteration: int) -> bool:
+    """Whether a commit is the candidate of the iteration under way, which has no record yet, or a later try of it.
+
+    Raises Unreadable where a commit is not there.
+    """
+    while True:
+        found = read(commit)
+        trailers = _trailers(found.message)
+        if trailers.get("Project") != project or trailers.get("Iteration") != str(iteration):
+            return False
+        if len(found.parents) != 1 or found.parents[0] == tip:
+            return found.parents == (tip,)
+        commit = found.parents[0]
 
 
 def _trailers(message: str) -> dict[str, str]:

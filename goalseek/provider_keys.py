@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from goalseek.manifest import ProviderTable, ReviewTable
 
 _OF_COMMAND = ("ask_plan",)
+_OF_ALL = ("repair", "prompts", "record")
 _NO_USE = {
     "scripted": ("model", "command", "endpoint", "credentials", "billing", "ask_plan"),
     "tune": ("model", "command", "endpoint", "credentials", "billing", "ask_plan"),
+    "replay": ("model", "command", "endpoint", "credentials", "billing", "ask_plan", "timeout", "record"),
     "command": ("endpoint",),
 }
 _PLAY_EDITS = ("scripted", "tune")
@@ -23,6 +25,10 @@ def wrong_provider(place: Place, table: ProviderTable, inner: tuple[str, ...] = 
         yield (*place, "command"), 'is required by the provider "command": ["my-agent", "--edit"]'
     elif table.command is not None and not table.command:
         yield (*place, "command"), 'is empty: ["/opt/agent/bin/agent"]'
+    if table.name == "replay" and not table.recordings:
+        yield (*place, "recordings"), 'is required by the provider "replay": the folder that provider.record named'
+    elif table.name != "replay" and table.recordings:
+        yield (*place, "recordings"), f"has no use with the provider {table.name!r}: provider.record stores its calls"
     usual = ProviderTable(name=table.name)
     for key in _NO_USE.get(table.name, _OF_COMMAND):
         if getattr(table, key) != getattr(usual, key):
@@ -31,18 +37,18 @@ def wrong_provider(place: Place, table: ProviderTable, inner: tuple[str, ...] = 
         if not re.fullmatch(r"[A-Za-z_]\w*", name) and not name.startswith(("/", "~/")):
             yield (*place, "credentials"), f"{name!r} is neither a variable nor a path beginning with / or ~/"
     for key in inner:
-        if getattr(table, key):
+        if getattr(table, key) != getattr(usual, key):
             yield (*place, key), "belongs in [provider] itself"
             return
     if table.plan:
-        yield from wrong_provider((*place, "plan"), table.plan, ("plan",))
+        yield from wrong_provider((*place, "plan"), table.plan, ("plan", *_OF_ALL))
     for number, other in enumerate(table.fallback):
         asked = ProviderTable(name=other) if isinstance(other, str) else other
         at = (*place, "fallback", number)
         if isinstance(other, str) and other == "command":
             yield at, 'is a table for the provider "command": { name = "command", command = ["my-agent"] }'
         else:
-            yield from wrong_provider(at, asked, ("fallback", "plan"))
+            yield from wrong_provider(at, asked, ("fallback", "plan", *_OF_ALL))
         if asked == table or other in table.fallback[:number]:
             yield at, f"{asked.name!r} is asked already"
 
@@ -66,7 +72,7 @@ def wrong_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[
     elif table.name in _PLAY_EDITS:
         yield place, f"the provider {table.name!r} proposes edits and cannot judge any"
     else:
-        yield from wrong_provider(place, table, ("fallback", "plan", "ask_plan"))
+        yield from wrong_provider(place, table, ("fallback", "plan", "ask_plan", *_OF_ALL))
     if author and (why := why_own_work(table, author)):
         yield place, why
     if not review.criteria:
@@ -85,5 +91,8 @@ def why_own_work(reviewer: ProviderTable, author: ProviderTable) -> str:
 
 
 def _is_same(one: ProviderTable, other: ProviderTable) -> bool:
-    """Whether both are one agent; of programs without a name, whether both are started by the same words."""
-    return one.name == other.name and (one.name != "command" or one.command == other.command)
+    """Whether both are one agent; of programs without a name, whether both are started by the same words.
+
+    What is played again was said by somebody else.
+    """
+    return one.name == other.name != "replay" and (one.name != "command" or one.command == other.command)

@@ -66,9 +66,9 @@ class MetricResult:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An earlier try of the same iteration."""
+    """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash."""
 
-    commit_hash: str
+    commit_hash: str | None
     reason: str
     usage: Usage = Usage()
 
@@ -113,6 +113,11 @@ class IterationRecord(Head):
     run_dir: str
     notes: tuple[str, ...] = ()
     seal: str = ""
+
+    @property
+    def earlier_commits(self) -> tuple[str, ...]:
+        """The commits of its earlier tries, oldest first: ``commit_hash`` stands on the last of them."""
+        return tuple(attempt.commit_hash for attempt in self.attempts if attempt.commit_hash)
 
 
 @dataclass(frozen=True, kw_only=True)

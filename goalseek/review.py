@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from goalseek.attempts import REVIEWS
 from goalseek.call import Briefing, call_for
 from goalseek.calls import Calls
 from goalseek.charge import killed_call
-from goalseek.desk import Desk
 from goalseek.errors import Rejected
 from goalseek.manifest import ReviewTable
 from goalseek.objects import Entry
 from goalseek.phases.decide import roll_back
+from goalseek.prompt import Judged
 from goalseek.providers.answer import title_of
 from goalseek.providers.provider import Reply
 from goalseek.run import Run, Setting
-from goalseek.units import number
 from goalseek.values import Candidate, Change, Decision, Plan, Review
 from goalseek.workspace import Workspace
 
@@ -30,9 +30,9 @@ TEXT_MOST = 16 * 1024
 APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"
 
 
-def needs_review(setting: Setting, decision: Decision, desk: Desk) -> bool:
-    """Whether this verdict needs a review: a keep does; one that was given counts, whatever the manifest says now."""
-    return bool(decision.verdict) and (setting.manifest.review is not None or desk.has(("review", Review)))
+def needs_review(setting: Setting, decision: Decision, is_there: bool) -> bool:
+    """Whether this verdict needs a review: a keep does. One that ``is_there`` counts, whatever the manifest says."""
+    return bool(decision.verdict) and (setting.manifest.review is not None or is_there)
 
 
 def reviewed(
@@ -45,51 +45,46 @@ def reviewed(
     decision: Decision,
     calls: Calls,
     folder: Path,
+    cycle: int,
 ) -> Review:
-    """Asks the reviewer about a candidate that would be kept; writes ``review_prompt.md`` and ``review.md``.
+    """Asks the reviewer, for the ``cycle``-th time, about a candidate that would be kept; writes ``reviews/``.
 
     Only the word APPROVED leaves the verdict as it is; without a readable one the candidate is reverted. Raises
     GoalseekError where the reviewer is not let in, or is rate limited for longer than the run goes on.
     """
-    table, standing = setting.manifest.review, run.standing
-    assert table and standing.incumbent
-    objects, before = run.repository.objects, standing.incumbent.tree
+    table, standing, value = setting.manifest.review, run.standing, decision.verdict.value
+    assert table and standing.incumbent and value is not None
+    objects, before, provider = run.repository.objects, standing.incumbent.tree, run.provider()
     said = Plan(change.title, change.text[:TEXT_MOST], plan.files)
-    more = {
-        "criteria": "\n".join(f"- {criterion}" for criterion in table.criteria),
-        "value": "" if decision.verdict.value is None else number(decision.verdict.value),
-        "diff": _shown(objects.git("diff-tree", "-p", "-r", before, candidate.tree)),
-    }
-    asked = replace(briefing, brief={**briefing.brief, "review": _facts(table, change, decision)})
-    call = call_for(run, setting, asked, "review", said, calls, more, "review")
+    judged = Judged(value, table.criteria, _cut(objects.git("diff-tree", "-p", "-r", before, candidate.tree)))
+    asked = replace(briefing, brief={**briefing.brief, "review": _facts(table, change, value)})
+    call = call_for(run, setting, asked, "review", said, calls, folder, cycle, judged=judged)
     edits = {found.path: found.after for found in objects.differences(before, candidate.tree)}
-    (folder / "review_prompt.md").write_text(call.prompt, encoding="utf-8", errors="replace")
-    trouble = ""
+    failure: Rejected | None = None
     with _showing(run.workspace(setting), edits):
         try:
-            reply = run.provider().review(call)
+            reply = provider.review(call)
         except Rejected as rejected:
-            usage = rejected.usage
+            failure, usage = rejected, rejected.usage
             if rejected.reason == "provider_timeout":
                 usage = killed_call(usage, calls.usual())
-            reply, trouble = Reply("", output=rejected.output, usage=usage), rejected.why
-    reviewer = run.provider().reviewers[0]
-    name, model = reply.provider or reviewer.name, reply.model or reviewer.model
-    reasons = tuple(reply.text.splitlines())
-    after = (
-        decision
-        if reply.title == APPROVED
-        else _reverted(run, briefing, candidate, decision, _why(name, reply, trouble))
-    )
-    review = Review(reply.title, reasons, after, reply.usage, name, model)
-    _write(folder / "review.md", review, reply.output, trouble)
+            reply = Reply("", output=rejected.output, usage=usage)
+    call.keep(reply, failure, b"")
+    name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
+    after = decision
+    if reply.title != APPROVED:
+        verdict = replace(
+            decision.verdict, outcome="reverted", reason="review_rejected", why=_why(name, reply, failure)
+        )
+        after = Decision(verdict, roll_back(run.repository, candidate, briefing.context.moment))
+    goes_on = reply.title == CHANGES_REQUESTED and cycle <= table.max_cycles and provider.repairs
+    review = Review(reply.title, tuple(reply.text.splitlines()), after, goes_on, reply.usage, name, model)
+    _write(folder / REVIEWS / f"{cycle}.md", review, reply.output)
     return review
 
 
-def notes_of(review: Review | None) -> tuple[str, ...]:
+def notes_of(review: Review) -> tuple[str, ...]:
     """What the record tells of a review."""
-    if review is None:
-        return ()
     told = review.word or "no verdict that could be read"
     return (f"review by {review.provider}: {told}", *(f"review: {reason}" for reason in review.reasons))
 
@@ -111,45 +106,33 @@ def _showing(workspace: Workspace, edits: Mapping[str, Entry | None]) -> Iterato
             tree.bring(before, label)
 
 
-def _why(name: str, reply: Reply, trouble: str) -> str:
+def _why(name: str, reply: Reply, failure: Rejected | None) -> str:
     reasons = title_of("; ".join(reply.text.splitlines())) or "no reason given"
-    if trouble:
-        return f"{name}, who was to review it, gave no verdict: {trouble}"
+    if failure:
+        return f"{name}, who was to review it, gave no verdict: {failure.why}"
     if not reply.title:
         return f"the review of {name} has no verdict that can be read"
     if reply.title == REJECTED:
         return f"{name}, who reviewed it, rejected it: {reasons}"
-    return f"{name}, who reviewed it, still asks for changes: {reasons}"
+    return f"{name}, who reviewed it, asks for changes: {reasons}"
 
 
-def _reverted(run: Run, briefing: Briefing, candidate: Candidate, decision: Decision, why: str) -> Decision:
-    verdict = replace(decision.verdict, outcome="reverted", reason="review_rejected", why=why)
-    return Decision(verdict, roll_back(run.repository, candidate, briefing.context.moment))
-
-
-def _facts(table: ReviewTable, change: Change, decision: Decision) -> dict[str, object]:
+def _facts(table: ReviewTable, change: Change, value: float) -> dict[str, object]:
     """What the brief of a reviewer has besides."""
-    return {
-        "criteria": list(table.criteria),
-        "title": change.title,
-        "text": change.text,
-        "value": decision.verdict.value,
-    }
+    return {"criteria": list(table.criteria), "title": change.title, "text": change.text[:TEXT_MOST], "value": value}
 
 
-def _shown(patch: bytes) -> str:
-    """A patch as an indented block, whatever is in it; one that is too long is cut, which is said."""
-    block = b"".join(b"    " + line for line in patch.splitlines(keepends=True))
-    rest = len(block) - DIFF_MOST
-    more = f"\n\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
-    return block[:DIFF_MOST].decode("utf-8", "replace").rstrip("\n") + more
+def _cut(patch: bytes) -> str:
+    """A patch as text; one that is too long is cut, which is said."""
+    rest = len(patch) - DIFF_MOST
+    more = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
+    return patch[:DIFF_MOST].decode("utf-8", "replace").rstrip("\n") + more
 
 
-def _write(path: Path, review: Review, output: str, trouble: str) -> None:
+def _write(path: Path, review: Review, output: str) -> None:
     """The review, for people."""
-    path.parent.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
-    head = (
-        f"# {review.word or trouble or 'no verdict that can be read'}\n\nby {review.provider} {review.model}".rstrip()
-    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    word = review.word or review.decision.verdict.why
+    head = f"# {word}\n\nby {review.provider} {review.model}".rstrip()
     reasons = "".join(f"- {reason}\n" for reason in review.reasons)
     path.write_text(f"{head}\n\n{reasons}\n{output}", encoding="utf-8", errors="replace")

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from goalseek.seal import Seal
 from goalseek.shared import Shares
 from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
+from goalseek.templates import Templates, load_templates
 from goalseek.values import Side
 from goalseek.verifier import Verifier
 from goalseek.watch import Watch
@@ -54,7 +55,7 @@ RECENT = 200
 class Setting:
     """What one iteration goes by: the manifest under the pinned ruler, and what follows from it.
 
-    ``hidden_from`` are the files of that folder as the ruler has them.
+    ``hidden_from`` are the files of that folder as the ruler has them; ``templates`` are the prompts, by phase.
     """
 
     manifest: Manifest
@@ -64,6 +65,7 @@ class Setting:
     directions: tuple[Direction, ...]
     notes: tuple[str, ...] = ()
     hidden_from: Listing = ()
+    templates: Templates = field(default_factory=dict)
 
 
 class Run:
@@ -96,6 +98,7 @@ class Run:
         self._reviewed: ReviewTable | None = None
         self._trees = ProjectTrees(places, repository.objects)
         self._ruler: tuple[int, Ruler] | None = None
+        self._templates: Templates | None = None
         self._scopes: tuple[Manifest, Listing, Scope, str] | None = None
         self._confines: tuple[Loaded, Confines] | None = None
 
@@ -264,10 +267,11 @@ class Run:
         more = self.hidden_files(manifest) if pinned is None else pinned
         if self._scopes is None or self._scopes[:2] != (manifest, more):
             made = scope_of(self.loaded, manifest, self.places.prefix, more)
+            table = manifest.provider
             lists = (
                 self.seal.digest("trees"),
                 manifest.scope,
-                manifest.provider.script if manifest.provider else "",
+                [table.script, table.prompts, table.record, table.recordings] if table else "",
                 manifest.cheat,
                 self.links(manifest),
                 self.confines.mounts,
@@ -278,7 +282,21 @@ class Run:
         _, _, made, key = self._scopes
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
-        return Setting(manifest, made, key, text, tuple(directions.directions(self.loaded.directions)), told, more)
+        told_by = tuple(directions.directions(self.loaded.directions))
+        templates, wrong = self._read_templates()
+        return Setting(manifest, made, key, text, told_by, (*told, *wrong), more, templates)
+
+    def _read_templates(self) -> tuple[Templates, tuple[str, ...]]:
+        """The prompts as they are now. Of those that are wrong, the last good ones hold, and a note says so."""
+        table = self._asked or self.loaded.manifest.provider
+        folder = self.folder / table.prompts if table and table.prompts else None
+        try:
+            self._templates = load_templates(folder)
+        except GoalseekError as error:
+            if self._templates is None:
+                raise
+            return self._templates, (f"the prompts are wrong now, the last good ones hold: {error.message}",)
+        return self._templates, ()
 
     def hidden_files(self, manifest: Manifest) -> Listing:
         """The files of ``hidden_from`` as they are now. Raises GoalseekError where they cannot be had."""

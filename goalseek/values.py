@@ -72,7 +72,8 @@ class Context:
 
     ``attempt`` counts proposals, baselines not among them; ``moment`` is when this was, in seconds since 1970.
     ``files`` are at most VISIBLE_FILES_MOST, writable ones first, of ``files_total``. ``common_ending`` is how the
-    output of the last ``crashes`` candidates ended, as far as the agent may see it.
+    output of the last ``crashes`` candidates ended, as far as the agent may see it, and ``last_crash`` how that of the
+    last one did which crashed, in the iteration ``crashed_in``. ``best_iteration`` is where the best was kept.
     """
 
     iteration: int
@@ -91,6 +92,9 @@ class Context:
     commits: tuple[str, ...]
     crashes: int = 0
     common_ending: str = ""
+    crashed_in: int = 0
+    last_crash: str = ""
+    best_iteration: int = 0
 
 
 @dataclass(frozen=True)
@@ -139,11 +143,21 @@ class Change:
 
 @dataclass(frozen=True)
 class Candidate:
-    """COMMIT's answer: the candidate's commit, its tree, and the commit it stands on."""
+    """COMMIT's answer: the candidate's commit, its tree, and the commit that the iteration stands on.
+
+    ``earlier`` are the commits of its earlier tries, oldest first, each on the one before; the candidate's own stands
+    on the last of them.
+    """
 
     commit: str
     tree: str
     parent: str
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """Every commit of the iteration, oldest first."""
+        return (*self.earlier, self.commit)
 
 
 @dataclass(frozen=True)
@@ -235,12 +249,14 @@ class Decision:
 class Review:
     """REVIEW's answer: APPROVED, CHANGES_REQUESTED or REJECTED, "" where none could be read; a reason each criterion.
 
-    ``decision`` is the verdict as it stands after it. ``provider`` and ``model`` are whose word it is.
+    ``decision`` is the verdict as it stands after it. Where it ``goes_on``, the change is back with its author, and the
+    decision holds only if nothing comes of that. ``provider`` and ``model`` are whose word it is.
     """
 
     word: str
     reasons: tuple[str, ...]
     decision: Decision
+    goes_on: bool = False
     usage: Usage = Usage()
     provider: str = ""
     model: str = ""
@@ -248,9 +264,13 @@ class Review:
 
 @dataclass(frozen=True)
 class Rejection:
-    """How an iteration ended before its measurement, and what the call cost that ended so."""
+    """How a try ended before its measurement, and what the call cost that ended so.
+
+    ``edits`` are what it has within its scope, where it can go back to its author; None where it cannot.
+    """
 
     outcome: str
     reason: str
     why: str
     usage: Usage = Usage()
+    edits: tuple[Edit, ...] | None = None

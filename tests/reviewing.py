@@ -67,10 +67,16 @@ def reviewed_project(
     places["reviewer"].write_text(REVIEWER)
     play("edits", *edits)
     play("words", *words)
+    author = {**command(places["author"]), **tables.pop("author", {})}
     review = {"provider": command(places["reviewer"]), "criteria": CRITERIA, **tables.pop("review", {})}
     return make_project(
         files={"answer.json": '{"score": 1}\n', "hidden/judge.sh": COUNTING, "other.txt": "kept as it is\n"},
-        manifest={"provider": command(places["author"]), "review": review, "sandbox": {"mode": sandbox}, **tables},
+        manifest={
+            "provider": {**command(places["author"]), **tables.pop("author", {})},
+            "review": review,
+            "sandbox": {"mode": sandbox},
+            **tables,
+        },
     )
 
 

@@ -44,7 +44,7 @@ def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Callable[.
     assert record["notes"] == ["review by command: APPROVED", *told]
     assert "REVIEW" in record["seconds"] and record["attempts"] == []
     (prompt,) = asked("reviews")
-    for part in (*CRITERIA, "a score", '    -{"score": 1}', '    +{"score": 2}', "score is 2 with it and\n1 without"):
+    for part in (*CRITERIA, "a score", '-{"score": 1}', '+{"score": 2}', "score is 2 with it and\n1 without"):
         assert part in prompt
     assert "note       review by command: APPROVED" in shown(project)
     assert "# APPROVED" in shown(project, "--output") and CRITERIA[0] in shown(project, "--prompt")
@@ -158,7 +158,7 @@ def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
     record = project.climb("iterate", "-n", "1")[-1]
     assert (record["iteration"], *outcome(record)) == (1, "kept", "better")
     assert (len(asked("authors")), len(asked("reviews")), measured()) == (1, 2, ["0", "1"])
-    assert record["notes"][-1].startswith("a call in REVIEW came to no answer")
+    assert record["notes"][0].startswith("a call in REVIEW came to no answer")
     assert (project.trees() / "workspace" / "answer.json").read_text() == '{"score": 1}\n'
     assert_audited(project)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from goalseek import outputs
 from goalseek.artifacts import OUTPUTS
+from goalseek.attempts import ATTEMPTS, REVIEWS, others_in
 from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
@@ -16,6 +17,7 @@ from goalseek.fetched import way_to_fetched
 from goalseek.git import GitFailed, git
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
+from goalseek.prompt_files import prompts_in
 from goalseek.records import IterationRecord
 from goalseek.units import in_words, number
 from goalseek.views.style import OUTCOME_COLORS, Paint, painter
@@ -26,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("which", nargs="?", default="last", metavar="N|best", help="an iteration, best, or the last")
     parser.add_argument("--diff", action="store_true", help="the patch")
     parser.add_argument("--plan", action="store_true", help="the plan")
-    parser.add_argument("--prompt", action="store_true", help="the prompt")
+    parser.add_argument("--prompt", action="store_true", help="every prompt of the iteration")
     parser.add_argument("--output", action="store_true", help="what provider and verifier printed")
     parser.add_argument(
         "--files", metavar="DIR", help="the changed files, what the verifier left, and the kept outputs, into DIR"
@@ -47,13 +49,17 @@ def run(options: argparse.Namespace) -> int:
     if options.diff:
         sys.stdout.buffer.write(_diff(manifest, record, folder))
         asked = True
-    for name in [*(["plan.md"] * options.plan), *(["prompt.md"] * options.prompt)]:
-        sys.stdout.buffer.write(_artifact(record, folder, name))
+    if options.plan:
+        sys.stdout.buffer.write(_artifact(record, folder, "plan.md"))
         asked = True
-    if options.prompt and (folder / "review_prompt.md").exists():
-        sys.stdout.buffer.write(b"== review ==\n" + (folder / "review_prompt.md").read_bytes())
+    if options.prompt:
+        for name, text in prompts_in(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]:
+            sys.stdout.buffer.write(f"== {name} ==\n".encode() + text)
+        asked = True
     if options.output:
-        for name in ("provider_output.md", "verifier.log", "review.md"):
+        printed = ("provider_output.md", "verifier.log")
+        reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
+        for name in [*(f"{ATTEMPTS}/{other}" for other in others_in(folder, printed)), *printed, *reviews]:
             if (folder / name).exists():
                 sys.stdout.buffer.write(f"== {name} ==\n".encode() + (folder / name).read_bytes())
         asked = True
@@ -97,6 +103,7 @@ def _lines(record: IterationRecord, paint: Paint) -> list[str]:
     lines += [f"  changed    {path}" for path in record.changed_files]
     lines += [f"  left out   {path}" for path in record.dropped_files]
     lines += [f"  {name:<10} {commit}" for name, commit in _commits(record)]
+    lines += [f"  other try  {attempt.commit_hash or 'no commit'}: {attempt.reason}" for attempt in record.attempts]
     lines += [f"  run        {run.of} {run.value}, seed {run.seed}, {in_words(run.seconds)}" for run in record.runs]
     lines += [
         f"  command    {run.name}: exit {run.exit_code}, {in_words(run.seconds)}"

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek.beneath import clear, read_regular
@@ -16,15 +16,30 @@ from goalseek.flood import Flood
 from goalseek.globs import matcher
 from goalseek.newcomers import LINK_MODE, Newcomers
 from goalseek.objects import Entry, Objects
+from goalseek.phases.commit import entries_of, store_again
 from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.quoting import quote_path
 from goalseek.scope import DROPPINGS, Scope, clashes
-from goalseek.secret import Secrets
 from goalseek.values import Change, Edit, Plan, Usage
 from goalseek.workspace import Workspace
 
 _NAMED_MOST = 5
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a try begins with: the edits of the one before, which stay, and its tree where these were a candidate.
+
+    ``snapshot`` has the files of these edits.
+    """
+
+    edits: tuple[Edit, ...] = ()
+    tree: str = ""
+    snapshot: Path = Path()
+
+
+_AFRESH = Begun()
 
 
 @dataclass
@@ -48,25 +63,30 @@ def apply_change(
     strays: str,
     parent_tree: str,
     run_folder: Path,
+    begun: Begun = _AFRESH,
 ) -> Change:
-    """Lets the provider edit a clean workspace, and gives what it changed within its scope.
+    """Lets the provider edit a clean workspace, and gives what it changed within its scope, with what it began with.
 
-    Writes ``changes.diff`` and ``snapshot/``. The workspace is put back whatever happens. Raises Rejected for edits
-    outside the scope, for no change, and where the provider failed.
+    Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. The workspace is put back whatever
+    happens. Raises Rejected for edits outside the scope, for no change, and where the provider failed.
     """
-    (run_folder / "prompt.md").write_text(call.prompt, encoding="utf-8", errors="replace")
     snapshot = run_folder / "snapshot"
     clear(snapshot)
     snapshot.mkdir(parents=True)
-    if plan.title and provider.needs_consent:
+    if begun.edits or (plan.title and provider.needs_consent):
         workspace.clean()  # what a program edited while it planned is not part of its change
+    kept = entries_of(begun.edits)
+    if kept:
+        store_again(objects, begun.edits, begun.snapshot)
+        workspace.tree.lay(kept)
+        call = replace(call, again=_laid_again(call, workspace, kept))
     reply, failure = _asked(provider, call, plan)
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         raise Rejected("skipped", "interrupted", "the workspace was removed while the provider was at work in it")
     changes = workspace.changes()
     try:
-        _refuse_secrets(workspace.tree, changes, call.secrets, reply.usage)
+        _refuse_secrets(workspace.tree, changes, call, reply)
         ignored = workspace.remembered("ignored", lambda: ignored_by(workspace.tree, objects))
         newcomers = Newcomers(objects, parent_tree, scope, changes.added, changes.missing)
         sorted_out = _sort(workspace.tree, changes, scope, ignored, newcomers, objects, snapshot)
@@ -74,6 +94,8 @@ def apply_change(
         spliced = objects.splice(parent_tree, tried) if tried else parent_tree
         patch, added, removed = _diff(objects, parent_tree, spliced)
         (run_folder / "changes.diff").write_bytes(patch)
+        before = objects.splice(parent_tree, kept) if kept else parent_tree
+        call.keep(reply, failure, _diff(objects, before, spliced)[0] if kept else patch)
         sorted_out.refused += _pushing_out(objects, parent_tree, spliced, tried)
     finally:
         workspace.put_back(changes)
@@ -81,22 +103,26 @@ def apply_change(
         file.write(reply.output)
     if failure:
         raise failure
-    if sorted_out.refused:
-        raise Rejected("skipped", "out_of_scope", "; ".join(_few(sorted_out.refused)), usage=reply.usage)
-    if sorted_out.strays and strays == "reject":
-        named = ", ".join(_few(quote_path(path) for path in sorted_out.strays))
-        raise Rejected("skipped", "out_of_scope", f"new files outside the scope: {named}", usage=reply.usage)
-    if spliced == parent_tree:
-        raise Rejected("skipped", "no_change", _nothing(sorted_out.strays), usage=reply.usage)
-    title = reply.title or plan.title or f"candidate {call.context.iteration}"
-    write_plan(run_folder / "plan.md", Plan(title, reply.text or plan.text, reply.files or plan.files))
     edits = tuple(
         Edit(path, entry.mode if entry else "", entry.blob if entry else "")
         for path, entry in sorted(sorted_out.edits.items())
     )
+    refused = _few(sorted_out.refused)
+    if not refused and sorted_out.strays and strays == "reject":
+        refused = [f"new files outside the scope: {', '.join(_few(map(quote_path, sorted_out.strays)))}"]
+    if refused:
+        raise Rejected("skipped", "out_of_scope", "; ".join(refused), usage=reply.usage, edits=edits)
+    if spliced == parent_tree:
+        raise Rejected("skipped", "no_change", _nothing(sorted_out.strays), usage=reply.usage)
+    if spliced == begun.tree:
+        raise Rejected("skipped", "no_change", "the provider changed nothing more", usage=reply.usage)
+    first, second = (plan, reply) if begun != _AFRESH else (reply, plan)  # a repair keeps the name of the idea
+    title = first.title or second.title or f"candidate {call.context.iteration}"
+    text = first.text or second.text
+    write_plan(run_folder / "plan.md", Plan(title, text, first.files or second.files))
     return Change(
         title=title,
-        text=reply.text or plan.text,
+        text=text,
         edits=edits,
         dropped=tuple(quote_path(path) for path in sorted(sorted_out.strays)),
         lines_added=added,
@@ -107,17 +133,29 @@ def apply_change(
     )
 
 
-def _refuse_secrets(tree: Checkout, changes: Changes, secrets: Secrets, usage: Usage) -> None:
+def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) -> None:
     """Raises Rejected where a changed file holds a credential, before anything of it is stored."""
     for path in (*changes.added, *changes.changed):
         full = tree.root / path
         held = os.fsencode(path)
         with contextlib.suppress(OSError):
             held += os.fsencode(os.readlink(full)) if full.is_symlink() else read_regular(tree.root, path)
-        if secrets.are_in(held):
-            named = quote_path(secrets.hidden_text(path))
+        if call.secrets.are_in(held):
+            named = quote_path(call.secrets.hidden_text(path))
             why = f"{named} holds a credential; nothing of this change is stored"
-            raise Rejected("skipped", "out_of_scope", why, usage=usage)
+            refusal = Rejected("skipped", "out_of_scope", why, usage=reply.usage)
+            call.keep(reply, refusal, b"")
+            raise refusal
+
+
+def _laid_again(call: Call, workspace: Workspace, kept: Mapping[str, Entry | None]) -> Callable[[str, Usage], None]:
+    """What a call is told before it is made once more: whoever is asked then finds the change as it was."""
+
+    def again(why: str, usage: Usage) -> None:
+        call.again(why, usage)
+        workspace.tree.lay(kept)
+
+    return again
 
 
 def _asked(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:

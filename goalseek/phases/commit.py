@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek.errors import Rejected
@@ -9,20 +10,22 @@ from goalseek.objects import Entry, Objects
 from goalseek.quoting import quote_path
 from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.run import Run, Setting
-from goalseek.values import Candidate, Change, Context
+from goalseek.values import Candidate, Change, Context, Edit
 
 
-def commit(run: Run, setting: Setting, context: Context, change: Change, run_folder: Path) -> Candidate:
-    """Makes the candidate's commit and moves the tip to it.
+def commit(
+    run: Run, setting: Setting, context: Context, change: Change, snapshot: Path, earlier: tuple[str, ...] = ()
+) -> Candidate:
+    """Makes the candidate's commit, on the last of the ``earlier`` ones of its iteration, and moves the tip to it.
 
-    Raises Rejected for a tree that was already measured under this ruler, and where somebody pruned what it is made
-    of; GoalseekError where somebody moved the tip.
+    ``snapshot`` has the changed files. Raises Rejected for a tree that was already measured under this ruler, and where
+    somebody pruned what it is made of; GoalseekError where somebody moved the tip.
     """
     standing, repository, scope = run.standing, run.repository, setting.scope
     assert standing.incumbent
     objects = repository.objects
-    _store_again(objects, change, run_folder / "snapshot")
-    edits = {edit.path: Entry(edit.mode, edit.blob) if edit.mode else None for edit in change.edits}
+    store_again(objects, change.edits, snapshot)
+    edits = entries_of(change.edits)
     tree = objects.splice(standing.incumbent.tree, edits)
     strange = [found.path for found in objects.differences(standing.incumbent.tree, tree)]
     assert all(scope.kind(path) == "writable" for path in strange), f"not the candidate's: {strange}"
@@ -30,15 +33,22 @@ def commit(run: Run, setting: Setting, context: Context, change: Change, run_fol
     if before is not None:
         raise Rejected("skipped", "duplicate", f"the same tree was measured in iteration {before}")
     provider = change.provider or run.provider().name
-    message = message_of(change.title, repository.name, run.run_id, context.iteration, provider)
-    made = repository.commit(tree, (standing.tip,), message, context.moment)
-    move_tip(repository, standing.tip, made)
-    return Candidate(made, tree, standing.tip)
+    title = f"{change.title} (try {len(earlier) + 1})" if earlier else change.title
+    message = message_of(title, repository.name, run.run_id, context.iteration, provider)
+    parent = earlier[-1] if earlier else standing.tip
+    made = repository.commit(tree, (parent,), message, context.moment)
+    move_tip(repository, parent, made)
+    return Candidate(made, tree, standing.tip, earlier)
 
 
-def _store_again(objects: Objects, change: Change, snapshot: Path) -> None:
+def entries_of(edits: Iterable[Edit]) -> dict[str, Entry | None]:
+    """Edits by path, None for what was deleted."""
+    return {edit.path: Entry(edit.mode, edit.blob) if edit.mode else None for edit in edits}
+
+
+def store_again(objects: Objects, edits: Iterable[Edit], snapshot: Path) -> None:
     """Stores what a ``git gc --prune=now`` removed before any commit held it, from the snapshot of the same bytes."""
-    for edit in change.edits:
+    for edit in edits:
         if not edit.mode or objects.has(edit.blob):
             continue
         place = snapshot / edit.path

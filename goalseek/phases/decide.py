@@ -36,11 +36,15 @@ def ruling(manifest: Manifest, standing: Standing, change: Change, evidence: Evi
 
 
 def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
-    """The commit that ``git revert --no-edit`` makes of a candidate on the tip."""
-    raw = repository.objects.read(candidate.commit)
-    subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
-    message = f'Revert "{subject}"\n\nThis reverts commit {candidate.commit}.\n'
-    return repository.commit(repository.tree_of(candidate.parent), (candidate.commit,), message, moment)
+    """The last of the commits that ``git revert --no-edit`` makes of a candidate's commits on the tip, newest first."""
+    tip = candidate.commit
+    for place, commit in reversed(list(enumerate(candidate.commits))):
+        before = candidate.commits[place - 1] if place else candidate.parent
+        raw = repository.objects.read(commit)
+        subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
+        message = f'Revert "{subject}"\n\nThis reverts commit {commit}.\n'
+        tip = repository.commit(repository.tree_of(before), (tip,), message, moment)
+    return tip
 
 
 def make_roll_back_again(repository: Repository, record: IterationRecord) -> None:
@@ -52,6 +56,7 @@ def make_roll_back_again(repository: Repository, record: IterationRecord) -> Non
     if made is None or repository.objects.has(made):
         return
     assert record.commit_hash and record.tree_hash and record.parent_commit_hash
-    candidate = Candidate(record.commit_hash, record.tree_hash, record.parent_commit_hash)
+    earlier = record.earlier_commits
+    candidate = Candidate(record.commit_hash, record.tree_hash, record.parent_commit_hash, earlier)
     if roll_back(repository, candidate, repository.moment_of(candidate.commit)) != made:
         raise Missing(made)

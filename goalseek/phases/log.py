@@ -9,10 +9,10 @@ from pathlib import Path
 from goalseek.manifest import Manifest
 from goalseek.plain import to_plain
 from goalseek.quoting import quote_path
-from goalseek.records import Isolation, IterationRecord, MetricResult
+from goalseek.records import Attempt, Isolation, IterationRecord, MetricResult
 from goalseek.standing import Standing
 from goalseek.units import in_words, number
-from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Review, Usage, Verdict
+from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Usage, Verdict
 
 _RESULT = "result.json"
 
@@ -28,7 +28,8 @@ class Outcome:
     candidate: Candidate | None = None
     evidence: Evidence | None = None
     decision: Decision | None = None
-    review: Review | None = None
+    attempts: tuple[Attempt, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def build_record(
@@ -73,6 +74,7 @@ def build_record(
         ),
         runs=found.runs,
         guards=found.guards,
+        attempts=outcome.attempts,
         commit_hash=candidate.commit if candidate else None,
         parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
         rollback_commit_hash=decision.rollback if decision else None,

@@ -5,23 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek.errors import Rejected
-from goalseek.providers.provider import Call, Provider
+from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.quoting import quote_path
 from goalseek.values import Plan
 
 
 def make_plan(provider: Provider, call: Call, run_folder: Path) -> Plan:
-    """Asks for a plan; writes ``prompt.md``, ``provider_output.md`` and ``plan.md``. Raises Rejected."""
-    (run_folder / "prompt.md").write_text(call.prompt, encoding="utf-8", errors="replace")
-    output = ""
+    """Asks for a plan; writes ``provider_output.md`` and ``plan.md``. Raises Rejected."""
+    failure: Rejected | None = None
     try:
         reply = provider.plan(call)
-        output = reply.output
     except Rejected as rejected:
-        output = rejected.output
-        raise
-    finally:
-        (run_folder / "provider_output.md").write_text(output, encoding="utf-8", errors="replace")
+        failure = rejected
+        reply = Reply("", output=rejected.output, usage=rejected.usage)
+    with (run_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
+        file.write(reply.output)
+    call.keep(reply, failure, b"")
+    if failure:
+        raise failure
     plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.session, reply.provider, reply.model)
     write_plan(run_folder / "plan.md", plan)
     return plan

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goalseek import __version__
 from goalseek.checkout import Checkout
-from goalseek.crashes import crash_endings
+from goalseek.crashes import crash_endings, last_crashed, printed_by
 from goalseek.git import git_text
 from goalseek.quoting import quote_path
 from goalseek.repository import Refs, Repository
@@ -33,6 +33,7 @@ def read_context(run: Run, setting: Setting, run_folder: Path) -> Context:
     commits = _write_state(run, standing.tip, run_folder)
     limit = setting.manifest.limits.stagnation
     endings = crash_endings(run, standing)
+    crashed = last_crashed(run, standing)
     return Context(
         iteration=iteration,
         attempt=standing.tried,
@@ -50,6 +51,9 @@ def read_context(run: Run, setting: Setting, run_folder: Path) -> Context:
         commits=commits,
         crashes=standing.crashes,
         common_ending=common_ending(endings) if len(endings) > 1 else "",
+        crashed_in=crashed.iteration if crashed else 0,
+        last_crash=printed_by(run, crashed) if crashed else "",
+        best_iteration=standing.best.iteration,
     )
 
 

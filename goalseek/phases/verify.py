@@ -26,9 +26,12 @@ from goalseek.verifier import Verifier
 
 
 def candidate_owes(
-    run: Run, setting: Setting, change: Change, candidate: Candidate, folder: Path, evidence: Evidence
+    run: Run, setting: Setting, change: Change, candidate: Candidate, folder: Path, before: int, evidence: Evidence
 ) -> Callable[[], Evidence] | None:
-    """The measurement that the candidate's verdict needs next, its own or the incumbent's; None where it needs none."""
+    """The measurement that the candidate's verdict needs next, its own or the incumbent's; None where it needs none.
+
+    ``before`` is how many were made of its earlier tries.
+    """
     standing = run.standing
     following = ruling(setting.manifest, standing, change, evidence)
     if isinstance(following, Verdict):
@@ -40,7 +43,7 @@ def candidate_owes(
 
     def measured() -> Evidence:
         verifier = run.verifier(setting, standing.ruler, baseline.tree, baseline.seconds, of)
-        return one_more(verifier, of, tree, evidence, _seed(run, number, evidence), number, folder)
+        return one_more(verifier, of, tree, evidence, _seed(run, number, evidence, before), number, folder)
 
     return measured
 
@@ -64,8 +67,8 @@ def baseline_owes(
     return measured
 
 
-def _seed(run: Run, number: int, evidence: Evidence) -> int:
-    return run.seal.seed(run.run_id, number, len(evidence.runs) + 1)
+def _seed(run: Run, number: int, evidence: Evidence, before: int = 0) -> int:
+    return run.seal.seed(run.run_id, number, before + len(evidence.runs) + 1)
 
 
 def one_more(

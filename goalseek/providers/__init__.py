@@ -17,6 +17,7 @@ from goalseek.providers.provider import Provider, Reviewer
 
 PROVIDERS = {
     "command": "goalseek.providers.command",
+    "replay": "goalseek.providers.replay",
     "scripted": "goalseek.providers.scripted",
     "tune": "goalseek.providers.tune",
 }
@@ -29,8 +30,7 @@ PRESETS = {
     "mini-swe-agent": "goalseek.providers.presets.mini_swe_agent",
 }
 GROUP = "goalseek.providers"
-WITHOUT_PROGRAM = ("scripted", "tune")  # they start none, so there is nothing to keep in its place
-NOT_YET = ("replay",)
+WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so there is nothing to keep in its place
 
 
 def make_provider(
@@ -74,8 +74,6 @@ def _reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -> Revi
 
 
 def _made(table: ProviderTable, folder: Path) -> Provider:
-    if table.name in NOT_YET:
-        raise GoalseekError(f"provider {table.name!r}: not yet", f"one of {', '.join(names())}")
     if table.name in PROVIDERS:
         made: Provider = importlib.import_module(PROVIDERS[table.name]).make(table, folder)
         return made

@@ -55,6 +55,11 @@ class Chain:
         """Whether any of them cannot do without one."""
         return any(provider.needs_sandbox for provider in self.everybody)
 
+    @property
+    def repairs(self) -> bool:
+        """Whether any of those that edit can be told what was wrong with a change: a script cannot."""
+        return any(_repairs(provider) for provider in self.editors)
+
     def check(self) -> None:
         """Each can start: one that is asked in the middle of the night only, too."""
         for provider in self.everybody:
@@ -75,7 +80,10 @@ class Chain:
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """The change of the first that answers; what one that failed had edited is put back before the next."""
-        return self._first(self.editors, call, lambda provider: provider.apply(call, plan))
+        asked = self.editors
+        if call.phase == "repair":
+            asked = tuple(provider for provider in asked if _repairs(provider))
+        return self._first(asked, call, lambda provider: provider.apply(call, plan))
 
     def review(self, call: Call) -> Reply:
         """The verdict of the reviewer; the first of them that answers."""
@@ -139,3 +147,8 @@ class Chain:
 
     def _paid(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
         return priced(usage, (provider.model, answered_by), self.prices, provider.is_subscription())
+
+
+def _repairs(provider: Provider) -> bool:
+    """Whether a provider can be told what was wrong; those of other packages can that do not say otherwise."""
+    return bool(getattr(provider, "repairs", True))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from goalseek.errors import Rejected
 from goalseek.programs import Finished
 from goalseek.providers.login import Login
 from goalseek.secret import Secrets
@@ -52,7 +53,8 @@ class Call:
     where the run does not go on for so long. ``again`` is told, before the same question is asked once more, why and
     what the try before cost; what that had edited is put back. ``is_same_home`` says whether the HOME of that name
     was made in this iteration; ``read_home`` gives the text of a file in it, "" where there is none. ``secrets`` knows
-    what nobody may write down.
+    what nobody may write down. ``name`` is the call's own within the iteration: its phase, numbered from the second of
+    that phase on. ``keep`` is told what came of it, and the patch that it made.
     """
 
     phase: str
@@ -75,6 +77,8 @@ class Call:
     is_same_home: Callable[[str], bool] = lambda name: False
     read_home: Callable[[str, str], str] = lambda name, path: ""
     secrets: Secrets = field(default_factory=Secrets)
+    name: str = ""
+    keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None
 
 
 @dataclass(frozen=True)

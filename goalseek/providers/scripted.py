@@ -35,6 +35,7 @@ class ScriptedProvider:
     name: str = "scripted"
     needs_consent: bool = False
     needs_sandbox: bool = False
+    repairs: bool = False
 
     def is_subscription(self) -> bool:
         """It costs nothing."""

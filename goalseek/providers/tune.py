@@ -41,6 +41,7 @@ class Tune:
     name = "tune"
     needs_consent = False
     needs_sandbox = False
+    repairs = False
 
     def __init__(self, table: ProviderTable) -> None:
         self.model: str = table.sampler
