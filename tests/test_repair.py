@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def test_a_change_outside_its_scope_goes_back_with_the_rule_and_keeps_what_was_w
     told = at_home("prompt-1-repair")
     assert "other.txt is not the candidate's to edit" in told and "Only the files that you may change" in told
     assert '"score": 2' in at_home("found-1-repair")
-    assert branch(project) == ["mended"] and project.git("show", "goalseek/demo:other.txt") == "x"
+    assert branch(project) == ["the idea of 1"] and project.git("show", "goalseek/demo:other.txt") == "x"
     assert "other.txt" in (project.run_folder(1) / "attempts" / "1" / "changes.diff").read_text()
     assert "other.txt" not in project.run("show", "--diff").stdout
     assert_sound(project)
@@ -186,9 +187,7 @@ def test_a_repair_that_was_measured_before_is_no_new_candidate(agent: Callable[.
 
 
 def test_what_a_command_with_hidden_files_said_never_goes_back(agent: Callable[..., Project]) -> None:
-    both = [{"name": "judge", "run": "sh train.sh; sh hidden/judge.sh; exit 1", "sees": "both"}]
     passing = [{"name": "judge", "run": "! grep -q crash answer.json && sh hidden/judge.sh", "sees": "both"}]
-    assert both != passing
     project = agent(CRASHES, MENDS, verify=passing)
     record = project.climb()[-1]
     assert (record["reason"], record["attempts"], called()) == ("verify_failed", [], ["1 apply"])
@@ -233,7 +232,6 @@ def test_killed_after_any_stored_answer_it_goes_on_there_and_calls_nobody_twice(
     agent: Callable[..., Project], stored_last: str, tmp_path: Path
 ) -> None:
     project = agent(CRASHES, """echo '{"score": 0}' > answer.json\n""")
-    project.climb("iterate", "-n", "1") if False else project.run("step")
     killed_when_stored(project, stored_last, tmp_path)
     record = project.climb("iterate", "-n", "1")[1]
     assert (record["iteration"], record["reason"]) == (1, "worse") and len(record["attempts"]) == 1
@@ -264,12 +262,62 @@ def killed_when_stored(project: Project, name: str, tmp_path: Path) -> None:
     """Runs until this answer of iteration 1 is stored, and dies with the next instruction."""
     killer = tmp_path / "killer.py"
     killer.write_text(KILL)
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, str(killer), f"{name}.json", "iterate", "-n", "1"], cwd=project.folder, capture_output=True
-    )
+    words = [sys.executable, str(killer), f"{name}.json", "iterate", "-n", "1"]
+    done = subprocess.run(words, cwd=project.folder, capture_output=True)
     assert done.returncode == 137, done
+
+
+KILL_AT = """\
+import os, sys
+from pathlib import Path
+count, wanted, folder = [0], int(sys.argv.pop(1)), sys.argv.pop(1)
+def counted(work):
+    def do(*arguments, **named):
+        made = work(*arguments, **named)
+        if folder in str(arguments[0]) or (len(arguments) > 1 and folder in str(arguments[1])):
+            count[0] += 1
+            if count[0] == wanted:
+                os._exit(137)
+        return made
+    return do
+import shutil
+for module, name in ((Path, "replace"), (Path, "mkdir"), (Path, "unlink"), (Path, "write_text"), (shutil, "copyfile")):
+    setattr(module, name, counted(getattr(module, name)))
+from goalseek.__main__ import main
+sys.argv[0] = "goalseek"
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [CRASHES, STRAYS + MENDS], ids=["crashes", "strays"])
+def test_killed_at_any_step_in_its_run_folder_it_ends_as_if_nothing_had_been(
+    agent: Callable[..., Project], first: str, tmp_path: Path
+) -> None:
+    killer = tmp_path / "killer.py"
+    killer.write_text(KILL_AT)
+    project = agent(first, """echo '{"score": 0, "n": '$GOALSEEK_ITERATION'}' > answer.json\n""")
+    project.climb("baseline")
+    number, at, was_killed = 1, 0, True
+    while was_killed or at:
+        at = at + 1 if was_killed else 0
+        words = [sys.executable, str(killer), str(at), f"runs/{number:04d}", "iterate", "-n", "1"]
+        done = subprocess.run(words, cwd=project.folder, capture_output=True, text=True)
+        was_killed = done.returncode == 137
+        assert was_killed or done.returncode == 0, done.stderr
+        if was_killed:
+            project.climb("iterate", "-n", "1")
+        record = project.iterations()[number]
+        assert (record["reason"], len(record["attempts"])) == ("worse", 1), at
+        folder = project.run_folder(number)
+        assert '"score": 0' in (folder / "changes.diff").read_text(), at
+        assert ("crash" if first == CRASHES else "mine") in (folder / "attempts/1/changes.diff").read_text(), at
+        assert sorted(path.name for path in (folder / "prompts").iterdir()) == ["apply.md", "plan.md", "repair.md"]
+        number += 1
+        if not was_killed:
+            break
+    assert number > 20
+    assert_sound(project)
 
 
 @pytest.mark.parametrize(("first", "commits"), [(CRASHES, 4), (STRAYS + MENDS, 2)])
