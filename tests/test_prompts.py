@@ -23,7 +23,7 @@ MANIFEST = Manifest(
     version=1,
     project=Named(name="demo"),
     scope=ScopeTable(writable=("answer.json",)),
-    metric=Metric(direction="maximize", query="score"),
+    metric=Metric(name="score", direction="maximize", query="score"),
     verify=(VerifyCommand(run="true"),),
 )
 ASKED_AGAIN = """\
@@ -97,7 +97,7 @@ def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_b
     )  # fmt: skip
     manifest = Manifest(
         version=1, project=Named(name="demo"), scope=ScopeTable(writable=(long, "answer.json"), read_only=files),
-        metric=Metric(direction="maximize", query="score"), verify=(VerifyCommand(run="true"),),
+        metric=Metric(name="score", direction="maximize", query="score"), verify=(VerifyCommand(run="true"),),
     )  # fmt: skip
     brief = make_brief(told, history, manifest, {})
     text = in_json(brief)
