@@ -72,7 +72,7 @@ def reviewed_project(
     return make_project(
         files={"answer.json": '{"score": 1}\n', "hidden/judge.sh": COUNTING, "other.txt": "kept as it is\n"},
         manifest={
-            "provider": {**command(places["author"]), **tables.pop("author", {})},
+            "provider": author,
             "review": review,
             "sandbox": {"mode": sandbox},
             **tables,
