@@ -109,7 +109,9 @@ def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_b
     assert brief["history"][-1]["title"].startswith("the best idea") and "the newest" in brief["directions"]
     assert all("\n" not in row["title"] + row["why"] for row in brief["history"])
     prompt = make_prompt(load_templates(None), "apply", told, manifest, brief, NONCE)
-    assert len(prompt.encode()) < 3 * BYTES_MOST + sum(len(pattern.encode()) for pattern in (long, *files))
+    assert len(prompt.encode()) < 3 * BYTES_MOST + sum(
+        len(pattern.encode()) for pattern in (long, *files, *told.directions)
+    )
 
 
 def test_a_full_brief_uses_its_room_and_lists_the_best_once_where_it_belongs() -> None:
