@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from project import Project
 from reviewing import (
+    FILES,
     REPORT,
     asked,
     assert_audited,
@@ -198,7 +199,7 @@ def test_a_reviewed_climb_is_played_again_from_its_recordings(
     first = project.climb()[-1]
     again = {"name": "replay", "recordings": "../recordings"}
     tables = {"provider": again, "review": {"provider": again, "criteria": ["It is short."]}}
-    second = make_project("another", manifest=tables).climb()[-1]
+    second = make_project("another", files=FILES, manifest=tables).climb()[-1]
     assert outcome(second) == outcome(first) and second["metric"]["value"] == 3
     assert [note.replace("replay", "command") for note in second["notes"]] == first["notes"]
     assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
