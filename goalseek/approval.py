@@ -17,7 +17,7 @@ from goalseek.memory import write_durably
 from goalseek.plain import from_plain
 from goalseek.quoting import quote_path
 from goalseek.standing import Standing
-from goalseek.values import Candidate, Change, Decision, Verdict
+from goalseek.values import Candidate, Change, Decision, Review, Verdict
 
 _NAME = "word.json"
 Word = Literal["approve", "decline"]
@@ -25,7 +25,10 @@ Word = Literal["approve", "decline"]
 
 @dataclass(frozen=True)
 class Question:
-    """A verdict that has not taken effect. ``decided`` is the seal of the stored verdict, paths are C-quoted."""
+    """A verdict that has not taken effect. ``decided`` is the seal of the stored answer that it rests on.
+
+    Paths are C-quoted.
+    """
 
     iteration: int
     run_id: str
@@ -38,6 +41,7 @@ class Question:
     lines_removed: int
     diff: str
     answered: bool
+    is_reviewed: bool = False
 
 
 def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
@@ -49,7 +53,9 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
     number = standing.last_iteration + 1
     folder = runs / f"{number:04d}"
     stored = _stored(folder, run_id, standing.last.seal if standing.last else "")
-    chain = _made_from(stored, "verdict")
+    chains = [_made_from(stored, name) for name in stored if _is(name, "verdict", "review")]
+    chain = max(chains, key=len, default=[""])
+    last = chain[0]
     made = next((name for name in chain if name.startswith("candidate")), None)
     if made is None:
         return None
@@ -59,10 +65,16 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
     try:
         change = from_plain(Change, stored[proposed]["value"])
         candidate = from_plain(Candidate, stored[made]["value"])
-        verdict = from_plain(Decision, stored["verdict"]["value"]).verdict
+        review = from_plain(Review, stored[last]["value"]) if _is(last, "review") else None
+        verdict = (review.decision if review else from_plain(Decision, stored[last]["value"])).verdict
     except ValueError:
         return None
-    decided = stored["verdict"]["seal"]
+    decided = stored[last]["seal"]
+    if review and review.goes_on:  # there is nothing to ask, unless nothing came of that
+        ended = [answer["seal"] for name, answer in stored.items() if _ends(name, answer, decided)]
+        if not ended:
+            return None
+        decided = ended[0]
     return Question(
         iteration=number,
         run_id=run_id,
@@ -75,6 +87,7 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
         lines_removed=change.lines_removed,
         diff=str(folder / "changes.diff"),
         answered="word" in stored and stored["word"]["made_from"] == decided,
+        is_reviewed=review is not None,
     )
 
 
@@ -87,6 +100,8 @@ def wants_word(manifest: Manifest, verdict: Verdict) -> bool:
 def waiting(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> Question | None:
     """What waits for a word that was not taken up yet, or None."""
     question = question_of(runs, standing, run_id)
+    if question and question.verdict and manifest.review and not question.is_reviewed:
+        return None  # the reviewer's word comes before a person's
     if question is None or question.answered or not wants_word(manifest, question.verdict):
         return None
     return question
@@ -165,6 +180,16 @@ def _stored(folder: Path, run_id: str, follows: str) -> dict[str, dict[str, Any]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
     return found
+
+
+def _is(name: str, *answers: str) -> bool:
+    """Whether that is the name of such an answer, the first or a later one."""
+    return name.partition("-")[0] in answers
+
+
+def _ends(name: str, answer: dict[str, Any], review: str) -> bool:
+    """Whether an answer says that nothing came of a change that went back to its author after this review."""
+    return name.startswith("rejected-change") and answer["made_from"] == review
 
 
 def _made_from(stored: dict[str, dict[str, Any]], name: str) -> list[str]:

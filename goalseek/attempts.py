@@ -11,9 +11,10 @@ from pathlib import Path
 from goalseek.beneath import clear
 
 ATTEMPTS = "attempts"
+REVIEWS = "reviews"
 _OF_CHANGE = ("changes.diff", "snapshot")
 _OF_TRY = (*_OF_CHANGE, "verifier.log", "metrics.json", "measurements")
-_BEGUN = ("provider_output.md", "prompts", ATTEMPTS)
+_BEGUN = ("provider_output.md", "prompts", ATTEMPTS, REVIEWS)
 
 
 def clear_attempts(folder: Path) -> None:

@@ -11,12 +11,14 @@ from goalseek.calls import Calls
 from goalseek.manifest import Manifest
 from goalseek.memory import named
 from goalseek.patience import wait
-from goalseek.prompt import Problem, make_prompt
+from goalseek.prompt import Judged, Problem, make_prompt
 from goalseek.prompt_files import write_prompt
 from goalseek.providers.provider import Call
 from goalseek.recording import recorder
 from goalseek.run import Run, Setting
+from goalseek.sandbox import passed_credentials
 from goalseek.seat import Seat
+from goalseek.secret import Secrets
 from goalseek.told import past_try
 from goalseek.values import Context, PastTry, Plan, Usage
 from goalseek.workspace import Workspace
@@ -54,16 +56,21 @@ def call_for(
     run_folder: Path,
     number: int = 1,
     problem: Problem | None = None,
+    judged: Judged | None = None,
 ) -> Call:
     """One question to the provider, in the workspace. A program that it starts is among ``calls`` before it starts.
 
-    It is the ``number``-th of its phase in the iteration; ``problem`` is what was wrong with the answer before. Its
-    prompt is written to the run folder.
+    It is the ``number``-th of its phase in the iteration; ``problem`` is what was wrong with the answer before,
+    ``judged`` what a review is about. Its prompt is written to the run folder. A reviewer has another HOME.
     """
     manifest, context, brief = setting.manifest, briefing.context, briefing.brief
     name = named(phase, number)
     nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), name)[:6].upper()
-    text = make_prompt(setting.templates, phase, context, manifest, brief, nonce, plan, problem)
+    secrets = Secrets()
+    for table in (manifest.env.verify, manifest.env.agent):  # what a crash printed may hold one
+        secrets.add_variables(passed_credentials(table))
+    made = make_prompt(setting.templates, phase, context, manifest, brief, nonce, plan, problem, judged)
+    text = secrets.hidden_text(made)
     write_prompt(run_folder, name, text)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix
@@ -72,12 +79,13 @@ def call_for(
         manifest,
         workspace.root,
         folder,
-        label=f"{run.run_id} {context.iteration}",
+        label=f"{run.run_id} {context.iteration}{' review' if judged else ''}",
         prompt=text,
-        brief=in_json(brief),
+        brief=secrets.hidden_text(in_json(brief)),
         given=given_for(manifest, context, phase, nonce),
         phase=run.last_phase,
         calls=calls,
+        secrets=secrets,
     )
 
     def again(why: str, usage: Usage) -> None:

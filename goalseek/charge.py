@@ -17,25 +17,29 @@ USUAL_OF = 20
 def usual_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
     """The median call of the last iterations that reported what they used, ``calls_each`` calls in each of them.
 
+    A review was one more, and so was each try before the last.
+
     What was estimated before, as a price list does, counts only where nobody reported anything else. Nothing where
     none reported anything.
     """
-    told = [record.usage for record in newest_first if record.usage != Usage()]
-    reported = [usage for usage in told if not usage.estimated]
+    told = [(record.usage, _calls(record, calls_each)) for record in newest_first if record.usage != Usage()]
+    reported = [(usage, calls) for usage, calls in told if not usage.estimated]
     known = list(islice(reported or told, USUAL_OF))
     if not known:
         return Usage()
-    costs = [usage.cost_usd for usage in known if usage.cost_usd is not None]
-
-    def call(counts: list[int]) -> int:
-        return math.ceil(median(counts) / calls_each)
-
+    costs = [usage.cost_usd / calls for usage, calls in known if usage.cost_usd is not None]
     return Usage(
-        call([usage.input_tokens for usage in known]),
-        call([usage.cached_tokens for usage in known]),
-        call([usage.output_tokens for usage in known]),
-        median(costs) / calls_each if costs else None,
+        math.ceil(median([usage.input_tokens / calls for usage, calls in known])),
+        math.ceil(median([usage.cached_tokens / calls for usage, calls in known])),
+        math.ceil(median([usage.output_tokens / calls for usage, calls in known])),
+        median(costs) if costs else None,
     )
+
+
+def _calls(record: IterationRecord, calls_each: int) -> int:
+    """How many calls an iteration had, where one without tries and reviews has so many."""
+    asked_for = sum(attempt.reason == "changes_requested" for attempt in record.attempts)
+    return calls_each + len(record.attempts) + ("REVIEW" in record.seconds) + asked_for
 
 
 def killed_call(reported: Usage, usual: Usage) -> Usage:

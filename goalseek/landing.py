@@ -29,7 +29,7 @@ from goalseek.state import Moment, utc_now
 from goalseek.templates import versions
 from goalseek.values import Usage
 
-_LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY")
+_LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 
 
 def desk_for(

@@ -29,6 +29,7 @@ EXIT_CODES = {
 SPENT_IN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("PLAN", "APPLY_CHANGE"), ("iterations", "time", "tokens", "cost")),
     "VERIFY": ("time",),
+    "REVIEW": ("time", "tokens", "cost"),
 }
 ENDS_THE_RUN = ("target", "iterations", "time", "deadline", "tokens", "cost", "needs_human")
 NEAR = 0.75

@@ -9,6 +9,7 @@ from functools import partial
 from goalseek.approval import drop_word, question_of
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
 from goalseek.call import briefing_for
+from goalseek.cycles import decided
 from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, Rejected
@@ -21,7 +22,6 @@ from goalseek.notify import NotifyWatch
 from goalseek.objects import Missing
 from goalseek.opening import check_fit, check_provider, opened
 from goalseek.packing import pack_when_due
-from goalseek.phases.decide import judge
 from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes
@@ -111,14 +111,9 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
         briefing = briefing_for(run, setting, context)
         plan = planned(run, setting, desk, briefing, folder)
         tries = tried(run, setting, desk, briefing, plan, folder)
-        change, candidate, evidence = tries.measured()
-        decision = desk.do(
-            "DECIDE",
-            "verdict",
-            Decision,
-            lambda: judge(run.repository, setting.manifest, standing, context, change, candidate, evidence),
-        )
+        tries, decision = decided(run, setting, desk, briefing, plan, folder, tries)
         if is_asked(run, setting, decision):
+            candidate = tries.measured()[1]
             said = partial(heard, run, context, candidate, decision)
             decision = desk.do("APPROVE", "word", Decision, said, is_timed=False)
         verdict = decision.verdict

@@ -318,6 +318,18 @@ class ProviderTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReviewTable:
+    """Who gives a second opinion on what would be kept, by which criteria.
+
+    ``max_cycles`` is how often a change may go back to its author.
+    """
+
+    provider: str | ProviderTable
+    criteria: Patterns
+    max_cycles: Positive = 3
+
+
+@dataclass(frozen=True, kw_only=True)
 class Price:
     """What a model costs where its agent does not say so: dollars per million tokens; ``cached`` like input if none."""
 
@@ -402,6 +414,7 @@ class Manifest:
     holdout: Holdout | None = None
     provider: ProviderTable | None = None
     price: tuple[Price, ...] = ()
+    review: ReviewTable | None = None
     limits: Limits = Limits()
     sandbox: SandboxTable = SandboxTable()
     approve: ApproveTable = ApproveTable()

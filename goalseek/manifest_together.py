@@ -8,7 +8,7 @@ from pathlib import Path
 
 from goalseek.globs import compiled, matcher
 from goalseek.manifest import Holdout, Manifest, Reading, ScopeTable, VerifyCommand
-from goalseek.provider_keys import wrong_provider
+from goalseek.provider_keys import wrong_provider, wrong_review
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Wrong = tuple[tuple[str | int, ...], str]
@@ -32,6 +32,8 @@ def wrong_together(manifest: Manifest) -> list[Wrong]:
             wrong.append((("guard", place, "name"), f"{name!r} is taken; give it another name"))
     if manifest.provider:
         wrong += wrong_provider(("provider",), manifest.provider)
+    if manifest.review:
+        wrong += wrong_review(manifest.review, manifest.provider)
     models = [price.model for price in manifest.price]
     for place, model in enumerate(models):
         if model in models[:place]:

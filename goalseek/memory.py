@@ -18,7 +18,8 @@ from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.seal import Seal
 
 Value = TypeVar("Value")
-_STORED = re.compile(r"(rejected-)?(context|plan|change|candidate|evidence|verdict|word|record)(-[1-9][0-9]*)?\.json")
+_ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
+_STORED = re.compile(rf"(rejected-)?({_ANSWERS})(-[1-9][0-9]*)?\.json")
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,7 @@ def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
     scope = scope_of(run.loaded, manifest, run.places.prefix)
     fitness.refuse_sharing_hidden(run.loaded, run.repository, scope, entries)
     is_agent = run.has_provider() and run.provider_table().name not in WITHOUT_PROGRAM
+    is_agent = is_agent or manifest.review is not None
     networked = any(command.network for command in manifest.verify)
     networked = networked or (manifest.setup is not None and manifest.setup.network)
     run.watch.confined(confines.level, confines.not_enforced(is_agent, networked))

@@ -24,6 +24,15 @@ class Problem:
     printed: str = ""
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What a review is about: the measured value, the criteria, and the change as a patch."""
+
+    value: float
+    criteria: tuple[str, ...]
+    patch: str
+
+
 def make_prompt(
     templates: Templates,
     phase: str,
@@ -33,6 +42,7 @@ def make_prompt(
     nonce: str,
     plan: Plan | None = None,
     problem: Problem | None = None,
+    judged: Judged | None = None,
 ) -> str:
     """The prompt of a call. A problem that the phase's template does not speak of follows at the end."""
     text = templates[phase].text
@@ -41,6 +51,15 @@ def make_prompt(
     def marked(lines: str, otherwise: str = "(none)") -> str:
         return as_data(lines, nonce) if lines.strip() else otherwise
 
+    of_review = (
+        {}
+        if judged is None
+        else {
+            "value": number(judged.value),
+            "criteria": _bullets(judged.criteria),
+            "diff": marked(judged.patch),
+        }
+    )
     planned = f"{plan.title}\n\n{plan.text}".strip() if plan and plan.title else ""
     made = string.Template(text).substitute(
         project=manifest.project.name,
@@ -55,13 +74,14 @@ def make_prompt(
         files=marked(_files(context)),
         history=marked(_history(brief["history"]), "(nothing was tried yet)"),
         families=marked(_families(brief["families"])),
-        directions=_bullets(brief["directions"]),
+        directions=_bullets(context.directions),
         stagnation=_flattened(context),
         crashes=_crashes(context, brief["crashes"], nonce),
         left=_left(brief["left"]),
         plan=marked(planned, "(you plan while you edit)"),
         problem=told,
         nonce=nonce,
+        **of_review,
     )
     if told and "problem" not in string.Template(text).get_identifiers():
         made = f"{made.rstrip()}\n\n# Your last answer\n\n{told}\n"

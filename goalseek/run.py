@@ -24,7 +24,7 @@ from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.limits import Stop
 from goalseek.listing import Listing
-from goalseek.manifest import Manifest, ProviderTable
+from goalseek.manifest import Manifest, ProviderTable, ReviewTable
 from goalseek.manifest_file import Loaded
 from goalseek.measured import Measured
 from goalseek.places import Places
@@ -96,6 +96,7 @@ class Run:
         self.ends_at: float | None = None
         self._asked = asked
         self._provider: Chain | None = None
+        self._reviewed: ReviewTable | None = None
         self._trees = ProjectTrees(places, repository.objects)
         self._ruler: tuple[int, Ruler] | None = None
         self._templates: Templates | None = None
@@ -174,7 +175,8 @@ class Run:
 
     def provider(self) -> Chain:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
-        if self._provider is None:
+        if self._provider is None or self._reviewed != self.loaded.manifest.review:
+            self._reviewed = self.loaded.manifest.review
             self._provider = chosen_provider(self.loaded, self.provider_table())
             self._provider.check()
         return self._provider
@@ -329,7 +331,7 @@ class Run:
 
 def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
     """The provider to use. Raises GoalseekError where a program would start without consent."""
-    provider = make_provider(table, loaded.folder, loaded.manifest.price)
+    provider = make_provider(table, loaded.folder, loaded.manifest.price, loaded.manifest.review)
     for one in provider.everybody:
         if one.needs_consent:
             sandbox.refuse_without_consent(loaded.manifest, one.name)
@@ -344,7 +346,7 @@ def programs_of(loaded: Loaded) -> list[list[str]]:
     if loaded.manifest.provider is None:
         return named
     try:
-        everybody = make_provider(loaded.manifest.provider, loaded.folder).everybody
+        everybody = make_provider(loaded.manifest.provider, loaded.folder, (), loaded.manifest.review).everybody
     except GoalseekError:  # said where the provider is looked at
         return named
     for one in everybody:

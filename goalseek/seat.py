@@ -84,9 +84,9 @@ class Seat:
         self.secrets.add_files(file.real for file in asked.login.files)
         with self._login(asked):
             job = self._job(asked)
+            stands_in = self._stands_in(job)
             ready = confines.launch(job, asked.arguments, environment, self.folder)
             shown = self.secrets.stream(run.watch.output)
-            stands_in = self._stands_in(job)
             if self.calls:
                 self.calls.begin(self.phase)
             try:

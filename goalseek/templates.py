@@ -13,13 +13,23 @@ from pathlib import Path
 
 from goalseek.errors import GoalseekError
 
-PHASES = ("plan", "apply", "repair")
+PHASES = ("plan", "apply", "repair", "review")
 _EVERYWHERE = (
     "project metric better incumbent baseline best program writable read_only files history families directions "
     "stagnation crashes left plan problem nonce"
 )
-PLACEHOLDERS = dict.fromkeys(PHASES, frozenset(_EVERYWHERE.split()))
-NEEDED = {"plan": ("nonce",), "apply": (), "repair": ("problem",)}
+_OF_REVIEW = "criteria diff value"
+PLACEHOLDERS = {
+    **dict.fromkeys(PHASES, frozenset(_EVERYWHERE.split())),
+    "review": frozenset(f"{_EVERYWHERE} {_OF_REVIEW}".split()),
+}
+NEEDED = {"plan": ("nonce",), "apply": (), "repair": ("problem",), "review": ("nonce", "criteria", "diff")}
+_WHY_NEEDED = {
+    "nonce": "the answer is read between lines with it",
+    "problem": "it says what was wrong",
+    "criteria": "they are what is judged by",
+    "diff": "it is what is judged",
+}
 _VERSION = re.compile(r"<!--\s*version\s+(\S{1,40})\s*-->\s*\n")
 _MOST = 2**20
 
@@ -83,7 +93,6 @@ def _own(path: Path, phase: str) -> Template:
         raise GoalseekError(message, f"known are {known}; $$ is a dollar sign")
     for name in NEEDED[phase]:
         if name not in template.get_identifiers():
-            why = {"nonce": "the answer is read between lines with it", "problem": "it says what was wrong"}[name]
-            raise GoalseekError(f"{path}: has no ${name}: {why}", f"see the package's own: {phase}.md")
+            raise GoalseekError(f"{path}: has no ${name}: {_WHY_NEEDED[name]}", f"see the package's own: {phase}.md")
     digest = hashlib.sha256(raw).hexdigest()[:8]
     return Template(text, f"own {version[1]} {digest}" if version else f"own {digest}")

@@ -26,14 +26,31 @@ from goalseek.phases.verify import candidate_owes
 from goalseek.prompt import Problem
 from goalseek.records import Attempt
 from goalseek.run import Run, Setting
-from goalseek.values import Candidate, Change, Evidence, Failure, Plan
+from goalseek.values import Candidate, Change, Evidence, Failure, Plan, Review
+
+CHANGES_REQUESTED = "changes_requested"
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """How many tries there were, how many of these were repairs, and how many measurements they took.
+
+    ``shown`` is the last that became a commit; ``cycle`` counts the verdicts, with the one that is to come.
+    """
+
+    tries: int = 0
+    repairs: int = 0
+    runs: int = 0
+    shown: int = 0
+    cycle: int = 1
 
 
 @dataclass(frozen=True)
 class Tries:
     """The try that the record is about, the others as ``attempts``, oldest first, and notes for people.
 
-    It is the last that became a commit; where none did, the last, with the rejection that ended it.
+    It is the last that became a commit; where none did, the last, with the rejection that ended it. ``review`` is the
+    one that asks for changes of it.
     """
 
     change: Change | None = None
@@ -42,6 +59,8 @@ class Tries:
     rejected: Rejected | None = None
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[str, ...] = ()
+    so_far: SoFar = SoFar()
+    review: Review | None = None
 
     def measured(self) -> tuple[Change, Candidate, Evidence]:
         """What there is to decide about. Raises Rejected where no try became a commit."""
@@ -72,10 +91,40 @@ def planned(run: Run, setting: Setting, desk: Desk, briefing: Briefing, folder: 
 
 def tried(run: Run, setting: Setting, desk: Desk, briefing: Briefing, plan: Plan, folder: Path) -> Tries:
     """Tries until a try need not, or may not, go back to its author."""
-    most = 1 + (run.provider_table().repair if run.provider().repairs else 0)
-    found, begun, problem = Tries(), Begun(), None
-    number, runs, shown = 1, 0, 0  # the try, measurements of those before, and the last that became a commit
+    return _tried(run, setting, desk, briefing, plan, folder, Tries(), Begun(), None)
+
+
+def tried_again(
+    run: Run, setting: Setting, desk: Desk, briefing: Briefing, plan: Plan, folder: Path, before: Tries, review: Review
+) -> Tries:
+    """The same once more, after a review that asks for changes: its words go back to the author.
+
+    Where that comes to no commit, the candidate is the one from before. Raises LimitReached where a limit forbids it.
+    """
+    change, candidate, _ = before.measured()
+    plan = replace(plan, title=change.title, text=change.text)
+    found = replace(before, review=review, so_far=replace(before.so_far, cycle=before.so_far.cycle + 1))
+    problem = Problem(_REVIEWED, "\n".join(review.reasons))
+    return _tried(run, setting, desk, briefing, plan, folder, found, Begun(change.edits, candidate.tree), problem)
+
+
+def _tried(
+    run: Run,
+    setting: Setting,
+    desk: Desk,
+    briefing: Briefing,
+    plan: Plan,
+    folder: Path,
+    found: Tries,
+    begun: Begun,
+    problem: Problem | None,
+) -> Tries:
+    most = run.provider_table().repair if run.provider().repairs else 0
+    before = found.so_far
+    number, runs, shown, repairs = before.tries + 1, before.runs, before.shown, before.repairs
+    first, verdict = number, named("verdict", before.cycle)
     while True:
+        found = replace(found, so_far=SoFar(number, repairs, runs, shown, before.cycle))
         earlier = found.candidate.commits if found.candidate else ()
         place = place_of(folder, number, shown)
         change = None
@@ -85,12 +134,12 @@ def tried(run: Run, setting: Setting, desk: Desk, briefing: Briefing, plan: Plan
             committed = partial(_committed, run, setting, briefing, change, folder, place, shown, earlier)
             candidate = desk.do("COMMIT", named("candidate", number), Candidate, committed)
         except LimitReached:
-            if number == 1:
+            if number == first:
                 raise
             return found  # what is there can be decided about without another try
         except Rejected as rejected:
             found = _with_rejected(found, change, rejected)
-            if rejected.edits is None or not _goes_on(desk, number, most):
+            if rejected.edits is None or not _goes_on(desk, number, repairs < most, verdict):
                 return found
             begun, problem = Begun(rejected.edits), Problem(_OUT_OF_SCOPE, rejected.why)
         else:
@@ -99,12 +148,13 @@ def tried(run: Run, setting: Setting, desk: Desk, briefing: Briefing, plan: Plan
             found = _with_candidate(found, change, candidate, evidence)
             shown = number
             runs += len(evidence.runs)
+            found = replace(found, so_far=SoFar(number, repairs, runs, shown, before.cycle))
             crash = crash_of(evidence, setting.manifest.verify)
-            if crash is None or not _goes_on(desk, number, most):
+            if crash is None or not _goes_on(desk, number, repairs < most, verdict):
                 return found
             begun, problem = Begun(change.edits, candidate.tree), Problem(_CRASHED, f"{crash.why}\n\n{crash.printed}")
             plan = replace(plan, title=change.title, text=change.text)
-        number += 1
+        number, repairs = number + 1, repairs + 1
 
 
 def crash_of(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:
@@ -116,12 +166,12 @@ def crash_of(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | N
     return failure if sees.get(evidence.verify[-1].name) == "candidate" else None
 
 
-def _goes_on(desk: Desk, number: int, most: int) -> bool:
+def _goes_on(desk: Desk, number: int, may: bool, verdict: str) -> bool:
     """Whether there is another try: one that was begun is gone on with, and after a verdict none begins."""
     following = named("change", number + 1)
     if desk.has(following, rejected_as(following)):
         return True
-    return number < most and not desk.has("verdict", "record")
+    return may and not desk.has(verdict, "record")
 
 
 def _applied(
@@ -184,6 +234,7 @@ def _with_candidate(found: Tries, change: Change, candidate: Candidate, evidence
         candidate=candidate,
         evidence=evidence,
         rejected=None,
+        review=None,
         attempts=(*found.attempts, *_as_attempt(found)),
     )
 
@@ -202,11 +253,18 @@ def _as_attempt(found: Tries) -> tuple[Attempt, ...]:
     if found.rejected:
         return (Attempt(None, found.rejected.reason, found.rejected.usage),)
     if found.candidate and found.change and found.evidence:
+        if found.review:
+            usage = found.change.usage.plus(found.review.usage)
+            return (Attempt(found.candidate.commit, CHANGES_REQUESTED, usage),)
         reason = found.evidence.failure.reason if found.evidence.failure else ""
         return (Attempt(found.candidate.commit, reason, found.change.usage),)
     return ()
 
 
+_REVIEWED = (
+    "It was measured and would be kept. But somebody else who reviewed it by the project's criteria asks for changes "
+    "first. Put right what the review names, and nothing else. Its reasons:"
+)
 _CRASHED = "A command that runs your change failed when it was measured. How it ended, and the last lines it printed:"
 _OUT_OF_SCOPE = (
     "It edited what is not its to edit. Only the files that you may change are taken from this folder, and a change "

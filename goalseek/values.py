@@ -246,6 +246,23 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Review:
+    """REVIEW's answer: APPROVED, CHANGES_REQUESTED or REJECTED, "" where none could be read; a reason each criterion.
+
+    ``decision`` is the verdict as it stands after it. Where it ``goes_on``, the change is back with its author, and the
+    decision holds only if nothing comes of that. ``provider`` and ``model`` are whose word it is.
+    """
+
+    word: str
+    reasons: tuple[str, ...]
+    decision: Decision
+    goes_on: bool = False
+    usage: Usage = Usage()
+    provider: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True)
 class Rejection:
     """How a try ended before its measurement, and what the call cost that ended so.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_server.moves import Edit, Hang, Move, Refuse, Tokens, plan
+from model_server.moves import Edit, Hang, Move, Refuse, Tokens, plan, review
 from model_server.server import ModelServer
 from project import Project, answer, ended, living
 
@@ -174,3 +174,18 @@ def test_claude_goes_on_with_its_own_session(asked: Callable[..., Project], serv
     planned, applied = (seen for seen in server.seen if not seen.asked.results)
     assert not planned.asked.said and "a score of 7" in applied.asked.said
     assert "Bash" not in planned.asked.tools and "Bash" in applied.asked.tools
+
+
+@pytest.mark.parametrize("name", THERE or AGENTS)
+def test_it_reviews_what_another_one_made(name: str, asked: Callable[..., Project], server: ModelServer) -> None:
+    project = asked(name, review("REJECTED", "short: it is not"))
+    agent = AGENTS[name]
+    reviewer = {"name": name, "model": agent.model, "endpoint": server.url, "timeout": "3m"}
+    author = {"name": "command", "command": ["sh", "-c", "echo '{\"score\": 7}' > answer.json; echo a score of 7"]}
+    tables = {"provider": author, "review": {"provider": reviewer, "criteria": ["It is short."]}}
+    project.set_manifest({**tables, "sandbox": {"mode": "bubblewrap"}, "env": {"agent": {"set": OFFLINE}}})
+    record = climb(project)
+    assert record["why"] == f"{name}, who reviewed it, rejected it: short: it is not", server.done()
+    assert record["usage"]["input_tokens"] >= 100
+    told = server.seen[0].asked.prompt
+    assert "It is short." in told and '+{"score": 7}' in told and "a score of 7" in told

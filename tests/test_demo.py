@@ -141,9 +141,13 @@ def test_without_the_extra_nothing_is_written(case: Case) -> None:
     assert not (case.home / "cache").exists()
 
 
-@pytest.mark.parametrize("flags", [("--provider", "nobody"), ("--provider", "codex"), ("-n", "0")])
-def test_a_wrong_flag_writes_nothing(case: Case, flags: tuple[str, str]) -> None:
-    assert case.run("demo", "digits", *flags).exit_code == 2
+@pytest.mark.parametrize(
+    ("flags", "code"), [(("--provider", "nobody"), 2), (("--provider", "codex"), 3), (("-n", "0"), 2)]
+)
+def test_a_wrong_flag_and_an_agent_that_is_not_there_write_nothing(
+    case: Case, flags: tuple[str, str], code: int
+) -> None:
+    assert case.run("demo", "digits", *flags).exit_code == code
     assert list(case.folder.iterdir()) == []
 
 

@@ -23,7 +23,7 @@ ROWS = {
     "crashes": 3,
     "opening": 3,
     **dict.fromkeys(("call", "seat", "patience", "landing", "left_behind", "baseline", "desk", "word", "ending"), 4),
-    **dict.fromkeys(("pool", "settling", "holdout", "tries", "recording"), 4),
+    **dict.fromkeys(("pool", "settling", "holdout", "tries", "recording", "review", "cycles"), 4),
     "loop": 5,
     **dict.fromkeys("trial sabotage cheats rerun survey first_manifest checks doctor demo outside".split(), 6),
     **dict.fromkeys(("noise_runs", "noise_alone", "comparing", "provider_checks", "new_base"), 6),

@@ -55,7 +55,7 @@ def test_a_panel_fits_shows_no_raw_output_and_goes_while_the_lines_stay(slow: Pr
     limits = {"limits": {"iterations": 40, "time": "1h", "tokens": 2000000, "cost_usd": 20.0}}
     slow.set_manifest({**limits, "env": {"verify": {"set": {"WAIT": str(go)}}}})
     with Shown(slow.folder, "iterate", "-n", "2", columns=columns) as shown:
-        rows = shown.until(is_measuring)
+        rows = shown.until(lambda seen: is_measuring(seen) and "\n  prints " in seen)
         panel = panel_of(rows)
         assert panel["title"].startswith("── demo · iteration 4 ─")
         assert len(panel["title"]) == min(columns - 1, 100)

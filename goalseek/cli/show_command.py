@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goalseek import outputs
 from goalseek.artifacts import OUTPUTS
-from goalseek.attempts import ATTEMPTS, others_in
+from goalseek.attempts import ATTEMPTS, REVIEWS, others_in
 from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
@@ -70,7 +70,8 @@ def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecor
         parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
     if options.output:
         printed = ("provider_output.md", "verifier.log")
-        every = [*(f"{ATTEMPTS}/{other}" for other in others_in(folder, printed)), *printed]
+        reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
+        every = [*(f"{ATTEMPTS}/{other}" for other in others_in(folder, printed)), *printed, *reviews]
         names = [name for name in every if (folder / name).exists()]
         parts["output"] = b"".join(f"== {name} ==\n".encode() + (folder / name).read_bytes() for name in names)
     return parts

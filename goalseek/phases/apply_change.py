@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek.beneath import clear, read_regular
@@ -21,7 +21,7 @@ from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.quoting import quote_path
 from goalseek.scope import DROPPINGS, Scope, clashes
-from goalseek.values import Change, Edit, Plan
+from goalseek.values import Change, Edit, Plan, Usage
 from goalseek.workspace import Workspace
 
 _NAMED_MOST = 5
@@ -79,6 +79,7 @@ def apply_change(
     if kept:
         store_again(objects, begun.edits, begun.snapshot)
         workspace.tree.lay(kept)
+        call = replace(call, again=_laid_again(call, workspace, kept))
     reply, failure = _asked(provider, call, plan)
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
@@ -145,6 +146,16 @@ def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) 
             refusal = Rejected("skipped", "out_of_scope", why, usage=reply.usage)
             call.keep(reply, refusal, b"")
             raise refusal
+
+
+def _laid_again(call: Call, workspace: Workspace, kept: Mapping[str, Entry | None]) -> Callable[[str, Usage], None]:
+    """What a call is told before it is made once more: whoever is asked then finds the change as it was."""
+
+    def again(why: str, usage: Usage) -> None:
+        call.again(why, usage)
+        workspace.tree.lay(kept)
+
+    return again
 
 
 def _asked(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:

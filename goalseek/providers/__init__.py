@@ -6,12 +6,14 @@ import importlib
 import importlib.metadata
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest import Price, ProviderTable
+from goalseek.manifest import Price, ProviderTable, ReviewTable
+from goalseek.provider_keys import table_of, tables_of, why_own_work
 from goalseek.providers.chain import Chain
 from goalseek.providers.preset import Preset
-from goalseek.providers.provider import Provider
+from goalseek.providers.provider import Provider, Reviewer
 
 PROVIDERS = {
     "command": "goalseek.providers.command",
@@ -31,21 +33,19 @@ GROUP = "goalseek.providers"
 WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so there is nothing to keep in its place
 
 
-def make_provider(table: ProviderTable, folder: Path, prices: Sequence[Price] = ()) -> Chain:
+def make_provider(
+    table: ProviderTable, folder: Path, prices: Sequence[Price] = (), review: ReviewTable | None = None
+) -> Chain:
     """Who proposes as the manifest says, with those that are asked in its place. ``folder`` is the manifest's.
 
-    Raises GoalseekError for an unknown name, and for one that another package brings and that cannot be had.
+    Raises GoalseekError for an unknown name, for one that another package brings and that cannot be had, and for a
+    reviewer that would judge its own work.
     """
     tables = tables_of(table)
     planners = tables_of(table.plan) if table.plan else tables
     made = {one: _made(one, folder) for one in (*tables, *planners)}
-    return Chain(tuple(made[one] for one in planners), tuple(made[one] for one in tables), tuple(prices))
-
-
-def tables_of(table: ProviderTable) -> tuple[ProviderTable, ...]:
-    """A provider's table and those of its fallback, in the order in which they are asked."""
-    others = (ProviderTable(name=other) if isinstance(other, str) else other for other in table.fallback)
-    return (table, *others)
+    reviewers = (_reviewer(table_of(review.provider), table, folder),) if review else ()
+    return Chain(tuple(made[one] for one in planners), tuple(made[one] for one in tables), tuple(prices), reviewers)
 
 
 def preset(name: str) -> Preset | None:
@@ -61,6 +61,16 @@ def names() -> tuple[str, ...]:
     """Every name that a provider can have."""
     more = [point.name for point in importlib.metadata.entry_points(group=GROUP)]
     return tuple(dict.fromkeys((*PRESETS, *PROVIDERS, *more)))
+
+
+def _reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -> Reviewer:
+    if why := why_own_work(table, author):
+        raise GoalseekError(f"review.provider: {why}", "or propose with another: --provider NAME")
+    made = _made(table, folder)
+    if not hasattr(made, "review"):
+        hint = f"one of {', '.join(PRESETS)}, or a command"
+        raise GoalseekError(f"review.provider: the provider {table.name!r} cannot review", hint, UNFIT, "provider")
+    return cast(Reviewer, made)
 
 
 def _made(table: ProviderTable, folder: Path) -> Provider:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest import ProviderTable
-from goalseek.providers.answer import block, plan_of, title_of
+from goalseek.providers.answer import block, plan_of, review_of, title_of
 from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
@@ -94,6 +94,12 @@ class AgentProvider:
         is_chatter = not (reply.text or reply.files)  # without a block its first line is whatever it printed first
         return replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
+    def review(self, call: Call) -> Reply:
+        """Asks for a verdict on the change that stands in the tree."""
+        reply = self.ask(call)
+        verdict, reasons = review_of(reply.output, call.nonce)
+        return replace(reply, title=verdict, text="\n".join(reasons), files=())
+
     def ask(self, call: Call, session: str = "", before: Usage = _NO_USAGE) -> Reply:
         """One call, whatever it answers. ``before`` is what the session had used. Raises Failed where none came."""
         program = self.program()
@@ -152,7 +158,7 @@ class AgentProvider:
 
     def _facts(self, call: Call, login: Login, session: str) -> set[str]:
         facts = {
-            "plan" if call.phase == "plan" else "apply",
+            "apply" if call.phase in ("apply", "repair") else "plan",
             "confined" if call.confined else "unconfined",
             "session" if session else "fresh",
         }

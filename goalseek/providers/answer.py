@@ -11,6 +11,9 @@ from goalseek.values import Usage
 
 TITLE_MOST = 200
 COUNT_MOST = 10**15
+REASON_MOST = 500
+REASONS_MOST = 40
+VERDICTS = ("APPROVED", "CHANGES_REQUESTED", "REJECTED")
 
 
 def block(output: str, kind: str, nonce: str) -> list[str] | None:
@@ -36,10 +39,18 @@ def plan_of(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
     return title_of(lines[0]), "\n".join(lines[1:end]).strip(), files
 
 
-def title_of(line: str) -> str:
-    """One line of printable text, at most 200 characters."""
+def review_of(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
+    """The verdict of a review, and its lines of reason; ("", ()) where there is no one block that begins with one."""
+    lines = [line.strip() for line in block(output, "REVIEW", nonce) or () if line.strip()]
+    if not lines or lines[0] not in VERDICTS:
+        return "", ()
+    return lines[0], tuple(title_of(line.removeprefix("- "), REASON_MOST) for line in lines[1 : 1 + REASONS_MOST])
+
+
+def title_of(line: str, most: int = TITLE_MOST) -> str:
+    """One line of printable text, at most 200 characters unless told otherwise."""
     text = re.sub(r"\s+", " ", "".join(char if char.isprintable() else " " for char in line)).strip()
-    return text if len(text) <= TITLE_MOST else text[: TITLE_MOST - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def usage_of(path: Path) -> Usage:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest import Price
 from goalseek.providers.failures import IN_WORDS, Failed
 from goalseek.providers.prices import priced
-from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
 from goalseek.units import in_words
 from goalseek.values import Plan, Usage
 
+Asked = TypeVar("Asked", bound=Provider)
 RETRIES = 3
 RETRY_SECONDS = (2.0, 8.0, 30.0)
 PAUSE_SECONDS = (30.0, 60.0, 120.0, 240.0, 480.0, 900.0)
@@ -21,16 +23,17 @@ _RESET_MARGIN = 1.0
 
 @dataclass(frozen=True)
 class Chain:
-    """Who plans and who edits, each with those that are asked in its place. The first that edits gives the name."""
+    """Who plans, edits and reviews, with those that are asked in their place. The first that edits gives the name."""
 
     planners: tuple[Provider, ...]
     editors: tuple[Provider, ...]
     prices: tuple[Price, ...] = ()
+    reviewers: tuple[Reviewer, ...] = ()
 
     @property
     def everybody(self) -> tuple[Provider, ...]:
         """All of them, each once."""
-        return tuple(dict.fromkeys((*self.editors, *self.planners)))
+        return tuple(dict.fromkeys((*self.editors, *self.planners, *self.reviewers)))
 
     @property
     def name(self) -> str:
@@ -82,7 +85,11 @@ class Chain:
             asked = tuple(provider for provider in asked if _repairs(provider))
         return self._first(asked, call, lambda provider: provider.apply(call, plan))
 
-    def _first(self, providers: tuple[Provider, ...], call: Call, ask: Callable[[Provider], Reply]) -> Reply:
+    def review(self, call: Call) -> Reply:
+        """The verdict of the reviewer; the first of them that answers."""
+        return self._first(self.reviewers, call, lambda provider: provider.review(call))
+
+    def _first(self, providers: tuple[Asked, ...], call: Call, ask: Callable[[Asked], Reply]) -> Reply:
         failures: list[Failed] = []
         for place, provider in enumerate(providers):
             is_last = place == len(providers) - 1
@@ -110,7 +117,7 @@ class Chain:
             raise GoalseekError(message, "goalseek iterate goes on later", UNFIT, "provider")
         raise last
 
-    def _one(self, provider: Provider, call: Call, ask: Callable[[Provider], Reply], is_last: bool) -> Reply:
+    def _one(self, provider: Asked, call: Call, ask: Callable[[Asked], Reply], is_last: bool) -> Reply:
         """The answer of one provider, however often it must be asked. Raises Failed where it is given up."""
         pauses = retries = 0
         while True:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest import ProviderTable
 from goalseek.providers.agent import program_at
-from goalseek.providers.answer import block, plan_of, title_of, usage_of
+from goalseek.providers.answer import block, plan_of, review_of, title_of, usage_of
 from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of
 from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
@@ -67,6 +67,12 @@ class CommandProvider:
             return reply
         lines = [line for line in reply.output.splitlines() if line.strip()]
         return Reply(title_of(lines[0]) if lines else "", reply.text, reply.files, reply.output, reply.usage)
+
+    def review(self, call: Call) -> Reply:
+        """Asks for a verdict on the change that stands in the tree."""
+        reply = self.ask(call)
+        verdict, reasons = review_of(reply.output, call.nonce)
+        return replace(reply, title=verdict, text="\n".join(reasons), files=())
 
     def ask(self, call: Call) -> Reply:
         """One call, whatever it answers. Raises Failed where no answer came."""

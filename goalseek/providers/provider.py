@@ -86,6 +86,7 @@ class Reply:
     """What a provider answered: a title and a text for people, the files it means to change or changed, its usage.
 
     ``output`` is all that it printed, for ``provider_output.md``. An empty title says: I shall tell when I have edited.
+    Of a review the title is the verdict, "" where none can be read, and the text a line of reason each criterion.
     ``session`` is by what name it can go on with this; ``provider`` and ``model`` say who answered, ``answered_by``
     which model it was by its own word.
     """
@@ -142,3 +143,10 @@ class Provider(Protocol):
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
+
+
+class Reviewer(Provider, Protocol):
+    """A provider that can also judge what another one changed."""
+
+    def review(self, call: Call) -> Reply:
+        """Judges the change that stands in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""

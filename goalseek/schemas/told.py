@@ -98,19 +98,20 @@ class Family:
 
 @dataclass(frozen=True)
 class Stagnation:
-    """Iterations since the last keep; once that is too many, what was tried, by kind."""
+    """Iterations since the last keep, and whether these are too many to go on in the same way."""
 
     iterations: int
     flattened: bool
-    families: list[Family]
 
 
 @dataclass(frozen=True)
 class Crashes:
-    """How many candidates in a row crashed, and how their output ended alike."""
+    """How many candidates in a row crashed, how their output ended alike, and how that of the last one did."""
 
     in_a_row: int
     common_ending: str
+    iteration: int | None
+    last: str
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ class Brief:
     read_only: list[str]
     directions: list[str]
     stagnation: Stagnation
+    families: list[Family]
     crashes: Crashes
     left: dict[str, Any]
     history: list[Tried]

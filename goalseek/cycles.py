@@ -1,0 +1,46 @@
+"""DECIDE and REVIEW in turn: what the verifier would keep is reviewed, and goes back to its author where that asks so.
+
+A change that went back is measured and decided about like any other before it is reviewed again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from goalseek.call import Briefing
+from goalseek.desk import Desk
+from goalseek.memory import named
+from goalseek.phases.decide import judge
+from goalseek.review import needs_review, notes_of, reviewed
+from goalseek.run import Run, Setting
+from goalseek.tries import Tries, tried_again
+from goalseek.values import Decision, Plan, Review
+
+
+def decided(
+    run: Run, setting: Setting, desk: Desk, briefing: Briefing, plan: Plan, folder: Path, tries: Tries
+) -> tuple[Tries, Decision]:
+    """The decision, and the tries that it is about. Raises Rejected where there is nothing to decide about.
+
+    Raises LimitReached where a limit forbids to ask the reviewer, or the author again.
+    """
+    while True:
+        change, candidate, evidence = tries.measured()
+        cycle = tries.so_far.cycle
+        about = (change, candidate, evidence)
+        work = partial(judge, run.repository, setting.manifest, run.standing, briefing.context, *about)
+        decision = desk.do("DECIDE", named("verdict", cycle), Decision, work)
+        stored_as = named("review", cycle)
+        if not needs_review(setting, decision, desk.has(stored_as)):
+            return tries, decision
+        asked = partial(reviewed, run, setting, briefing, plan, change, candidate, decision, desk.calls, folder, cycle)
+        review = desk.do("REVIEW", stored_as, Review, asked)
+        tries = replace(tries, notes=(*tries.notes, *notes_of(review)))
+        if not review.goes_on:
+            return tries, review.decision
+        again = tried_again(run, setting, desk, briefing, plan, folder, tries, review)
+        if again.candidate == tries.candidate:
+            return again, review.decision
+        tries = again

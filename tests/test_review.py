@@ -1,0 +1,281 @@
+"""``[review]``: what the verifier would keep is kept only with the word of somebody who did not make it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_agents import Fake
+from project import Ended, Project
+from reviewing import (
+    CRITERIA,
+    REPORT,
+    asked,
+    assert_audited,
+    command,
+    home,
+    killed,
+    measured,
+    outcome,
+    reviewed_project,
+    scores,
+    shown,
+    tokens,
+)
+
+
+@pytest.fixture
+def reviewed(make_project: Callable[..., Project], tmp_path: Path) -> Callable[..., Project]:
+    """A project with an author, and a reviewer who says these words."""
+    return lambda *words, **how: reviewed_project(make_project, tmp_path, words, **how)
+
+
+def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Callable[..., Project]) -> None:
+    project = reviewed('say APPROVED "- No test is weakened: none is touched" "It is short: one line"')
+    record = project.climb()[-1]
+    assert outcome(record) == ("kept", "better") and record["why"] == "2 beats 1 by 1"
+    told = ["review: No test is weakened: none is touched", "review: It is short: one line"]
+    assert record["notes"] == ["review by command: APPROVED", *told]
+    assert "REVIEW" in record["seconds"] and record["attempts"] == []
+    (prompt,) = asked("reviews")
+    for part in (*CRITERIA, "a score", '-{"score": 1}', '+{"score": 2}', "score is 2 with it and\n1 without"):
+        assert part in prompt
+    assert "note       review by command: APPROVED" in shown(project)
+    assert "# APPROVED" in shown(project, "--output") and CRITERIA[0] in shown(project, "--prompt")
+    assert_audited(project)
+
+
+def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(
+    reviewed: Callable[..., Project],
+) -> None:
+    project = reviewed('say REJECTED "No test is weakened: it drops one" "It is short: yes"', edits=(scores(2), "true"))
+    project.climb("iterate", "-n", "2")
+    record = project.iterations()[1]
+    assert outcome(record) == ("reverted", "review_rejected")
+    why = "command, who reviewed it, rejected it: No test is weakened: it drops one; It is short: yes"
+    assert record["why"] == why and record["metric"]["value"] == 2
+    assert f"reverted/review_rejected 2: a score -- {why}\n" in asked("authors")[1]
+    assert project.git("show", "goalseek/demo:answer.json") == '{"score": 1}'
+    assert record["rollback_commit_hash"] == project.git("rev-parse", "goalseek/demo")
+    assert_audited(project)
+
+
+BLOCK = r"printf '<<<GOALSEEK REVIEW %s\n%s\nGOALSEEK REVIEW %s>>>\n'"
+UNREADABLE = {
+    "nothing": "true",
+    "no block": "echo APPROVED",
+    "two blocks": "say APPROVED; say APPROVED",
+    "two that differ": "say APPROVED; say REJECTED",
+    "another nonce": f"{BLOCK} 5F3A9C APPROVED 5F3A9C",
+    "another kind": "say APPROVED | sed s/REVIEW/PLAN/",
+    "no verdict": 'say "It is fine" APPROVED',
+    "more on the line": 'say "APPROVED, and how"',
+    "an empty block": "say",
+    "never closed": "say APPROVED | head -n 2",
+}
+
+
+@pytest.mark.parametrize("word", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_a_verdict_that_cannot_be_read_reverts(reviewed: Callable[..., Project], word: str) -> None:
+    record = reviewed(word).climb()[-1]
+    assert outcome(record) == ("reverted", "review_rejected")
+    assert record["why"] == "the review of command has no verdict that can be read"
+    assert record["notes"] == ["review by command: no verdict that could be read"]
+
+
+def test_a_reviewer_that_fails_has_said_nothing(reviewed: Callable[..., Project]) -> None:
+    project = reviewed(REPORT + "say APPROVED; echo no room >&2; exit 3")
+    record = project.climb()[-1]
+    assert outcome(record) == ("reverted", "review_rejected")
+    assert record["why"].endswith("gave no verdict: the provider ended with 3: no room")
+    assert tokens(record) == 100
+
+
+def test_a_reviewer_past_its_time_is_charged_the_usual_call(reviewed: Callable[..., Project], tmp_path: Path) -> None:
+    project = reviewed(REPORT + "say APPROVED", "sleep 60", edits=(REPORT + scores(2), REPORT + scores(3)))
+    project.climb()
+    slow = {"provider": {**command(tmp_path / "reviewer.sh"), "timeout": 0.5}, "criteria": CRITERIA}
+    project.set_manifest({"provider": command(tmp_path / "author.sh"), "review": slow})
+    record = project.climb()[-1]
+    assert outcome(record) == ("reverted", "review_rejected") and "ran past its limit" in record["why"]
+    assert (tokens(record), record["usage"]["estimated"]) == (200, True)
+
+
+@pytest.mark.parametrize("edit", [scores(0), scores(1), scores('"fail"'), "true"])
+def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Callable[..., Project], edit: str) -> None:
+    record = reviewed("say APPROVED", edits=(edit,)).climb()[-1]
+    assert record["outcome"] != "kept" and record["reason"] != "review_rejected"
+    assert asked("reviews") == [] and "REVIEW" not in record["seconds"]
+
+
+@pytest.mark.parametrize("sandbox", ["none", "bubblewrap"])
+def test_a_reviewer_sees_the_candidate_without_hidden_files_and_cannot_edit(
+    reviewed: Callable[..., Project], sandbox: str
+) -> None:
+    looks = """\
+here() { cat answer.json | tr -d '\\n'; [ -e hidden ] && echo " hidden"; git status --porcelain | tr -d '\\n'; }
+told=$(here)
+echo '{"score": 9}' > answer.json; echo x > other.txt; echo x > new.txt; rm -rf .git/refs; touch .git/planted
+say APPROVED "$told" "$GOALSEEK_PHASE $(cat "$GOALSEEK_BRIEF" | tr -d '\\n' | sed 's/.*\\"review\\"//')"
+"""
+    program = "[ -e knobs ]; " + looks
+    project = reviewed(program, program, edits=(scores(2), "true"), sandbox="none")
+    if sandbox != "none":  # a home of its own: the programs have nothing but their words
+        script = f'say() {{ printf "<<<GOALSEEK REVIEW $GOALSEEK_NONCE\\n"; printf "%s\\n" "$@"; printf "GOALSEEK REVIEW $GOALSEEK_NONCE>>>\\n"; }}\n{looks}'
+        edit = "if grep -q 1 answer.json; then printf '{\"score\": 2}\\n' > answer.json; echo a score; fi"
+        review = {"provider": {"name": "command", "command": ["sh", "-c", script]}, "criteria": CRITERIA}
+        provider = {"name": "command", "command": ["sh", "-c", edit]}
+        project.set_manifest({"provider": provider, "review": review, "sandbox": {"mode": sandbox}})
+        project.write({"hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'})
+        project.commit()
+    project.climb("iterate", "-n", "2")
+    record, following = project.iterations()[1:]
+    assert outcome(record) == ("kept", "better")
+    assert record["notes"][1] == 'review: {"score": 2} M answer.json'
+    assert record["notes"][2].startswith("review: review ") and CRITERIA[0] in record["notes"][2]
+    assert record["changed_files"] == ["answer.json"] and outcome(following) == ("skipped", "no_change")
+    assert project.git("show", "goalseek/demo:answer.json") == '{"score": 2}'
+    workspace = project.trees() / "workspace"
+    assert {place.name for place in workspace.iterdir()} == {".git", "answer.json", "goalseek.toml", "other.txt"} - {
+        name for name in ("goalseek.toml",) if not (workspace / name).exists()
+    }
+    assert not (workspace / ".git" / "planted").exists() and (workspace / ".git" / "refs").is_dir()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
+    reviewed: Callable[..., Project], number: signal.Signals
+) -> None:
+    project = reviewed(REPORT + "say APPROVED", edits=(REPORT + scores(2),))
+    home("during-review").write_text('rm "$HOME/during-review"; touch "$HOME/waiting"; sleep 60')
+    killed(project, number)
+    record = project.climb("iterate", "-n", "1")[-1]
+    assert (record["iteration"], *outcome(record)) == (1, "kept", "better")
+    assert (len(asked("authors")), len(asked("reviews")), measured()) == (1, 2, ["0", "1"])
+    assert record["notes"][0].startswith("a call in REVIEW came to no answer")
+    assert (project.trees() / "workspace" / "answer.json").read_text() == '{"score": 1}\n'
+    assert_audited(project)
+
+
+def test_a_verdict_that_was_given_is_not_asked_for_again(reviewed: Callable[..., Project]) -> None:
+    project = reviewed("say REJECTED no", edits=(scores(2),))
+    for _ in range(5):
+        project.run("step")
+    done = []
+    for _ in range(7):
+        ended = project.run("--json", "step")
+        done.append(json.loads(ended.stdout)["done"])
+    assert done[-1] == "REVIEW"
+    record = project.climb("iterate", "-n", "1")[-1]
+    assert (record["iteration"], *outcome(record)) == (1, "reverted", "review_rejected")
+    assert len(asked("reviews")) == 1
+
+
+def test_its_calls_are_paid_for_and_one_past_a_limit_is_not_made(reviewed: Callable[..., Project]) -> None:
+    project = reviewed(REPORT + "say APPROVED", edits=(REPORT + scores(2), REPORT + scores(3)), limits={"tokens": 300})
+    ended = project.run("--json", "iterate", "--forever")
+    assert json.loads(ended.stdout.splitlines()[-1])["stop_reason"] == "tokens"
+    (record,) = project.iterations()[1:]
+    assert (tokens(record), record["usage"]["cost_usd"]) == (200, 0.5)
+    assert len(asked("authors")) == 2 and len(asked("reviews")) == 1
+
+
+def test_a_person_is_asked_after_the_reviewer(reviewed: Callable[..., Project]) -> None:
+    words = ('say REJECTED "too long"', "say APPROVED fine")
+    project = reviewed(*words, edits=(scores(2), scores(3)), approve={"before": "kept"})
+    assert project.run("iterate", "-n", "2").exit_code == 5
+    assert outcome(project.iterations()[1]) == ("reverted", "review_rejected")
+    assert len(asked("reviews")) == 2 and len(project.iterations()) == 2
+    assert project.run("approve", "2").exit_code == 0
+    assert outcome(project.climb("iterate", "-n", "1")[-1]) == ("kept", "better")
+    assert len(asked("reviews")) == 2 and measured() == ["0", "1", "2"]
+
+
+def test_a_named_agent_reviews_in_its_mode_for_reading_and_in_a_home_of_its_own(
+    reviewed: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    claude = Fake("claude", tmp_path / "bin")
+    claude.acts(
+        review='say f"I looked.\\n<<<GOALSEEK REVIEW {nonce}\\nREJECTED\\nshort: no\\nGOALSEEK REVIEW {nonce}>>>"'
+    )
+    project = reviewed(review={"provider": "claude"})
+    record = project.climb()[-1]
+    assert record["why"] == "claude, who reviewed it, rejected it: short: no"
+    (call,) = claude.calls
+    assert call["phase"] == "review" and "Read,Glob,Grep" in call["argv"]
+    assert record["usage"]["cost_usd"] == 0.25 and record["provider"] == "command"
+
+
+def test_a_long_change_is_cut_in_the_prompt_and_the_folder_has_all_of_it(reviewed: Callable[..., Project]) -> None:
+    edit = """seq 30000 | sed 's/^/"n/; s/$/": 1,/' > more; { echo '{'; cat more; echo '"score": 2}'; } > answer.json; rm more"""
+    project = reviewed('say APPROVED "$(grep -c n30000 answer.json) there"', edits=(edit,))
+    assert project.climb()[-1]["notes"][1] == "review: 1 there"
+    (prompt,) = asked("reviews")
+    assert len(prompt) < 70_000 and "bytes, which are not shown here" in prompt
+
+
+def test_doctor_looks_at_the_reviewer_too(
+    reviewed: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = reviewed(review={"provider": "claude"})
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert "provider claude: there is no program 'claude'" in project.run("doctor", "--quick").stdout
+    Fake("claude", tmp_path / "bin")
+    assert "claude: claude 9.8.7" in project.run("doctor", "--quick").stdout
+
+
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "author": ({"name": "claude"}, {"provider": "claude"}, "review.provider: 'claude' proposes the changes itself"),
+    "model": (
+        {"name": "claude"},
+        {"provider": {"name": "claude", "model": "x"}},
+        "'claude' proposes the changes itself",
+    ),
+    "planner": ({"name": "codex", "plan": {"name": "claude"}}, {"provider": "claude"}, "proposes the changes itself"),
+    "fallback": ({"name": "codex", "fallback": ["claude"]}, {"provider": "claude"}, "proposes the changes itself"),
+    "same command": (
+        {"name": "command", "command": ["a"]},
+        {"provider": {"name": "command", "command": ["a"]}},
+        "proposes the changes itself",
+    ),
+    "no command": ({"name": "claude"}, {"provider": "command"}, "is a table for the provider"),
+    "tune": ({"name": "claude"}, {"provider": "tune"}, "cannot judge any"),
+    "fallback of its own": (
+        {"name": "claude"},
+        {"provider": {"name": "codex", "fallback": ["gemini"]}},
+        "review.provider.fallback: belongs in [provider] itself",
+    ),
+    "no criteria": ({"name": "claude"}, {"provider": "codex", "criteria": []}, "review.criteria: name at least one"),
+    "empty criterion": (
+        {"name": "claude"},
+        {"provider": "codex", "criteria": [" "]},
+        "review.criteria[0]: is one line",
+    ),
+    "no cycle": ({"name": "claude"}, {"provider": "codex", "max_cycles": 0}, "review.max_cycles: at least 1"),
+    "unknown key": ({"name": "claude"}, {"provider": "codex", "when": "kept"}, "review.when: there is no such key"),
+    "no provider": ({"name": "claude"}, {}, "review.provider: is required"),
+}
+
+
+@pytest.mark.parametrize(("provider", "review", "why"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_table_that_makes_no_sense_is_refused_when_it_is_read(
+    project: Project, provider: dict[str, Any], review: dict[str, Any], why: str
+) -> None:
+    project.set_manifest({"provider": provider, "review": {"criteria": CRITERIA, **review}})
+    ended: Ended = project.run("manifest", "show")
+    assert ended.exit_code == 2 and why in ended.stderr
+    assert re.search(r"goalseek\.toml:\d+: review", ended.stderr)
+
+
+def test_a_provider_of_the_command_line_that_would_judge_itself_is_refused(project: Project) -> None:
+    project.set_manifest({"review": {"provider": "claude", "criteria": CRITERIA}})
+    ended = project.run("iterate", "--provider", "claude")
+    assert ended.exit_code == 2 and "nobody reviews his own" in ended.stderr
+    assert project.records() == []
