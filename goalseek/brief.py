@@ -13,14 +13,14 @@ from goalseek.standing import Standing
 from goalseek.values import Context, PastTry
 
 BYTES_MOST = 32 * 1024
-_DIRECTIONS_MOST = 8 * 1024
-_PATTERNS_MOST = 4 * 1024
-_FILES_MOST = 12
+_DIRECTIONS_MOST = 6 * 1024
+_PATTERNS_MOST = 2 * 1024
+_FILES_MOST = 6
 _PATH_MOST = 120
 _TITLE_MOST = 200
 _WHY_MOST = 400
 _NAME_MOST = 120
-_PRINTED_MOST = 2 * 1024
+_PRINTED_MOST = 1536
 
 
 def make_brief(

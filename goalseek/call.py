@@ -16,7 +16,9 @@ from goalseek.prompt_files import write_prompt
 from goalseek.providers.provider import Call
 from goalseek.recording import recorder
 from goalseek.run import Run, Setting
+from goalseek.sandbox import passed_credentials
 from goalseek.seat import Seat
+from goalseek.secret import Secrets
 from goalseek.told import past_try
 from goalseek.values import Context, PastTry, Plan, Usage
 from goalseek.workspace import Workspace
@@ -64,7 +66,11 @@ def call_for(
     manifest, context, brief = setting.manifest, briefing.context, briefing.brief
     name = named(phase, number)
     nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), name)[:6].upper()
-    text = make_prompt(setting.templates, phase, context, manifest, brief, nonce, plan, problem, judged)
+    secrets = Secrets()
+    for table in (manifest.env.verify, manifest.env.agent):  # what a crash printed may hold one
+        secrets.add_variables(passed_credentials(table))
+    made = make_prompt(setting.templates, phase, context, manifest, brief, nonce, plan, problem, judged)
+    text = secrets.hidden_text(made)
     write_prompt(run_folder, name, text)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix
@@ -75,10 +81,11 @@ def call_for(
         folder,
         label=f"{run.run_id} {context.iteration}{' review' if judged else ''}",
         prompt=text,
-        brief=in_json(brief),
+        brief=secrets.hidden_text(in_json(brief)),
         given=given_for(manifest, context, phase, nonce),
         phase=run.last_phase,
         calls=calls,
+        secrets=secrets,
     )
 
     def again(why: str, usage: Usage) -> None:

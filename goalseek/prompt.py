@@ -74,7 +74,7 @@ def make_prompt(
         files=marked(_files(context)),
         history=marked(_history(brief["history"]), "(nothing was tried yet)"),
         families=marked(_families(brief["families"])),
-        directions=_bullets(brief["directions"]),
+        directions=_bullets(context.directions),
         stagnation=_flattened(context),
         crashes=_crashes(context, brief["crashes"], nonce),
         left=_left(brief["left"]),

@@ -29,7 +29,10 @@ def recorder(
     def keep(reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
         if rejected is None and not (reply.title or reply.output or patch):
             return  # nobody was asked: a command without ask_plan
-        stopped = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage) if rejected else None
+        stopped = None
+        if rejected:
+            edits = None if rejected.edits is None else ()
+            stopped = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
         recording = Recording(iteration, name, prompt, reply, patch.decode("utf-8", "surrogateescape"), stopped)
         text = json.dumps(recording.as_plain(secrets.hidden_text), indent=1) + "\n"
         write_durably(folder / file_name(iteration, name), text.encode())

@@ -36,6 +36,7 @@ echo "$GOALSEEK_ITERATION" >> "$HOME/measured"
 if grep -q fail answer.json; then exit 3; fi
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
+FILES = {"answer.json": '{"score": 1}\n', "hidden/judge.sh": COUNTING, "other.txt": "kept as it is\n"}
 
 
 def home(name: str) -> Path:
@@ -70,9 +71,9 @@ def reviewed_project(
     author = {**command(places["author"]), **tables.pop("author", {})}
     review = {"provider": command(places["reviewer"]), "criteria": CRITERIA, **tables.pop("review", {})}
     return make_project(
-        files={"answer.json": '{"score": 1}\n', "hidden/judge.sh": COUNTING, "other.txt": "kept as it is\n"},
+        files=FILES,
         manifest={
-            "provider": {**command(places["author"]), **tables.pop("author", {})},
+            "provider": author,
             "review": review,
             "sandbox": {"mode": sandbox},
             **tables,

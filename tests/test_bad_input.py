@@ -106,9 +106,10 @@ def test_a_manifest_that_cannot_be_right(project: Project, change: dict[str, obj
     [
         ({}, UNFIT, "no provider is named"),
         ({"provider": {"name": "oracle"}}, USAGE, "there is no provider 'oracle'"),
-        ({"provider": {"name": "replay"}}, USAGE, "not yet"),
+        ({"provider": {"name": "replay"}}, USAGE, "provider.recordings: is required"),
         ({"provider": {"name": "command"}}, USAGE, "is required by the provider"),
         ({"provider": {"name": "command", "command": ["no-such-agent"]}}, UNFIT, "there is no program 'no-such-agent'"),
+        ({"provider": {"name": "replay", "recordings": "gone"}}, UNFIT, "has no recordings"),
         ({"provider": {"name": "scripted", "script": "gone.toml"}}, UNFIT, "gone.toml"),
     ],
 )

@@ -261,7 +261,9 @@ class TestShow:
         assert climbed.run("show", "1", "--plan").stdout == (climbed.run_folder(1) / "plan.md").read_text()
         assert "move 1" in climbed.run("show", "1", "--plan").stdout
         prompt = climbed.run("show", "2", "--prompt").stdout
-        assert prompt == (climbed.run_folder(2) / "prompt.md").read_text()
+        asked = {name: (climbed.run_folder(2) / "prompts" / f"{name}.md").read_text() for name in ("plan", "apply")}
+        assert prompt == f"== plan ==\n{asked['plan']}== apply ==\n{asked['apply']}"
+        assert asked["apply"] == (climbed.run_folder(2) / "prompt.md").read_text()
         assert "1: kept/better" in prompt
         output = climbed.run("show", "1", "--output").stdout
         assert "== verifier.log ==" in output

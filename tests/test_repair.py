@@ -342,3 +342,18 @@ def test_a_run_that_was_begun_anew_leaves_no_try_of_the_old_one_behind(agent: Ca
     records = project.climb("iterate", "-n", "2", "--new")
     assert [record["reason"] for record in records[1:]] == ["interrupted", "better"]
     assert_sound(project)
+
+
+def test_a_credential_that_a_crash_printed_does_not_go_back_with_it(
+    agent: Callable[..., Project], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "hf-planted-token-0123456789"
+    monkeypatch.setenv("HUB_TOKEN", key)
+    project = agent(CRASHES, MENDS, env={"verify": {"pass": ["HUB_TOKEN"]}}, provider={"record": "recordings"})
+    project.write({"train.sh": TRAIN.replace('echo "loading"', 'echo "token $HUB_TOKEN"')})
+    project.commit()
+    assert project.climb()[-1]["outcome"] == "kept"
+    assert "token [credential]" in at_home("prompt-1-repair")
+    seen = list((project.folder / "recordings").iterdir())
+    seen += project.run_folder(1).rglob("*.md")
+    assert len(seen) > 5 and not [path for path in seen if key in path.read_text()]

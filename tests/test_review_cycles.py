@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from project import Project
 from reviewing import (
+    FILES,
     REPORT,
     asked,
     assert_audited,
@@ -20,6 +22,7 @@ from reviewing import (
     scores,
     tokens,
 )
+from test_repair import killed_when_stored
 
 ASKS = 'say CHANGES_REQUESTED "No test is weakened: put it back" "It is short: yes"'
 APPROVES = 'say APPROVED "fine now"'
@@ -132,6 +135,74 @@ def test_killed_in_a_cycle_it_goes_on_there(reviewed: Callable[..., Project], wh
     assert (len(asked("authors")), len(asked("reviews"))) == calls and measured() == ["0", "1", "1"]
     assert tokens(record) == 400 and "came to no answer" in "; ".join(record["notes"])
     assert_audited(project)
+
+
+STORED = ["verdict", "review", "change-2", "candidate-2", "evidence-2", "verdict-2", "review-2", "record"]
+
+
+@pytest.mark.parametrize("stored_last", STORED)
+def test_killed_after_any_stored_answer_it_goes_on_there_and_calls_nobody_twice(
+    reviewed: Callable[..., Project], stored_last: str, tmp_path: Path
+) -> None:
+    project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3), scores(4)))
+    killed_when_stored(project, stored_last, tmp_path)
+    record = project.climb("iterate", "-n", "1")[1]
+    assert (record["iteration"], *outcome(record), len(record["attempts"])) == (1, "reverted", "review_rejected", 1)
+    assert len(commits(project)) == 4
+    assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
+    reviews = sorted(path.name for path in (project.run_folder(1) / "reviews").iterdir())
+    assert reviews == ["1.md", "2.md"] and not any("came to no answer" in note for note in record["notes"])
+    assert_audited(project)
+
+
+def test_a_candidate_under_review_whose_stored_answers_are_gone_is_recorded_as_interrupted(
+    reviewed: Callable[..., Project],
+) -> None:
+    project = reviewed(ASKS, APPROVES, edits=(scores(2), scores(3)))
+    while not (project.run_folder(1) / "candidate-2.json").exists():
+        assert project.run("step").exit_code == 0
+    shutil.rmtree(project.run_folder(1))
+    record = project.climb("iterate", "-n", "1")[1]
+    assert outcome(record) == ("skipped", "interrupted") and len(commits(project)) == 4
+    assert_audited(project)
+
+
+def test_a_crash_in_a_cycle_is_repaired_and_what_comes_of_it_reviewed(reviewed: Callable[..., Project]) -> None:
+    edits = (scores(2), scores('"crash"'), scores(3))
+    verify = [
+        {"name": "train", "run": "! grep crash answer.json", "sees": "candidate"},
+        {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
+    ]
+    project = reviewed(ASKS, APPROVES, edits=edits, verify=verify)
+    record = project.climb()[-1]
+    assert (*outcome(record), record["metric"]["value"]) == ("kept", "better", 3)
+    assert [attempt["reason"] for attempt in record["attempts"]] == ["changes_requested", "verify_failed"]
+    assert_audited(project)
+
+
+def test_whoever_is_asked_in_the_authors_place_finds_his_change(
+    reviewed: Callable[..., Project], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.sh"
+    other.write_text('cp answer.json "$HOME/found"; ' + scores(3))
+    fallback = [{"name": "command", "command": ["sh", str(other)]}]
+    fails = "echo half > answer.json; exit 1"
+    project = reviewed(ASKS, APPROVES, edits=(scores(2), fails), author={"fallback": fallback})
+    assert outcome(project.climb()[-1]) == ("kept", "better")
+    assert home("found").read_text() == '{"score": 2}\n'
+
+
+def test_a_reviewed_climb_is_played_again_from_its_recordings(
+    reviewed: Callable[..., Project], make_project: Callable[..., Project]
+) -> None:
+    project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3)), author={"record": "../recordings"})
+    first = project.climb()[-1]
+    again = {"name": "replay", "recordings": "../recordings"}
+    tables = {"provider": again, "review": {"provider": again, "criteria": ["It is short."]}}
+    second = make_project("another", files=FILES, manifest=tables).climb()[-1]
+    assert outcome(second) == outcome(first) and second["metric"]["value"] == 3
+    assert [note.replace("replay", "command") for note in second["notes"]] == first["notes"]
+    assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
 
 
 def test_a_limit_that_ends_the_run_in_a_cycle_is_gone_on_from(reviewed: Callable[..., Project]) -> None:

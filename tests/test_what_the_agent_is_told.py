@@ -48,7 +48,7 @@ FILES = {
 
 
 def prompts(project: Project, number: int) -> str:
-    return (project.run_folder(number) / "prompt.md").read_text()
+    return "".join(path.read_text() for path in sorted((project.run_folder(number) / "prompts").iterdir()))
 
 
 def test_when_progress_flattens_the_families_are_listed_and_another_kind_is_asked_for(

@@ -80,8 +80,9 @@ class ReplayProvider:
                 why = f"{file_name(iteration, call.name)} does not apply: {said}"
                 raise Rejected("skipped", "provider_failed", why, recording.reply.output, recording.reply.usage)
         stopped = recording.rejected
-        if stopped and stopped.reason != "out_of_scope":  # which the scope of now decides anew
-            raise Rejected(stopped.outcome, stopped.reason, stopped.why, recording.reply.output, stopped.usage)
+        if stopped and (stopped.edits is None or not recording.patch):  # of edits the scope of now decides anew
+            printed = recording.reply.output
+            raise Rejected(stopped.outcome, stopped.reason, stopped.why, printed, stopped.usage, stopped.edits)
         return recording
 
 

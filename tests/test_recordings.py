@@ -1,0 +1,176 @@
+"""Calls are recorded without credentials, and played again without an agent: the same climb comes of it."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project
+
+KEY = "sk-planted-api-key-0123456789"
+TRAIN = "if grep -q crash answer.json; then echo loading; cat answer.json >&2; exit 1; fi\n"
+FILES = {
+    "answer.json": '{"score": 1}\n',
+    "other.txt": "x\n",
+    "train.sh": TRAIN,
+    "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n',
+}
+VERIFY = [
+    {"name": "train", "run": "sh train.sh", "sees": "candidate"},
+    {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
+]
+AGENT = """\
+echo "$GOALSEEK_PHASE $PLANTED_KEY"; echo "$PLANTED_KEY" >&2
+printf '{"output_tokens": 100, "cost_usd": 0.25}' > "$GOALSEEK_USAGE"
+NONCE=$GOALSEEK_NONCE
+case "$GOALSEEK_ITERATION $GOALSEEK_PHASE" in
+"1 plan") echo nothing;;
+"6 plan") [ -e "$HOME/asked" ] && printf '<<<GOALSEEK PLAN %s\\nsixth %s\\nGOALSEEK PLAN %s>>>\\n' $NONCE $PLANTED_KEY $NONCE
+    touch "$HOME/asked";;
+*plan) printf '<<<GOALSEEK PLAN %s\\nan idea\\nGOALSEEK PLAN %s>>>\\n' $NONCE $NONCE;;
+"2 apply") echo '{"score": 2, "crash": 1}' > answer.json;;
+"2 repair") echo '{"score": 2}' > answer.json;;
+"3 apply") echo '{"score": 3}' > answer.json; echo mine > other.txt;;
+"3 repair") ;;
+"4 apply") exit 7;;
+"5 apply") echo "{\\"score\\": 5, \\"key\\": \\"$PLANTED_KEY\\"}" > answer.json;;
+"6 apply") printf '{"score": 6, "crash": 1}' > answer.json;;
+"6 repair") echo "$PLANTED_KEY" > answer.json;;
+esac
+"""
+REASONS = ["no_plan", "better", "better", "provider_failed", "out_of_scope", "verify_failed"]
+
+
+@pytest.fixture
+def recorded(make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A climb of six iterations whose calls are recorded, by an agent that says its key wherever it can."""
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    project = make_project(files=FILES)
+    agent = tmp_path / "agent.sh"
+    agent.write_text(AGENT)
+    provider = {
+        "name": "command", "command": ["sh", str(agent)], "ask_plan": True, "credentials": ["PLANTED_KEY"],
+        "record": "recordings",
+    }  # fmt: skip
+    project.set_manifest({"provider": provider, "verify": VERIFY})
+    project.commit()
+    assert [record["reason"] for record in project.climb("iterate", "-n", "6")[1:]] == REASONS
+    return project
+
+
+def recordings(project: Project) -> dict[str, Any]:
+    return {path.stem: json.loads(path.read_text()) for path in (project.folder / "recordings").iterdir()}
+
+
+def everywhere(project: Project) -> Iterator[tuple[str, bytes]]:
+    """All that goalseek wrote: its folders, the recordings, the trees, and every object of the repository."""
+    cache = Path(os.environ["XDG_CACHE_HOME"])
+    for root in (project.folder / ".goalseek", project.folder / "recordings", project.top / ".git", cache):
+        for place in root.rglob("*"):
+            if place.is_file() and not place.is_symlink():
+                yield str(place), place.read_bytes()
+    names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+    found = subprocess.run(["git", "cat-file", "--batch"], cwd=project.top, input=names.encode(), capture_output=True)
+    yield "objects", found.stdout
+
+
+def told(record: dict[str, Any]) -> dict[str, Any]:
+    keys = ("iteration", "outcome", "reason", "changed_files", "hypothesis_summary", "usage")
+    attempts = [(attempt["reason"], attempt["usage"]) for attempt in record["attempts"]]
+    return {**{key: record[key] for key in keys}, "value": record["metric"]["value"], "attempts": attempts}
+
+
+def test_each_call_is_stored_with_its_prompt_output_usage_and_patch(recorded: Project) -> None:
+    found = recordings(recorded)
+    assert sorted(found) == [
+        "0001-plan", "0001-plan-2", "0002-apply", "0002-plan", "0002-repair", "0003-apply", "0003-plan", "0003-repair",
+        "0004-apply", "0004-plan", "0005-apply", "0005-plan", "0006-apply", "0006-plan", "0006-plan-2", "0006-repair",
+    ]  # fmt: skip
+    mended = found["0002-repair"]
+    assert "Your change to it came back" in mended["prompt"] and mended["reply"]["usage"]["cost_usd"] == 0.25
+    assert '-{"score": 2, "crash": 1}' in mended["patch"] and '+{"score": 2}' in mended["patch"], "what this call did"
+    assert "repair [credential]" in mended["reply"]["output"]
+    assert "other.txt" in found["0003-apply"]["patch"] and found["0003-repair"]["patch"] == ""
+    assert found["0004-apply"]["rejected"]["reason"] == "provider_failed"
+    assert recorded.git("status", "--porcelain") == "?? recordings/"
+
+
+def test_a_credential_is_nowhere_not_in_a_recording_nor_what_a_repair_says(recorded: Project) -> None:
+    record = recorded.iterations()[6]
+    assert record["attempts"][0]["reason"] == "out_of_scope" and "holds a credential" in record["notes"][0]
+    assert record["hypothesis_summary"] == "apply [credential]"
+    places = list(everywhere(recorded))
+    assert len(places) > 100 and not [place for place, content in places if KEY.encode() in content]
+
+
+def test_the_recordings_played_again_give_the_same_climb_without_an_agent(
+    recorded: Project,
+) -> None:
+    again = Project.make(recorded.top.parent / "again", FILES)
+    (again.folder / "recordings").mkdir()
+    for path in (recorded.folder / "recordings").iterdir():
+        (again.folder / "recordings" / path.name).write_bytes(path.read_bytes())
+    again.set_manifest({"provider": {"name": "replay", "recordings": "recordings"}, "verify": VERIFY})
+    again.commit()
+    records = again.climb("iterate", "-n", "6")
+    assert list(map(told, records)) == list(map(told, recorded.iterations()))
+    assert [record["provider"] for record in records[1:]] == ["replay"] * 6
+    assert (again.run("audit").exit_code, recorded.run("audit").exit_code) == (0, 0)
+    seventh = again.climb()[7]
+    assert seventh["reason"] == "provider_failed"
+    assert "recordings of 6 iterations, and this is proposal 7" in seventh["why"]
+
+
+@pytest.fixture
+def replaying(recorded: Project) -> Project:
+    """A project that plays those recordings; its agent is gone."""
+    again = Project.make(recorded.top.parent / "again", FILES)
+    (recorded.folder / "recordings").rename(again.folder / "recordings")
+    again.set_manifest({"provider": {"name": "replay", "recordings": "recordings"}, "verify": VERIFY})
+    again.commit()
+    return again
+
+
+def test_a_recording_that_is_missing_or_does_not_apply_is_said(replaying: Project) -> None:
+    (replaying.folder / "recordings" / "0001-plan.json").unlink()
+    record = replaying.climb()[-1]
+    assert record["reason"] == "provider_failed" and "there is no recording 0001-plan.json" in record["why"]
+    place = replaying.folder / "recordings" / "0002-apply.json"
+    place.write_text(place.read_text().replace('-{\\"score\\": 1}', '-{\\"score\\": 7}'))
+    record = replaying.climb()[-1]
+    assert record["reason"] == "provider_failed" and "0002-apply.json does not apply" in record["why"]
+    (replaying.folder / "recordings" / "0003-apply.json").write_text("{")
+    ended = replaying.run("iterate")
+    assert ended.exit_code == 3 and "0003-apply.json is not a recording" in ended.stderr
+    for path in (replaying.folder / "recordings").iterdir():
+        path.unlink()
+    ended = replaying.run("iterate")
+    assert ended.exit_code == 3 and "has no recordings" in ended.stderr
+
+
+def test_recordings_are_hidden_from_the_agent(replaying: Project) -> None:
+    replaying.climb()
+    workspaces = list(Path(os.environ["XDG_CACHE_HOME"]).glob("goalseek/*/workspace"))
+    assert len(workspaces) == 2 and all((workspace / "answer.json").exists() for workspace in workspaces)
+    assert not [workspace for workspace in workspaces if (workspace / "recordings").exists()]
+
+
+@pytest.mark.parametrize(
+    ("provider", "wrong"),
+    [
+        ({"name": "replay"}, "is required by the provider"),
+        ({"name": "replay", "recordings": "r", "model": "m"}, "has no use with the provider"),
+        ({"name": "tune", "recordings": "r"}, "provider.record stores its calls"),
+        ({"name": "tune", "record": ""}, "a folder, or"),
+        ({"name": "tune", "repair": -1}, "at least 0"),
+        ({"name": "tune", "fallback": [{"name": "claude", "record": "r"}]}, "belongs in [provider] itself"),
+        ({"name": "tune", "plan": {"name": "claude", "repair": 0}}, "belongs in [provider] itself"),
+    ],
+)
+def test_keys_that_cannot_be_meant_are_refused(project: Project, provider: dict[str, Any], wrong: str) -> None:
+    project.set_manifest({"provider": provider})
+    ended = project.run("iterate")
+    assert ended.exit_code == 2 and wrong in ended.stderr, ended.stderr
