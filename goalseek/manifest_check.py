@@ -15,22 +15,19 @@ from goalseek.manifest_together import Wrong, words_of, wrong_together
 from goalseek.scope import scope
 from goalseek.toml_lines import line_of
 
-NOT_YET: frozenset[str] = frozenset()
 _RENAMED = {"pass_": "pass"}
 
 
 def checked(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
     """The manifest with every default in place. Raises GoalseekError with a line for each thing that is wrong."""
-    wrong = list(_later(plain))
-    if not wrong:
-        found = _validated(_as_json(plain))
-        if isinstance(found, Manifest):
-            manifest = _resolved(found, path.parent)
-            wrong = list(wrong_together(manifest))
-            if not wrong:
-                return manifest
-        else:
-            wrong = found
+    found = _validated(_as_json(plain))
+    if isinstance(found, Manifest):
+        manifest = _resolved(found, path.parent)
+        wrong = list(wrong_together(manifest))
+        if not wrong:
+            return manifest
+    else:
+        wrong = found
     lines = [f"{path}:{line_of(text, place) or 1}: {_dotted(place)}: {reason}" for place, reason in wrong]
     raise GoalseekError("\n".join(lines), "the manifest's keys: goalseek manifest schema")
 
@@ -110,19 +107,6 @@ def _as_json(plain: Any) -> Any:
     if isinstance(plain, list):
         return [_as_json(value) for value in plain]
     return plain.isoformat() if isinstance(plain, date | datetime | time) else plain
-
-
-def _later(plain: dict[str, Any]) -> list[Wrong]:
-    """Keys of the contract whose work is not done yet."""
-    wrong: list[Wrong] = []
-    for table, value in plain.items():
-        if table in NOT_YET:
-            wrong.append(((table,), "not yet"))
-        for place, inner in enumerate(value if isinstance(value, list) else [value]):
-            prefix: tuple[str | int, ...] = (table, place) if isinstance(value, list) else (table,)
-            keys = inner if isinstance(inner, dict) else {}
-            wrong += [((*prefix, key), "not yet") for key in keys if f"{table}.{key}" in NOT_YET]
-    return wrong
 
 
 def _resolved(manifest: Manifest, folder: Path) -> Manifest:
