@@ -97,7 +97,7 @@ def made(mode: str, names: tuple[str, ...], make_project: Callable[..., Project]
     script.write_text(SCRIPT.read_text().replace('"""{}"""', repr(json.dumps({"top": str(project.top)}))))
     project.set_manifest(
         {
-            "provider": {"name": "command", "command": [sys.executable, str(script), *names]},
+            "provider": {"name": "command", "command": [sys.executable, str(script), *names], "repair": 0},
             "limits": {"stagnation": "none", "failures": "none"},
             "sandbox": {"mode": mode, "agent_network": False},
         }

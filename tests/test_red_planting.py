@@ -272,7 +272,7 @@ def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, fol
     project.set_manifest(
         {
             "scope": {"writable": ["**"], "read_only": READ_ONLY, "hidden": ["hidden/**"]},
-            "provider": {"name": "command", "command": words},
+            "provider": {"name": "command", "command": words, "repair": 0},
             "limits": {"stagnation": "none", "failures": "none"},
             "sandbox": {"mode": mode, "agent_network": False},
         }

@@ -122,7 +122,7 @@ def play(mode: str, make_project: Callable[..., Project], folder: Path, home: Pa
                     "verify": [
                         {"name": "judge", "run": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "both"}
                     ],
-                    "provider": {"name": "command", "command": words},
+                    "provider": {"name": "command", "command": words, "repair": 0},
                     "limits": {"stagnation": "none", "failures": "none"},
                     "sandbox": {"mode": mode, "agent_network": False},
                 }

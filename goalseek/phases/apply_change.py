@@ -12,7 +12,7 @@ from pathlib import Path
 from goalseek.beneath import clear, read_regular
 from goalseek.checkout import Changes, Checkout
 from goalseek.errors import Rejected
-from goalseek.flood import Flood
+from goalseek.flood import BYTES_MOST, Flood
 from goalseek.globs import matcher
 from goalseek.newcomers import LINK_MODE, Newcomers
 from goalseek.objects import Entry, Objects
@@ -139,6 +139,8 @@ def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) 
         full = tree.root / path
         held = os.fsencode(path)
         with contextlib.suppress(OSError):
+            if full.lstat().st_size > BYTES_MOST:
+                continue  # as a flood it is refused unread
             held += os.fsencode(os.readlink(full)) if full.is_symlink() else read_regular(tree.root, path)
         if call.secrets.are_in(held):
             named = quote_path(call.secrets.hidden_text(path))
