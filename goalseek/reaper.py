@@ -127,7 +127,9 @@ class Reaper:
         self.reap()
         parents = self.living()
         left = list(parents)
-        if self.is_cage:
+        if self.is_cage and self.program not in parents:
+            left = []  # it has ended, and what was in it is ending
+        elif self.is_cage:
             left = [pid for pid in left if pid != self.program and parents[pid] != self.program]
         for pid in (left or list(parents)) if grace > 0 else ():
             _signal(pid, signal.SIGTERM)
