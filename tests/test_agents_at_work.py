@@ -15,6 +15,8 @@ from fake_agents import EDIT, Fake
 from project import Project
 from test_providers import JUDGE, KNOB
 
+pytestmark = pytest.mark.slow
+
 SECRET = "planted-refresh-token-0123456789"
 KEY = "sk-planted-api-key-0123456789"
 RENEW = """

@@ -31,6 +31,7 @@ def ends(ended: Ended) -> tuple[float, float]:
     return float(words[1]), float(words[3])
 
 
+@pytest.mark.slow
 def test_digits_climbs_by_tune(case: Case) -> None:
     ended = case.run("demo", "-n", "2")
     assert ended.exit_code == 0, ended.stderr
@@ -46,6 +47,7 @@ def test_digits_climbs_by_tune(case: Case) -> None:
     assert case.git("status", "--porcelain", folder=folder) == ""
 
 
+@pytest.mark.slow
 def test_what_it_says_to_type_works(case: Case) -> None:
     assert case.run("demo", "prompt", "here", "-n", "1").exit_code == 0
     folder = case.folder / "here"
@@ -69,6 +71,7 @@ def test_every_move_of_a_script_by_itself(case: Case) -> None:
     assert last["folder"] == str(case.folder / "here")
 
 
+@pytest.mark.slow
 def test_digits_by_its_script(case: Case) -> None:
     ended = case.run("demo", "digits", "here", "--provider", "scripted", "-n", "1")
     assert ended.exit_code == 0, ended.stderr

@@ -33,6 +33,7 @@ def test_digits_climbs_by_its_script(tmp_path: Path) -> None:
     assert "accuracy" in project.run("show", "best").stdout
 
 
+@pytest.mark.slow
 def test_digits_climbs_by_turning_its_marked_constants(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "digits", "digits")
     records = climbed(project, "experiment.py", "-n", "6")

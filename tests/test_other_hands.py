@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from project import Ended, Project
 
+pytestmark = pytest.mark.slow
+
 LEDGER = "refs/goalseek/demo/ledger"
 TIP = "refs/goalseek/demo/tip"
 BRANCH = "refs/heads/goalseek/demo"

@@ -13,6 +13,8 @@ from goalseek.objects import Objects
 from goalseek.packing import Packed, pack_when_due
 from goalseek.repository import Repository, locate
 
+pytestmark = pytest.mark.slow
+
 KEPT, REVERTED = 3, 4
 TRACED = "rename,unlink,fsync,mkdir,link"
 

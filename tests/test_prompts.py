@@ -88,6 +88,7 @@ def test_what_others_wrote_cannot_close_the_block_that_marks_it_as_data() -> Non
     assert as_data("a", NONCE) == f"<<<DATA {NONCE}\na\nDATA {NONCE}>>>"
 
 
+@pytest.mark.slow
 def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_best_is_in() -> None:
     long = "\x00\U0001f4a5\n" * 5000
     files = tuple(f"{long[:50]}{number}" for number in range(3000))

@@ -77,6 +77,7 @@ def test_its_proposals_become_candidates_under_its_name(climbing: Project) -> No
     assert climbing.users() == before
 
 
+@pytest.mark.slow
 def test_a_resumed_climb_knows_what_was_tried(climbing: Project) -> None:
     for _ in range(4):
         climbing.climb()

@@ -24,6 +24,8 @@ from reviewing import (
 )
 from test_repair import killed_when_stored
 
+pytestmark = pytest.mark.slow
+
 ASKS = 'say CHANGES_REQUESTED "No test is weakened: put it back" "It is short: yes"'
 APPROVES = 'say APPROVED "fine now"'
 REJECTS = "say REJECTED never"

@@ -23,6 +23,8 @@ from terminal import Terminal
 
 from goalseek.confinement.level import Level, how_to_get
 
+pytestmark = pytest.mark.slow
+
 LEVELS = pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
 SECRET = "the-hidden-labels"
 SPY = """\

@@ -38,7 +38,8 @@ def test_patched_clocks_do_not_make_a_candidate_faster(make_project: Callable[..
     assert (forged["outcome"], forged["reason"], forged["metric"]["value"] > 1.2) == ("reverted", "worse", True)
     assert faster["outcome"] == "kept"
     assert faster["metric"]["value"] < baseline["metric"]["value"]
-    assert faster["runs"][0]["seconds"] > faster["metric"]["value"] + 0.2, "of the named command alone"
+    for run in faster["runs"]:
+        assert run["seconds"] > run["value"] + 0.19, "of the named command alone"
 
 
 def test_the_command_alone_is_timed_not_what_it_left_behind(
