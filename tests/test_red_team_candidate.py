@@ -378,7 +378,7 @@ def succeeded_by_hand(attack: Attack, hand: Path, printed: str, places: dict[str
         return f"PLANTED {attack.name}" in printed.splitlines()
     if attack.gain == FORGED:
         metrics = hand / "run" / "metrics.json"
-        return "said: 99" in printed or (metrics.exists() and "99" in metrics.read_text())
+        return "said: 99" in printed or is_reached(lambda: metrics.exists() and "99" in metrics.read_text())
     return attack.gain in loot_in(printed)
 
 
