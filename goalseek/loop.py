@@ -12,12 +12,13 @@ from goalseek.call import briefing_for
 from goalseek.cycles import decided
 from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
+from goalseek.ends import Ends
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.holdout import look
 from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
 from goalseek.left_behind import left_behind, record_left_behind, refuse_under_way
-from goalseek.limits import ENDS_THE_RUN, Ends, Stop, nearing, pace, why_stop
+from goalseek.limits import ENDS_THE_RUN, Stop, nearing, pace, why_stop
 from goalseek.notify import NotifyWatch
 from goalseek.objects import Missing
 from goalseek.opening import check_fit, check_provider, opened

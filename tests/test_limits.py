@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from test_standing import iteration
 
 from goalseek.brief import what_is_left
-from goalseek.limits import EXIT_CODES, Ends, Stop, nearing, pace, until, why_not_begin, why_stop
+from goalseek.ends import Ends, until
+from goalseek.limits import EXIT_CODES, Stop, nearing, pace, why_not_begin, why_stop
 from goalseek.manifest import Budget, Limits, Metric
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.values import Usage

@@ -67,17 +67,17 @@ def test_an_environment_made_by_uv_whose_interpreter_lives_in_home(project: Proj
 BACKEND = """\
 import pathlib, zipfile
 FILES = {
-    "work.pth": f"{pathlib.Path.cwd()}/src",
-    "work-1.dist-info/METADATA": "Metadata-Version: 2.1\\nName: work\\nVersion: 1",
-    "work-1.dist-info/WHEEL": "Wheel-Version: 1.0\\nGenerator: own\\nRoot-Is-Purelib: true\\nTag: py3-none-any",
-    "work-1.dist-info/entry_points.txt": "[console_scripts]\\nwork = work:main",
+    "task.pth": f"{pathlib.Path.cwd()}/src",
+    "task-1.dist-info/METADATA": "Metadata-Version: 2.1\\nName: task\\nVersion: 1",
+    "task-1.dist-info/WHEEL": "Wheel-Version: 1.0\\nGenerator: own\\nRoot-Is-Purelib: true\\nTag: py3-none-any",
+    "task-1.dist-info/entry_points.txt": "[console_scripts]\\ntask = task:main",
 }
 def build_editable(folder, settings=None, metadata=None):
-    name = "work-1-py3-none-any.whl"
+    name = "task-1-py3-none-any.whl"
     with zipfile.ZipFile(pathlib.Path(folder, name), "w") as wheel:
         for path, text in FILES.items():
             wheel.writestr(path, text + "\\n")
-        wheel.writestr("work-1.dist-info/RECORD", "".join(f"{path},,\\n" for path in FILES))
+        wheel.writestr("task-1.dist-info/RECORD", "".join(f"{path},,\\n" for path in FILES))
     return name
 build_wheel = build_editable
 """
@@ -89,10 +89,10 @@ def test_the_repository_itself_installed_editable(project: Project) -> None:
     project.write(
         {
             ".gitignore": ".venv\n*.egg-info\n",
-            "pyproject.toml": '[project]\nname = "work"\nversion = "1"\n'
+            "pyproject.toml": '[project]\nname = "task"\nversion = "1"\n'
             '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
             "backend.py": BACKEND,
-            "src/work/__init__.py": "SCORE = 1\n\ndef main():\n    print('score:', SCORE, __file__)\n",
+            "src/task/__init__.py": "SCORE = 1\n\ndef main():\n    print('score:', SCORE, __file__)\n",
         }
     )
     uv = program("uv")
@@ -105,16 +105,16 @@ def test_the_repository_itself_installed_editable(project: Project) -> None:
         {
             "scope": {"writable": ["src/**"], "share": [".venv"]},
             "metric": {"direction": "maximize", "regex": "score: ([0-9]+)"},
-            "verify": [{"name": "work", "run": ".venv/bin/work", "sees": "candidate"}],
+            "verify": [{"name": "task", "run": ".venv/bin/task", "sees": "candidate"}],
             "sandbox": {"mode": "bubblewrap"},
         }
     )
     project.commit("editable")
     before = project.users()
-    changed = (project.top / "src/work/__init__.py").read_text().replace("SCORE = 1", "SCORE = 2")
-    project.set_moves({"files": {"src/work/__init__.py": changed}})
+    changed = (project.top / "src/task/__init__.py").read_text().replace("SCORE = 1", "SCORE = 2")
+    project.set_moves({"files": {"src/task/__init__.py": changed}})
     assert [record["metric"]["value"] for record in project.climb()] == [1, 2]
-    assert f"score: 2 {project.top}/src/work/__init__.py" in logged(project, 1)
+    assert f"score: 2 {project.top}/src/task/__init__.py" in logged(project, 1)
     assert project.users() == before
     project.manifest.write_text(project.manifest.read_text().replace('"bubblewrap"', '"landlock"'))
     ended = project.run("iterate")

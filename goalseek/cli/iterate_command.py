@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek import limits, loop, units
+from goalseek import ends, loop, units
 from goalseek.cli.detaching import detach
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_live
@@ -57,7 +57,7 @@ def _ends(options: argparse.Namespace, manifest: Loaded) -> loop.Ends:
     names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))
     try:
         seconds = units.seconds(options.duration) if options.duration else None
-        until = limits.until(options.until, names) if options.until else None
+        until = ends.until(options.until, names) if options.until else None
     except ValueError as error:
         raise GoalseekError(str(error), "see: goalseek iterate --help") from None
     is_open = options.forever or seconds is not None or until is not None
