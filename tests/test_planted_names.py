@@ -156,7 +156,8 @@ def play(project: Project, *steps: str, **scopes: object) -> list[dict]:  # type
     lines = "\n".join(f"{number}) {step};;" for number, step in enumerate(steps, start=1))
     agent = project.top.parent / "agent.sh"
     agent.write_text(f'case $GOALSEEK_ITERATION in\n{lines}\nesac\necho "step $GOALSEEK_ITERATION"\n')
-    manifest = {"provider": {"name": "command", "command": ["sh", str(agent)]}, "limits": {"stagnation": "none"}}
+    provider = {"name": "command", "command": ["sh", str(agent)], "repair": 0}
+    manifest = {"provider": provider, "limits": {"stagnation": "none"}}
     project.set_manifest({**manifest, "scope": {**EVERYTHING, **scopes}})
     project.commit("the manifest")
     return project.climb("iterate", "-n", str(len(steps)))[1:]

@@ -89,7 +89,8 @@ def main() -> int:
     if "--resume" in sys.argv and not stored.exists():
         print(f"No conversation found with session ID: {session}", file=sys.stderr)
         return 1
-    earlier = json.loads(stored.read_text()) if stored.exists() else {"messages": [], "cost": 0.0}
+    nothing = {"messages": [], "usage": dict.fromkeys(DOLLARS, 0)}
+    earlier = json.loads(stored.read_text()) if stored.exists() else nothing
     messages = [*earlier["messages"], {"role": "user", "content": sys.stdin.read()}]
     allowed = value("--tools", ",".join(TOOLS)).split(",")
     tools = [{"name": name, "description": "", "input_schema": {"type": "object"}} for name in TOOLS if name in allowed]
@@ -105,10 +106,11 @@ def main() -> int:
         status, error = refused.code, f"API Error: {refused.code} {refused.read().decode()}"
     except (OSError, ValueError) as broken:
         error = f"API Error: {broken}"
-    cost = earlier["cost"] + sum(usage[name] * price for name, price in DOLLARS.items())
+    whole = {name: earlier["usage"][name] + usage[name] for name in DOLLARS}  # of the session, as the real one tells it
+    cost = sum(whole[name] * price for name, price in DOLLARS.items())
     if "--no-session-persistence" not in sys.argv:
         folder.mkdir(parents=True, exist_ok=True)
-        stored.write_text(json.dumps({"messages": messages, "cost": cost}))
+        stored.write_text(json.dumps({"messages": messages, "usage": whole}))
     if "--output-format" not in sys.argv:
         return as_any_program(usage, cost, error or text, bool(error))
     told = {
@@ -121,6 +123,14 @@ def main() -> int:
         "num_turns": len(messages) // 2,
         "total_cost_usd": cost,
         "usage": usage,
+        "modelUsage": {
+            "stand-in": {
+                "inputTokens": whole["input_tokens"],
+                "cacheCreationInputTokens": whole["cache_creation_input_tokens"],
+                "cacheReadInputTokens": whole["cache_read_input_tokens"],
+                "outputTokens": whole["output_tokens"],
+            }
+        },
     }
     print(json.dumps(told))
     return 1 if error else 0
