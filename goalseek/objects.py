@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError
+from goalseek.full_disk import refuse_full
 from goalseek.git import HARDENED, GitFailed, environment, git
 
 _UNREADABLE = re.compile(
@@ -232,6 +233,9 @@ class Objects:
             root.mkdir(parents=True, exist_ok=True)
             variables = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(root)}
             self.git("checkout-index", "-a", "-f", "-q", variables=variables)
+        except GitFailed:
+            refuse_full(root)  # git does not say why it cannot write
+            raise
         finally:
             index.unlink(missing_ok=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -54,6 +55,11 @@ def audited(project: Project) -> str:
     return ended.stdout
 
 
+def without_ages(text: str) -> str:
+    """Without how long ago things were, which a moment later is more."""
+    return re.sub(r"\d+ \w+ ago", "", text)
+
+
 def test_a_clone_looks_and_audits_without_a_secret(origin: Project, clone: Project) -> None:
     for command in ("status", "log"):
         ended = clone.run(command)
@@ -64,7 +70,8 @@ def test_a_clone_looks_and_audits_without_a_secret(origin: Project, clone: Proje
     assert results(clone).read_bytes() == results(origin).read_bytes()
     for command in (("log",), ("show", "best"), ("show", "2", "--diff")):
         here, there = clone.run(*command), origin.run(*command)
-        assert here.exit_code == 0 and here.stdout.partition("  artifacts  not here")[0] == there.stdout != ""
+        told = here.stdout.partition("  artifacts  not here")[0]
+        assert here.exit_code == 0 and without_ages(told) == without_ages(there.stdout) != ""
     status = clone.run("status")
     assert status.exit_code == 0 and "audit --rebuild" not in status.stdout
     assert not secret(clone).exists()
