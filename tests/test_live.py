@@ -11,6 +11,8 @@ import pytest
 from project import FILES, JUDGE, Project, answer
 from shown import Shown
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = (
     r"\033[2J\033[31mred\033[0m \033]0;title\007\033[999;999H\033]8;;http://x\033\\link\033]8;;\033\\"
     r" half\rdone \302\233 31m \033P+q\033\\ end"

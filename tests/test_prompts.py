@@ -18,6 +18,8 @@ from goalseek.prompt import Judged, Problem, as_data, make_prompt
 from goalseek.templates import PHASES, load_templates, versions
 from goalseek.values import Context, PastTry, Plan, VisibleFile
 
+pytestmark = pytest.mark.slow
+
 NONCE = "5F3A9C"
 MANIFEST = Manifest(
     version=1,

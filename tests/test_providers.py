@@ -9,6 +9,8 @@ import pytest
 from fake_agents import PROGRAMS, Fake
 from project import Project
 
+pytestmark = pytest.mark.slow
+
 KNOB = "RATE = {}  # goalseek: int 1..40\n".format
 JUDGE = """sed -n 's/^RATE = \\([0-9]*\\).*/{"score": \\1}/p' knobs.txt > "$GOALSEEK_RUN_DIR/metrics.json"\n"""
 NAMES = ["command", "scripted", "tune", *PROGRAMS]

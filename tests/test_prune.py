@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def climbed(project: Project) -> Project:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from project import Project
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-planted-api-key-0123456789"
 TRAIN = "if grep -q crash answer.json; then echo loading; cat answer.json >&2; exit 1; fi\n"
 FILES = {

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from project import Project
 
+pytestmark = pytest.mark.slow
+
 TRAIN = """\
 echo "trained with seed $GOALSEEK_SEED" >> "$HOME/seeds"
 if grep -q crash answer.json; then echo "loading"; echo "KeyError: 'rate'" >&2; exit 1; fi

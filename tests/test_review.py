@@ -29,6 +29,8 @@ from reviewing import (
     tokens,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def reviewed(make_project: Callable[..., Project], tmp_path: Path) -> Callable[..., Project]:

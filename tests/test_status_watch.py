@@ -14,6 +14,8 @@ from goalseek.limits import Stop
 from goalseek.state import read_state
 from goalseek.watch import Watch
 
+pytestmark = pytest.mark.slow
+
 SLOW = rf"""
 printf 'first\n\033[2J\033]0;title\007second\n'
 until [ -e "$WAIT" ]; do sleep 0.02; done
