@@ -106,9 +106,6 @@ class NoiseState:
             differed=self.differed or differ,
         )
 
-    def _forgetful(self) -> NoiseState:
-        return replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
-
 
 def after_baseline(runs: Sequence[VerifierRun]) -> NoiseState:
     """The state that a baseline begins with."""

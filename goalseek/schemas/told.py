@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from goalseek.families import Family
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 
 
@@ -83,17 +84,6 @@ class BriefMetric:
 
     name: str
     direction: Literal["maximize", "minimize"]
-
-
-@dataclass(frozen=True)
-class Family:
-    """Ideas of one kind that were tried."""
-
-    name: str
-    tries: int
-    kept: int
-    best: float | None
-    example: str
 
 
 @dataclass(frozen=True)
