@@ -24,6 +24,7 @@ from goalseek.cli.commands import COMMANDS as COMMAND_NAMES
 from goalseek.history import History
 from goalseek.plain import to_line
 from goalseek.records import IterationRecord
+from goalseek.seal import Seal
 from goalseek.standing import Standing
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -127,7 +128,9 @@ def make_history(top: Path, length: int) -> Path:
             break
     for record in reversed(newest):
         standing = standing.after(record)
-    history.remember(standing, lambda body: "")
+    (secret,) = repository.glob(".git/goalseek/*/secret")
+    seal = Seal(secret.read_bytes())
+    history.remember(standing, lambda body: seal.of("standing", body))
     assert len(to_line(standing)) < 10_000 and records
     return repository
 
