@@ -21,9 +21,13 @@ _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 def run_folders(runs: Path) -> list[Path]:
     """The artifact folders, oldest iteration first. Links, and whatever has another name, are none."""
+    return [runs / name for name in _names(runs)]
+
+
+def _names(runs: Path) -> list[str]:
     with contextlib.suppress(FileNotFoundError), os.scandir(runs) as listing:
         found = [item.name for item in listing if _NAME.fullmatch(item.name) and item.is_dir(follow_symlinks=False)]
-        return [runs / name for name in sorted(found, key=int)]
+        return sorted(found, key=int)
     return []
 
 
@@ -43,8 +47,10 @@ def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
         return
     if log.keep_runs is not None:
         always = {mark.iteration for mark in (standing.baseline, standing.best) if mark}
-        for folder in beyond_newest(run_folders(runs), log.keep_runs, always):
-            _drop(folder)
+        names = _names(runs)
+        for name in names[: max(len(names) - log.keep_runs, 0)]:
+            if int(name) not in always:
+                _drop(runs / name)
     is_kept = last.outcome in ("kept", "baseline")
     if is_kept and log.keep_outputs == "best":
         _drop_outputs(run_folders(runs), standing, _wanted_best(standing))

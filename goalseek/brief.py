@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -51,15 +52,15 @@ def make_brief(
     }
     best = next((past for past in history if past.iteration == context.best_iteration), None)
     rows: list[dict[str, Any]] = []
-    room = BYTES_MOST - len(in_json(brief)) - (_size(_row(best)) if best else 0)
+    room = BYTES_MOST - len(in_json(brief)) - (_row_and_size(best)[1] if best else 0)
     for past in history:
-        row = _row(past)
-        room -= 0 if past is best else _size(row)
+        row, size = _row_and_size(past)
+        room -= 0 if past is best else size
         if room < 0:
             break
         rows.append(row)
     if best and best.iteration not in [row["iteration"] for row in rows]:
-        rows.append(_row(best))
+        rows.append(_row_and_size(best)[0])
     return {**brief, "history": rows}
 
 
@@ -87,6 +88,14 @@ def what_is_left(limits: Limits, standing: Standing) -> dict[str, Any]:
     return left
 
 
+@functools.lru_cache(maxsize=512)  # the next brief has nearly the same
+def _row_and_size(past: PastTry) -> tuple[dict[str, Any], int]:
+    """A try as the brief has it, and the bytes that it takes there: each line of it is two deeper."""
+    row = _row(past)
+    text = json.dumps(row, indent=1)
+    return row, len(text) + 2 * (text.count("\n") + 1) + 2
+
+
 def _row(past: PastTry) -> dict[str, Any]:
     files = [path for path in past.changed_files if len(path) <= _PATH_MOST][:_FILES_MOST]
     more = len(past.changed_files) - len(files)
@@ -104,12 +113,6 @@ def _row(past: PastTry) -> dict[str, Any]:
 def _family_row(family: Family) -> dict[str, Any]:
     row: dict[str, Any] = to_plain(family)
     return {**row, "name": _cut(family.name, _NAME_MOST), "example": _cut(family.example, _NAME_MOST)}
-
-
-def _size(row: dict[str, Any]) -> int:
-    """The bytes that a row takes in the brief: each line of it is two deeper there."""
-    text = json.dumps(row, indent=1)
-    return len(text) + 2 * (text.count("\n") + 1) + 2
 
 
 def _within(lines: Sequence[str], most: int) -> list[str]:

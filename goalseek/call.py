@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalseek.brief import in_json, make_brief, what_is_left
+from goalseek.brief import make_brief, what_is_left
 from goalseek.calls import Calls
 from goalseek.manifest import Manifest
 from goalseek.memory import named
@@ -81,7 +81,7 @@ def call_for(
         folder,
         label=f"{run.run_id} {context.iteration}{' review' if judged else ''}",
         prompt=text,
-        brief=secrets.hidden_text(in_json(brief)),
+        brief=brief,
         given=given_for(manifest, context, phase, nonce),
         phase=run.last_phase,
         calls=calls,

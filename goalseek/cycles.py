@@ -13,7 +13,7 @@ from goalseek.call import Briefing
 from goalseek.desk import Desk
 from goalseek.memory import named
 from goalseek.phases.decide import judge
-from goalseek.review import needs_review, notes_of, reviewed
+from goalseek.review import notes_of, reviewed
 from goalseek.run import Run, Setting
 from goalseek.tries import Tries, tried_again
 from goalseek.values import Decision, Plan, Review
@@ -33,7 +33,9 @@ def decided(
         work = partial(judge, run.repository, setting.manifest, run.standing, briefing.context, *about)
         decision = desk.do("DECIDE", named("verdict", cycle), Decision, work)
         stored_as = named("review", cycle)
-        if not needs_review(setting, decision, desk.has(stored_as)):
+        if not decision.verdict:
+            return tries, decision
+        if setting.manifest.review is None and not desk.has(stored_as):  # one that is there counts all the same
             return tries, decision
         asked = partial(reviewed, run, setting, briefing, plan, change, candidate, decision, desk.calls, folder, cycle)
         review = desk.do("REVIEW", stored_as, Review, asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from goalseek import __version__
@@ -47,7 +48,7 @@ def desk_for(
     calls = Calls(
         Memory(folder, run.seal, "", follows),  # of no run: a new one pays for what the last one began
         lambda: usage_of(run.places.call / "usage.json"),
-        lambda calls_each: usual_call(run.recent, calls_each),
+        cache(lambda calls_each: usual_call(run.recent, calls_each)),
     )
 
     def on_phase(name: str, begins: bool) -> None:
@@ -57,8 +58,9 @@ def desk_for(
             if stop := why_not_begin(name, limits, spent, run.clock.now(), calls.usual()):
                 raise LimitReached(stop)
         run.last_phase = name
-        ignore_home(run.loaded)  # somebody's git clean may have removed it
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.is_dir():  # somebody's git clean may have removed it
+            ignore_home(run.loaded)
+            folder.mkdir(parents=True, exist_ok=True)
         if not begins:
             return
         run.watch.phase(number, name)

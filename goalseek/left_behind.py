@@ -13,6 +13,7 @@ from goalseek.phases.decide import roll_back
 from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_context
 from goalseek.records import Attempt, IterationRecord
+from goalseek.repository import Refs
 from goalseek.run import Run, Setting
 from goalseek.values import Candidate, Change, Context, Decision, Edit, Verdict
 
@@ -28,10 +29,9 @@ def refuse_under_way(run: Run) -> None:
         raise GoalseekError(message, "goalseek iterate finishes it; then goalseek baseline", USAGE)
 
 
-def left_behind(run: Run, desk: Desk) -> Candidate | None:
-    """The candidate on the tip that nobody can go on from; None where there is none."""
+def left_behind(run: Run, desk: Desk, tip: str | None) -> Candidate | None:
+    """The candidate on the ``tip`` that nobody can go on from; None where there is none."""
     standing, repository = run.standing, run.repository
-    tip = repository.refs().tip
     if tip in (None, standing.tip):
         return None
     assert tip
@@ -44,11 +44,13 @@ def left_behind(run: Run, desk: Desk) -> Candidate | None:
     return Candidate(tip, repository.tree_of(tip), standing.tip, commits[:-1])
 
 
-def record_left_behind(run: Run, setting: Setting, candidate: Candidate, most: int | None) -> IterationRecord:
+def record_left_behind(
+    run: Run, setting: Setting, refs: Refs, candidate: Candidate, most: int | None
+) -> IterationRecord:
     """Records such a candidate, taken back. Raises Paused where no more may be done now."""
     repository, number = run.repository, run.standing.last_iteration + 1
     desk, folder = desk_for(run, number, most, f"left behind {candidate.commit}")
-    context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, folder))
+    context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, refs, folder))
     verdict = Verdict("skipped", "interrupted", WHY)
     rollback = roll_back(repository, candidate, repository.moment_of(candidate.commit))
     found = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)

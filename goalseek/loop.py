@@ -102,13 +102,14 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     standing = run.standing
     number = standing.last_iteration + 1
     desk, folder = desk_for(run, number, most, limits=setting.manifest.limits)
-    if lost := left_behind(run, desk):
-        return record_left_behind(run, setting, lost, most)
+    refs = run.repository.refs()
+    if lost := left_behind(run, desk, refs.tip):
+        return record_left_behind(run, setting, refs, lost, most)
     run.provider()
     context = plan = decision = None
     tries = Tries()
     try:
-        context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, folder))
+        context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, refs, folder))
         briefing = briefing_for(run, setting, context)
         plan = planned(run, setting, desk, briefing, folder)
         tries = tried(run, setting, desk, briefing, plan, folder)

@@ -156,7 +156,7 @@ def _seat(run: Run, setting: Setting) -> Seat:
     folder = tree / Path(run.places.prefix)
     folder.mkdir(parents=True)
     given = given_for(setting.manifest, _NOTHING, "plan", _NONCE)
-    return Seat(run, setting.manifest, tree, folder, "doctor", _QUESTION, "{}\n", given, "doctor")
+    return Seat(run, setting.manifest, tree, folder, "doctor", _QUESTION, {}, given, "doctor")
 
 
 _NOTHING = Context(

@@ -30,11 +30,6 @@ TEXT_MOST = 16 * 1024
 APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"
 
 
-def needs_review(setting: Setting, decision: Decision, is_there: bool) -> bool:
-    """Whether this verdict needs a review: a keep does. One that ``is_there`` counts, whatever the manifest says."""
-    return bool(decision.verdict) and (setting.manifest.review is not None or is_there)
-
-
 def reviewed(
     run: Run,
     setting: Setting,

@@ -70,7 +70,10 @@ class Setting:
 
 
 class Run:
-    """The open repository, ledger and trees of one project. Made by ``opened``."""
+    """The open repository, ledger and trees of one project. Made by ``opened``.
+
+    ``folder`` is the manifest's in the user's checkout; of a manifest outside the repository, the repository's top.
+    """
 
     def __init__(
         self, loaded: Loaded, repository: Repository, places: Places, watch: Watch, asked: ProviderTable | None
@@ -79,6 +82,7 @@ class Run:
         self.repository = repository
         self.watch = watch
         self.places = places
+        self.folder = base_folder(loaded, repository)
         self.picture = Picture(loaded.logs / "state.json")
         self._idle = 0.0
         self.programs = Programs(places.owner, repository.own / PROGRAMS_LOCK, self.picture.beat)
@@ -102,16 +106,12 @@ class Run:
         self._templates: Templates | None = None
         self._scopes: tuple[Manifest, Listing, Scope, str] | None = None
         self._confines: tuple[Loaded, Confines] | None = None
+        self._planned: tuple[Setting, Confines, TreePlan] | None = None
 
     @property
     def standing(self) -> Standing:
         """Where the climb stands."""
         return self.ledger.standing
-
-    @property
-    def folder(self) -> Path:
-        """The manifest's folder in the user's checkout; of a manifest outside the repository, the repository's top."""
-        return base_folder(self.loaded, self.repository)
 
     @property
     def confines(self) -> Confines:
@@ -313,6 +313,12 @@ class Run:
         return hidden_from.list_hidden(folder, self.repository.top) if folder else ()
 
     def _plan(self, setting: Setting) -> TreePlan:
+        made = self._planned
+        if made is None or made[0] is not setting or made[1] is not self.confines:
+            made = self._planned = (setting, self.confines, self._plan_for(setting))
+        return made[2]
+
+    def _plan_for(self, setting: Setting) -> TreePlan:
         manifest = setting.manifest
         return TreePlan(
             setting.scope,

@@ -6,10 +6,12 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from goalseek import sandbox
 from goalseek.agent_home import AgentHome
 from goalseek.beneath import clear
+from goalseek.brief import in_json
 from goalseek.calls import Calls
 from goalseek.capture import HeadAndTail
 from goalseek.confines import Job
@@ -39,7 +41,7 @@ class Seat:
     folder: Path
     label: str
     prompt: str
-    brief: str
+    brief: dict[str, Any]
     given: Mapping[str, str]
     phase: str
     calls: Calls | None = None
@@ -116,7 +118,7 @@ class Seat:
         self.files.mkdir(parents=True)
         (self.files / "usage.json").touch()
         (self.files / "prompt.md").write_text(self.prompt, encoding="utf-8", errors="replace")
-        (self.files / "brief.json").write_text(self.brief)
+        (self.files / "brief.json").write_text(self.secrets.hidden_text(in_json(self.brief)))
 
     def _label(self, name: str) -> str:
         return f"{self.label} {name}"

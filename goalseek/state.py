@@ -16,6 +16,7 @@ from goalseek.plain import to_plain
 from goalseek.standing import Mark, Standing
 
 HEARTBEAT_SECONDS = 5.0
+CALM_SECONDS = 0.1
 STALE_SECONDS = 30.0
 AT_WORK = ("running", "waiting")
 
@@ -37,38 +38,55 @@ class Moment:
 
 
 class Picture:
-    """The file, and what it shows now. Not worth an fsync; where its folder is gone, nothing is written."""
+    """The file, and what it shows now. Not worth an fsync; where its folder is gone, nothing is written.
+
+    A phase that follows another one within ``CALM_SECONDS`` is shown by the next beat after them, if it still lasts:
+    nobody can read faster, and to replace a file makes the disk work.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._shown: tuple[Moment, Standing, Limits] | None = None
+        self._last: Moment | None = None
         self._written = 0.0
+        self._is_owed = False
 
     def show(self, moment: Moment, standing: Standing, limits: Limits) -> None:
         """Replaces the picture."""
         self._shown = (moment, standing, limits)
-        self._write(moment)
+        self._renew(moment)
 
     def turned(self, turn: str) -> None:
         """Shows the same moment in its next turn: ``run 2, the candidate``."""
         if self._shown and turn:
             self._shown = (replace(self._shown[0], turn=turn), *self._shown[1:])
-            self._write(self._shown[0])
+            self._renew(self._shown[0])
 
     def waiting(self, text: str) -> None:
         """Shows the same moment as one that waits, with what for; "" where the wait is over."""
         if self._shown:
             moment = self._shown[0]
-            self._write(replace(moment, status="waiting", next=text) if text else moment)
+            self._renew(replace(moment, status="waiting", next=text) if text else moment)
 
     def beat(self) -> None:
-        """Renews the heartbeat, when it is time."""
-        if self._shown and time.monotonic() - self._written >= HEARTBEAT_SECONDS:
+        """Renews the heartbeat, when it is time, and shows what is not shown yet."""
+        if self._last and self._seconds() >= (CALM_SECONDS if self._is_owed else HEARTBEAT_SECONDS):
             self._write(self._last)
+
+    def _renew(self, moment: Moment) -> None:
+        goes_on = self._last is not None and self._last.status == moment.status
+        self._last = moment
+        if goes_on and self._seconds() < CALM_SECONDS:
+            self._is_owed = True
+            return
+        self._write(moment)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._written
 
     def _write(self, moment: Moment) -> None:
         assert self._shown
-        self._last, self._written = moment, time.monotonic()
+        self._is_owed, self._written = False, time.monotonic()
         if self.path.parent.is_dir():
             write_state(self.path, moment, *self._shown[1:])
 

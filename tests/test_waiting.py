@@ -62,6 +62,19 @@ def test_the_heartbeat_is_renewed_when_it_is_time(tmp_path: Path, monkeypatch: p
     assert read_state(picture.path)["phase"] == "VERIFY" and read_state(picture.path)["heartbeat_at"]
 
 
+def test_a_short_phase_is_not_worth_a_write_and_one_that_lasts_is_shown(tmp_path: Path) -> None:
+    picture = Picture(tmp_path / "state.json")
+    for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
+        picture.show(Moment("running", "run", "now", 3, phase), Standing(), Limits())
+    picture.beat()
+    assert read_state(picture.path)["phase"] == "PLAN", "the others followed at once"
+    until(lambda: picture.beat() or read_state(picture.path)["phase"] == "VERIFY")
+    picture.waiting("for a card")
+    assert read_state(picture.path)["status"] == "waiting", "another status is shown at once"
+    picture.waiting("")
+    assert read_state(picture.path)["status"] == "running"
+
+
 def test_in_a_long_phase_the_heartbeat_goes_on_and_status_says_when_it_has_gone_stale(waiting: Project) -> None:
     started = waiting.start("iterate")
     until(lambda: home("waiting").exists())

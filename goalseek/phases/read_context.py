@@ -24,13 +24,16 @@ from goalseek.values import VISIBLE_FILES_MOST, Context, VisibleFile
 _COMMITS = 10
 
 
-def read_context(run: Run, setting: Setting, run_folder: Path) -> Context:
-    """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``."""
+def read_context(run: Run, setting: Setting, refs: Refs, run_folder: Path) -> Context:
+    """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``.
+
+    ``refs`` are ours before the iteration.
+    """
     standing = run.standing.of_run(run.run_id)
     assert standing.incumbent and standing.baseline and standing.best
     workspace = run.workspace(setting)
     iteration = standing.last_iteration + 1
-    commits = _write_state(run, standing.tip, run_folder)
+    commits = _write_state(run, refs, standing.tip, run_folder)
     limit = setting.manifest.limits.stagnation
     endings = crash_endings(run, standing)
     crashed = last_crashed(run, standing)
@@ -60,7 +63,7 @@ def read_context(run: Run, setting: Setting, run_folder: Path) -> Context:
 def read_baseline_context(run: Run, setting: Setting, run_folder: Path) -> Context:
     """What a baseline needs to know: nothing that is measured yet."""
     standing = run.standing
-    commits = _write_state(run, standing.tip or run.repository.head(), run_folder)
+    commits = _write_state(run, run.repository.refs(), standing.tip or run.repository.head(), run_folder)
     return Context(
         iteration=standing.last_iteration + 1,
         attempt=standing.tried,
@@ -110,9 +113,9 @@ def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str])
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
 
 
-def _write_state(run: Run, commit: str, run_folder: Path) -> tuple[str, ...]:
+def _write_state(run: Run, refs: Refs, commit: str, run_folder: Path) -> tuple[str, ...]:
     commits = tuple(commit_lines(run.repository, commit, _COMMITS))
-    write_git_state(run_folder / "git_before.txt", run.repository.refs(), run.repository.branch, commits)
+    write_git_state(run_folder / "git_before.txt", refs, run.repository.branch, commits)
     write_environment(run_folder / "env.json")
     return commits
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ def published(name: str) -> dict[str, Any]:
     return document
 
 
+@functools.cache
 def text_of(name: str) -> str:
     """The same as text."""
     return Path(__file__).with_name(f"{name}.schema.json").read_text("utf-8")
