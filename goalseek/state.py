@@ -40,8 +40,8 @@ class Moment:
 class Picture:
     """The file, and what it shows now. Not worth an fsync; where its folder is gone, nothing is written.
 
-    A phase that follows another one within ``CALM_SECONDS`` is shown by the next beat after them, if it still lasts:
-    nobody can read faster, and to replace a file makes the disk work.
+    A phase that follows another one within ``CALM_SECONDS`` is shown by the next beat, if it still lasts: nobody can
+    read faster, and to replace a file makes the disk work.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,7 +70,7 @@ class Picture:
 
     def beat(self) -> None:
         """Renews the heartbeat, when it is time, and shows what is not shown yet."""
-        if self._last and self._seconds() >= (CALM_SECONDS if self._is_owed else HEARTBEAT_SECONDS):
+        if self._last and (self._is_owed or self._seconds() >= HEARTBEAT_SECONDS):
             self._write(self._last)
 
     def _renew(self, moment: Moment) -> None:
