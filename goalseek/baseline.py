@@ -8,8 +8,9 @@ from goalseek import fitness
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.phases.commit import message_of
 from goalseek.ruler import Ruler, digest_of_files, keys_of
-from goalseek.run import Run, Setting
+from goalseek.run import Run
 from goalseek.scope import Scope
+from goalseek.setting import Setting
 from goalseek.values import Candidate, Context, Verdict
 
 _LINES_SHOWN = 20

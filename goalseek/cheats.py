@@ -19,8 +19,9 @@ from goalseek.objects import Difference, Entry, Objects
 from goalseek.patching import DoesNotApply, patched
 from goalseek.pool import Subject, measure_subject, stand_back
 from goalseek.quoting import quote_path
-from goalseek.run import Run, Setting
+from goalseek.run import Run
 from goalseek.scope import DROPPINGS, Scope, clashes
+from goalseek.setting import Setting
 from goalseek.values import Verdict
 
 _FIRST_PLACE = 2000  # of its measurements in this process: the trial's are below, so that no seed is used twice

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from goalseek import editable, fitness, provider_checks, sandbox
 from goalseek.cheats import Cheat
+from goalseek.chosen_provider import chosen_provider, programs_of
 from goalseek.confinement import level
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
@@ -16,7 +17,8 @@ from goalseek.isolation_words import words_about
 from goalseek.landing import check_refs
 from goalseek.objects import Entry
 from goalseek.opening import writable_files
-from goalseek.run import Run, Setting, chosen_provider, programs_of
+from goalseek.run import Run
+from goalseek.setting import Setting
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from goalseek.opening import check_confines
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of
 from goalseek.quoting import quote_path
 from goalseek.ruler import Ruler, digest_of_files, keys_of
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.settle import Settled, settle
 from goalseek.turns import unfit
 from goalseek.values import Side

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek import manifest_file
+from goalseek.chosen_provider import chosen_provider
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git import git
 from goalseek.manifest import ProviderTable
 from goalseek.manifest_file import Loaded
 from goalseek.opening import asked_provider
 from goalseek.providers.scripted import read_script
-from goalseek.run import chosen_provider
 
 DEFAULT = "digits"
 _TUNED = 20

@@ -9,11 +9,11 @@ from typing import Any
 
 from goalseek import manifest_check, manifest_file
 from goalseek.baseline import failed_baseline
+from goalseek.chosen_provider import chosen_provider
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.manifest_file import Loaded
 from goalseek.opening import check_fit, opened
 from goalseek.pool import Measurement, baseline_subject, measure_subject, measurement_of, record_measurement
-from goalseek.run import chosen_provider
 from goalseek.turns import unfit
 from goalseek.watch import Watch
 

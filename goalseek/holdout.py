@@ -9,7 +9,8 @@ from goalseek.landing import tell
 from goalseek.manifest import Holdout, Manifest, Metric, VerifyCommand
 from goalseek.pool import Subject, measure_subject, measurement_of
 from goalseek.records import HoldoutRecord
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.standing import Mark, Standing
 from goalseek.units import number
 from goalseek.values import Side

@@ -23,8 +23,9 @@ from goalseek.providers.answer import usage_of
 from goalseek.records import Isolation, IterationRecord, RunRecord
 from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
 from goalseek.ruler import Ruler
-from goalseek.run import Run, Setting
+from goalseek.run import Run
 from goalseek.seal import key_of
+from goalseek.setting import Setting
 from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
 from goalseek.templates import versions

@@ -14,7 +14,8 @@ from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_context
 from goalseek.records import Attempt, IterationRecord
 from goalseek.repository import Refs
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.values import Candidate, Change, Context, Decision, Edit, Verdict
 
 WHY = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"

@@ -27,8 +27,9 @@ from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes
 from goalseek.records import IterationRecord
-from goalseek.run import Run, Setting
+from goalseek.run import Run
 from goalseek.scene import scene_of
+from goalseek.setting import Setting
 from goalseek.settling import seconds_to_settle, settle_at_end
 from goalseek.small_set import small_set
 from goalseek.stop_request import asked_to_stop

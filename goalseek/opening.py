@@ -18,7 +18,7 @@ from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
 from goalseek.lock import only_writer
 from goalseek.manifest import ProviderTable
-from goalseek.manifest_file import Loaded
+from goalseek.manifest_file import Loaded, base_of
 from goalseek.objects import Entry
 from goalseek.places import places
 from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
@@ -26,7 +26,7 @@ from goalseek.project_scope import scope_of
 from goalseek.providers import WITHOUT_PROGRAM
 from goalseek.providers.provider import WritableFile
 from goalseek.repository import Repository, locate
-from goalseek.run import Run, base_folder
+from goalseek.run import Run
 from goalseek.scope import Scope
 from goalseek.scratch_files import remove_scratch_files
 from goalseek.shared import LOOKED_AT_MOST
@@ -53,7 +53,7 @@ def opened(
 ) -> Iterator[Run]:
     """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be."""
     repository = open_repository(loaded)
-    where = places(repository.location, base_folder(loaded, repository), repository.name)
+    where = places(repository.location, base_of(loaded, repository.top), repository.name)
     existed = loaded.logs.exists() or loaded.runs.exists()
     try:
         picture = loaded.logs / "state.json"

@@ -9,7 +9,8 @@ from goalseek.baseline import take_ruler
 from goalseek.manifest_file import ignore_home
 from goalseek.phases.verify import one_more
 from goalseek.records import MeasurementRecord
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.values import CommandRun, Evidence, Side
 
 

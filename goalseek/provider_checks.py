@@ -18,8 +18,9 @@ from goalseek.providers.chain import Chain
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.failures import IN_WORDS, Failed
 from goalseek.providers.provider import Call, Provider, Starting
-from goalseek.run import Run, Setting
+from goalseek.run import Run
 from goalseek.seat import Seat
+from goalseek.setting import Setting
 from goalseek.values import Context, Usage
 
 LIVE_SECONDS = 120.0

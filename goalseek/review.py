@@ -21,7 +21,8 @@ from goalseek.phases.decide import roll_back
 from goalseek.prompt import Judged
 from goalseek.providers.answer import title_of
 from goalseek.providers.provider import Reply
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.values import Candidate, Change, Decision, Plan, Review
 from goalseek.workspace import Workspace
 

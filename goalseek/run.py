@@ -3,70 +3,47 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
-from goalseek import directions, hidden_from, manifest_file, sandbox
+from goalseek import hidden_from, manifest_file
 from goalseek.bench import Bench
+from goalseek.chosen_provider import ChosenProvider
 from goalseek.clock import Clock
 from goalseek.confinement.level import Level
 from goalseek.confines import Confines, confines
-from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
 from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.limits import Stop
 from goalseek.listing import Listing
-from goalseek.manifest import Manifest, ProviderTable, ReviewTable
+from goalseek.manifest import Manifest, ProviderTable
 from goalseek.manifest_file import Loaded
 from goalseek.measured import Measured
 from goalseek.places import Places
-from goalseek.plain import to_line
 from goalseek.programs import PROGRAMS_LOCK, Programs
-from goalseek.project_scope import scope_of
 from goalseek.project_trees import ProjectTrees, TreePlan
-from goalseek.providers import make_provider
 from goalseek.providers.chain import Chain
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 from goalseek.ruler import Ruler, under
 from goalseek.scene import turn_in_words
-from goalseek.scope import Scope
 from goalseek.seal import Seal
+from goalseek.setting import Setting, Settings
 from goalseek.shared import Shares
 from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
-from goalseek.templates import Templates, load_templates
 from goalseek.values import Side
 from goalseek.verifier import Verifier
 from goalseek.watch import Watch
 from goalseek.workspace import Workspace
 
 RECENT = 200
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What one iteration goes by: the manifest under the pinned ruler, and what follows from it.
-
-    ``hidden_from`` are the files of that folder as the ruler has them; ``templates`` are the prompts, by phase.
-    """
-
-    manifest: Manifest
-    scope: Scope
-    scope_key: str
-    program: str
-    directions: tuple[Direction, ...]
-    notes: tuple[str, ...] = ()
-    hidden_from: Listing = ()
-    templates: Templates = field(default_factory=dict)
 
 
 class Run:
@@ -82,7 +59,7 @@ class Run:
         self.repository = repository
         self.watch = watch
         self.places = places
-        self.folder = base_folder(loaded, repository)
+        self.folder = manifest_file.base_of(loaded, repository.top)
         self.picture = Picture(loaded.logs / "state.json")
         self._idle = 0.0
         self.programs = Programs(places.owner, repository.own / PROGRAMS_LOCK, self.picture.beat)
@@ -98,13 +75,10 @@ class Run:
         self.last_phase = ""
         self.stop: Stop | None = None
         self.ends_at: float | None = None
-        self._asked = asked
-        self._provider: Chain | None = None
-        self._reviewed: ReviewTable | None = None
+        self._provider = ChosenProvider(asked)
         self._trees = ProjectTrees(places, repository.objects)
         self._ruler: tuple[int, Ruler] | None = None
-        self._templates: Templates | None = None
-        self._scopes: tuple[Manifest, Listing, Scope, str] | None = None
+        self._settings = Settings(self.folder, places.prefix, repository.top, self.seal.digest)
         self._confines: tuple[Loaded, Confines] | None = None
         self._planned: tuple[Setting, Confines, TreePlan] | None = None
 
@@ -133,11 +107,11 @@ class Run:
     @contextlib.contextmanager
     def _under(self, other: Confines) -> Iterator[None]:
         before = (self.loaded, self.confines)
-        self._confines, self._scopes = (self.loaded, other), None
+        self._confines = (self.loaded, other)
         try:
             yield
         finally:
-            self._confines, self._scopes = before, None
+            self._confines = before
 
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
@@ -175,23 +149,15 @@ class Run:
 
     def provider(self) -> Chain:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
-        if self._provider is None or self._reviewed != self.loaded.manifest.review:
-            self._reviewed = self.loaded.manifest.review
-            self._provider = chosen_provider(self.loaded, self.provider_table())
-            self._provider.check()
-        return self._provider
+        return self._provider.made(self.loaded)
 
     def has_provider(self) -> bool:
         """Whether one is named."""
-        return (self._asked or self.loaded.manifest.provider) is not None
+        return self._provider.is_named(self.loaded)
 
     def provider_table(self) -> ProviderTable:
         """The provider's keys. Raises GoalseekError where none is named."""
-        table = self._asked or self.loaded.manifest.provider
-        if table is None:
-            hint = '--provider tune, or in the manifest: provider.name = "command" with provider.command'
-            raise GoalseekError("no provider is named: who is to propose?", hint)
-        return table
+        return self._provider.table(self.loaded)
 
     def workspace(self, setting: Setting) -> Workspace:
         """The agent's tree under this setting, at the incumbent."""
@@ -261,56 +227,14 @@ class Run:
         self.measured.add(record)
         self.recent.appendleft(record)
 
-    def links(self, manifest: Manifest) -> dict[str, str]:
-        """The shared folders as links: path in a tree, place on disk."""
-        return {
-            self.places.prefix + name.rstrip("/"): str((self.folder / name).resolve()) for name in manifest.scope.share
-        }
-
     def setting_of(self, manifest: Manifest, told: tuple[str, ...] = (), pinned: Listing | None = None) -> Setting:
         """What follows from a manifest; ``told`` is what a person should know about it.
 
         ``pinned`` are the files of ``hidden_from``; None for those that are there now. Raises GoalseekError where these
         cannot be had.
         """
-        more = self.hidden_files(manifest) if pinned is None else pinned
-        if self._scopes is None or self._scopes[:2] != (manifest, more):
-            made = scope_of(self.loaded, manifest, self.places.prefix, more)
-            table = manifest.provider
-            lists = (
-                self.seal.digest("trees"),
-                manifest.scope,
-                [table.script, table.prompts, table.record, table.recordings] if table else "",
-                manifest.cheat,
-                self.links(manifest),
-                self.confines.mounts,
-                *([more] if more else []),
-            )
-            key = hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
-            self._scopes = (manifest, more, made, key)
-        _, _, made, key = self._scopes
-        program = self.folder / (manifest.project.program or "program.md")
-        text = program.read_text("utf-8", "replace") if program.is_file() else ""
-        told_by = tuple(directions.directions(self.loaded.directions))
-        templates, wrong = self._read_templates()
-        return Setting(manifest, made, key, text, told_by, (*told, *wrong), more, templates)
-
-    def _read_templates(self) -> tuple[Templates, tuple[str, ...]]:
-        """The prompts as they are now. Of those that are wrong, the last good ones hold, and a note says so."""
-        table = self._asked or self.loaded.manifest.provider
-        folder = self.folder / table.prompts if table and table.prompts else None
-        try:
-            self._templates = load_templates(folder)
-        except GoalseekError as error:
-            if self._templates is None:
-                raise
-            return self._templates, (f"the prompts are wrong now, the last good ones hold: {error.message}",)
-        return self._templates, ()
-
-    def hidden_files(self, manifest: Manifest) -> Listing:
-        """The files of ``hidden_from`` as they are now. Raises GoalseekError where they cannot be had."""
-        folder = hidden_from.folder_of(self.folder, manifest)
-        return hidden_from.list_hidden(folder, self.repository.top) if folder else ()
+        asked = self._provider.asked or self.loaded.manifest.provider
+        return self._settings.made(self.loaded, manifest, asked, self.confines.mounts, told, pinned)
 
     def _plan(self, setting: Setting) -> TreePlan:
         made = self._planned
@@ -324,7 +248,7 @@ class Run:
             setting.scope,
             setting.scope_key,
             tuple(pattern for command in manifest.verify for pattern in command.keep),
-            self.links(manifest),
+            setting.links,
             self.confines.mounts,
             setting.hidden_from,
             hidden_from.folder_of(self.folder, manifest),
@@ -333,34 +257,3 @@ class Run:
     def _newest(self) -> list[IterationRecord]:
         newest = (record for record in self.ledger.history.newest() if isinstance(record, IterationRecord))
         return list(islice(newest, RECENT))
-
-
-def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
-    """The provider to use. Raises GoalseekError where a program would start without consent."""
-    provider = make_provider(table, loaded.folder, loaded.manifest.price, loaded.manifest.review)
-    for one in provider.everybody:
-        if one.needs_consent:
-            sandbox.refuse_without_consent(loaded.manifest, one.name)
-        if one.needs_sandbox:
-            sandbox.refuse_unconfined(loaded.manifest, one.name)
-    return provider
-
-
-def programs_of(loaded: Loaded) -> list[list[str]]:
-    """The words by which the manifest's providers are started, as far as they name what is to be shown."""
-    named: list[list[str]] = []
-    if loaded.manifest.provider is None:
-        return named
-    try:
-        everybody = make_provider(loaded.manifest.provider, loaded.folder, (), loaded.manifest.review).everybody
-    except GoalseekError:  # said where the provider is looked at
-        return named
-    for one in everybody:
-        words = getattr(one, "words", None) or getattr(one, "command", None)
-        named += [list(words)] if words else []
-    return named
-
-
-def base_folder(loaded: Loaded, repository: Repository) -> Path:
-    """The folder that paths and globs are relative to: the manifest's, or the top for one outside the repository."""
-    return manifest_file.base_of(loaded, repository.top)

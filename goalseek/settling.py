@@ -14,7 +14,8 @@ from goalseek.limits import seconds_left
 from goalseek.manifest import Manifest
 from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement
 from goalseek.records import SettleRecord
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.settle import PAIRS, settle
 from goalseek.standing import Mark, Standing
 from goalseek.units import in_words

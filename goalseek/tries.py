@@ -25,7 +25,8 @@ from goalseek.phases.plan import make_plan
 from goalseek.phases.verify import candidate_owes
 from goalseek.prompt import Problem
 from goalseek.records import Attempt
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.values import Candidate, Change, Evidence, Failure, Plan, Review
 
 CHANGES_REQUESTED = "changes_requested"

@@ -16,7 +16,8 @@ from goalseek.approval import (
 )
 from goalseek.landing import tell
 from goalseek.phases.decide import roll_back
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.values import Candidate, Context, Decision
 
 

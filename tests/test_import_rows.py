@@ -19,6 +19,8 @@ ROWS = {
     "providers": 2,
     "audit": 2,
     "run": 2,
+    "chosen_provider": 2,
+    "setting": 2,
     "phases": 3,
     "crashes": 3,
     "opening": 3,

@@ -10,13 +10,15 @@ from pathlib import Path
 
 from goalseek import process, sandbox
 from goalseek.beneath import clear
+from goalseek.chosen_provider import programs_of
 from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
 from goalseek.confinement.landlock import alone
 from goalseek.confines import Job
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.opening import opened
-from goalseek.run import Run, Setting, programs_of
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.trees import visible
 from goalseek.verifier import job_of
 

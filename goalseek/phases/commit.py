@@ -9,7 +9,8 @@ from goalseek.errors import Rejected
 from goalseek.objects import Entry, Objects
 from goalseek.quoting import quote_path
 from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.values import Candidate, Change, Context, Edit
 
 

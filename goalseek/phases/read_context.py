@@ -15,8 +15,9 @@ from goalseek.crashes import crash_endings, last_crashed, printed_by
 from goalseek.git import git_text
 from goalseek.quoting import quote_path
 from goalseek.repository import Refs, Repository
-from goalseek.run import Run, Setting
+from goalseek.run import Run
 from goalseek.scope import Scope
+from goalseek.setting import Setting
 from goalseek.told import common_ending
 from goalseek.trees import walk
 from goalseek.values import VISIBLE_FILES_MOST, Context, VisibleFile

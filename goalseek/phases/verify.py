@@ -18,7 +18,8 @@ from goalseek.noise import RunIncumbent
 from goalseek.phases.decide import ruling
 from goalseek.records import MeasurementRecord
 from goalseek.repeats import measure_repeatedly
-from goalseek.run import Run, Setting
+from goalseek.run import Run
+from goalseek.setting import Setting
 from goalseek.setup_once import prepare
 from goalseek.turns import baseline_verdict
 from goalseek.values import Candidate, Change, Evidence, Failure, Side, Verdict, VerifierRun
