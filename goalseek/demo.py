@@ -10,8 +10,8 @@ from pathlib import Path
 from goalseek import manifest_file
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git import git
-from goalseek.manifest import ProviderTable
 from goalseek.manifest_file import Loaded
+from goalseek.manifest_providers import ProviderTable
 from goalseek.opening import asked_provider
 from goalseek.providers.scripted import read_script
 from goalseek.run import chosen_provider

@@ -24,8 +24,9 @@ from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.limits import Stop
 from goalseek.listing import Listing
-from goalseek.manifest import Manifest, ProviderTable, ReviewTable
+from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
+from goalseek.manifest_providers import ProviderTable, ReviewTable
 from goalseek.measured import Measured
 from goalseek.places import Places
 from goalseek.plain import to_line

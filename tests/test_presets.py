@@ -14,7 +14,7 @@ from test_tune import call as tune_call
 
 from goalseek.agent_home import AgentHome
 from goalseek.errors import GoalseekError, Rejected
-from goalseek.manifest import Price, ProviderTable
+from goalseek.manifest_providers import Price, ProviderTable
 from goalseek.programs import Finished
 from goalseek.providers import make_provider, preset
 from goalseek.providers.chain import PAUSE_SECONDS, RETRY_SECONDS

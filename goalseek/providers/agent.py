@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.manifest import ProviderTable
+from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.answer import block, plan_of, review_of, title_of
 from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.manifest import ProviderTable
+from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.agent import program_at
 from goalseek.providers.answer import block, plan_of, review_of, title_of, usage_of
 from goalseek.providers.failures import Failed

@@ -10,7 +10,7 @@ from pathlib import Path
 from goalseek import process
 from goalseek.errors import Rejected
 from goalseek.git import environment
-from goalseek.manifest import ProviderTable
+from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.providers.recordings import Recording, file_name, read_recordings
 from goalseek.values import Plan

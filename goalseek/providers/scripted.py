@@ -12,7 +12,7 @@ from typing import Any
 from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.git import environment
-from goalseek.manifest import ProviderTable
+from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.values import Plan
 
