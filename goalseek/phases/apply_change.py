@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek.beneath import clear, read_regular
-from goalseek.checkout import Changes, Checkout
+from goalseek.checkout import Checkout
 from goalseek.errors import Rejected
 from goalseek.flood import BYTES_MOST, Flood
 from goalseek.globs import matcher
@@ -22,6 +22,7 @@ from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.quoting import quote_path
 from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.values import Change, Edit, Plan, Usage
+from goalseek.walk import Changes
 from goalseek.workspace import Workspace
 
 _NAMED_MOST = 5
