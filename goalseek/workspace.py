@@ -15,8 +15,10 @@ from typing import Any, TypeVar, cast
 
 from goalseek.beneath import clear
 from goalseek.checkout import LINK, Checkout
+from goalseek.conversations import ObjectsFailed
 from goalseek.git import AUTHOR, GitFailed, git
-from goalseek.objects import Entry, Missing, Objects, ObjectsFailed
+from goalseek.missing import Missing
+from goalseek.objects import Entry, Objects
 from goalseek.trees import visible, visible_changes
 from goalseek.walk import Changes
 
