@@ -1,4 +1,4 @@
-"""What both halves of the red team play on: servers that tell the secret, and ways to see what an attack got."""
+"""What both halves of the red team play on: a field with all they are after, and ways to see what an attack got."""
 
 from __future__ import annotations
 
@@ -11,7 +11,47 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from project import Project
 from red_team.attacks import SECRET
+
+AGENT = Path(__file__).parent / "agent.py"
+
+
+@contextmanager
+def field(project: Project, folder: Path, home: Path, name: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Everything around a project that an attack is after: where it is, and a descriptor of a hidden file.
+
+    ``name`` tells its files in folders that all share from those of others; they go in the end.
+    """
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_ed25519").write_text("private")
+    (folder / "outside").mkdir()
+    (project.top / "data").mkdir()
+    own = f"goalseek-red-{name}-{os.getpid()}"
+    short = f"/tmp/{own}"
+    places: dict[str, Any] = {
+        "top": str(project.top),
+        "home": str(home),
+        "outside": str(folder / "outside"),
+        "blob": project.git("rev-parse", "HEAD:hidden/labels.txt"),
+        "socket": f"{short}.socket",
+        "abstract": own,
+        "in_tmp": short,
+        "in_memory": f"/dev/shm/{own}",
+        "stranger": os.getpid(),
+    }
+    Path(short).write_text(SECRET)
+    try:
+        with servers(places), (project.top / "hidden" / "labels.txt").open() as descriptor:
+            yield places, descriptor.fileno()
+    finally:
+        for place in (short, f"{short}-written", f"{short}.socket", places["in_memory"]):
+            Path(place).unlink(missing_ok=True)
+
+
+def agent_that_knows(places: dict[str, Any]) -> str:
+    """The script of the attacking agent, where things are filled in."""
+    return AGENT.read_text().replace('"""{}"""', repr(json.dumps(places)))
 
 
 @contextmanager
