@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, answer, living
+from project import Project, answer, living, until
 from red_team.attacks import COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
-from red_team.field import agent_that_knows, field, is_there, loot_in, wait_for
+from red_team.field import agent_that_knows, field, is_there, loot_in
 
 pytestmark = pytest.mark.slow
 EVERY = (
@@ -95,7 +95,7 @@ def by_hand(words: list[str], number: int, attack: Attack, places: dict[str, Any
     if not attack.wrote:
         assert attack.gain in loot_in(ended.stdout), ended
         return
-    wait_for(lambda: is_there(attack.wrote.format(**places)))
+    until(lambda: is_there(attack.wrote.format(**places)))
 
 
 @pytest.mark.parametrize("mode", LEVELS)

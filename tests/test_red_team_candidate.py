@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, living
+from project import Project, living, until
 from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
-from red_team.field import agent_that_knows, field, is_there, loot_in, wait_for
+from red_team.field import agent_that_knows, field, is_there, loot_in
 
 from goalseek.beneath import clear
 
@@ -255,7 +255,7 @@ CONTROLS: dict[str, Callable[[Path], bool]] = {
 
 def is_reached(holds: Callable[[], bool]) -> bool:
     """Whether something holds before long."""
-    wait_for(holds)
+    until(holds)
     return True
 
 

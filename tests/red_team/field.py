@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -95,13 +95,3 @@ def loot_in(printed: str) -> str:
     """What an attack said that it got."""
     (line,) = (line for line in printed.splitlines() if line.startswith("LOOT "))
     return str(json.loads(line.removeprefix("LOOT ")))
-
-
-def wait_for(holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Waits until something holds, which it must."""
-    deadline = threading.Event()
-    for _ in range(int(seconds * 20)):
-        if holds():
-            return
-        deadline.wait(0.05)
-    raise AssertionError("it never came")
