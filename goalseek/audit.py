@@ -15,12 +15,14 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.chain import Chain, Link, Unreadable, links_of, read_commit, walk_ledger
+from goalseek.conversations import ObjectsFailed
 from goalseek.deviations import NOTHING, Deviation, of_rows, of_values, runs_of
 from goalseek.ledger import RULER_FILE
 from goalseek.manifest_file import Loaded
 from goalseek.memory import Memory
+from goalseek.missing import Missing
 from goalseek.named_commits import NamedCommits, is_next_candidate
-from goalseek.objects import Missing, Objects, ObjectsFailed
+from goalseek.objects import Objects
 from goalseek.plain import to_line, to_plain
 from goalseek.records import IterationRecord
 from goalseek.repository import Refs, Repository

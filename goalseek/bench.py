@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from goalseek.beneath import clear
-from goalseek.checkout import LINK, OURS, Changes, Checkout
+from goalseek.checkout import LINK, OURS, Checkout
+from goalseek.conversations import ObjectsFailed
 from goalseek.errors import GoalseekError
 from goalseek.manifest import Sees
-from goalseek.objects import Entry, Missing, Objects, ObjectsFailed
+from goalseek.missing import Missing
+from goalseek.objects import Entry, Objects
 from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
 from goalseek.planted import Hazard, hijacks
 from goalseek.scope import Scope
 from goalseek.trees import visible, visible_changes
+from goalseek.walk import Changes
 
 FOLDER = "40000"
 

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from goalseek.conversations import ObjectsFailed
 from goalseek.deviations import Deviation
-from goalseek.objects import Missing, Objects, ObjectsFailed
+from goalseek.missing import Missing
+from goalseek.objects import Objects
 from goalseek.plain import to_line
 from goalseek.records import Record, from_line
 

@@ -1,9 +1,8 @@
 """A folder that is kept equal to a list of files: found out by one walk, put right path by path.
 
-An equal file is never written again, so that build tools see only what changed; a changed one gets a new time. The
-walk trusts (modification time, change time, size, mode, inode) and looks into a file only where its change time is
-too near to the moment when it was recorded. Whatever else may list the changes of a folder can take this class's
-place: it needs ``bring``, ``changes`` and ``put_back``.
+An equal file is never written again, so that build tools see only what changed; a changed one gets a new time.
+Whatever else may list the changes of a folder can take this class's place: it needs ``bring``, ``changes`` and
+``put_back``.
 """
 
 from __future__ import annotations
@@ -13,47 +12,19 @@ import marshal
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from goalseek.beneath import clear, open_folder, read_regular, remove
+from goalseek.beneath import clear, read_regular, remove
 from goalseek.objects import Entry
-from goalseek.recorded import RACY_NANOSECONDS, Recorded, parents
+from goalseek.recorded import RACY_NANOSECONDS, Recorded, parents, signature_of
+from goalseek.walk import Changes, walk
 
 LINK = "link"
 COPY = "copy"
 COPY_PROGRAM = "copy and run"
 OURS = (LINK, COPY, COPY_PROGRAM)
-_NOTHING: dict[str, tuple[int, int, int, int, int]] = {}
 _FORMAT = 2
-# A new folder below so many others, or so many bytes long, is taken for one thing, whatever is in it.
-_DEEPEST_NEW = 200
-_LONGEST_NEW = 1000
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What one walk found: paths that are no longer as recorded, recorded ones that are gone, and new ones.
-
-    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
-    """
-
-    changed: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.missing or self.added or self.folders)
-
-
-@dataclass
-class _Walked:
-    changed: list[str] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)
-    folders: list[str] = field(default_factory=list)
-    seen: int = 0
 
 
 class Checkout:
@@ -147,11 +118,7 @@ class Checkout:
 
     def changes(self) -> Changes:
         """What differs from what is recorded, by one walk of the folder."""
-        walked = _Walked()
-        with open_folder(self.root) as top:
-            self._walk(top, "", walked)
-        missing = self._recorded.missing(self._paths("")) if walked.seen < len(self.entries) else []
-        return Changes(tuple(walked.changed), tuple(missing), tuple(walked.added), tuple(walked.folders))
+        return walk(self.root, self._recorded, self._differs, self._is_left_alone)
 
     def put_back(self, changes: Changes) -> None:
         """Undoes what a walk found, path by path."""
@@ -188,74 +155,14 @@ class Checkout:
         """Whether a file looks as when it was put there; not where it is none of these."""
         if path not in self.entries:
             return False
-        found = (self.root / path).lstat()
-        now = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino)
-        return now == self._recorded.signature(path)
+        return signature_of((self.root / path).lstat()) == self._recorded.signature(path)
 
     def size(self, path: str) -> int:
         """The size in bytes of a recorded file."""
         return self._recorded.signature(path)[2]
 
-    def _walk(self, descriptor: int, folder: str, walked: _Walked) -> None:
-        """Holds one folder, open as ``descriptor``, and all below it against what is recorded."""
-        recorded = self._recorded
-        known_of, racy, seen = recorded.signatures.get(folder, _NOTHING).get, recorded.racy, 0
-        inner: list[str] = []
-        with os.scandir(descriptor) as listing:
-            for item in listing:
-                name = item.name
-                known = known_of(name)
-                if known is None:
-                    self._walk_unknown(item, folder + name, walked, inner)
-                    continue
-                seen += 1
-                now = item.stat(follow_symlinks=False)
-                signature = (now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_mode, now.st_ino)
-                if signature != known or (racy and folder + name in racy and self._differs(folder + name)):
-                    walked.changed.append(folder + name)
-        walked.seen += seen
-        for name in inner:
-            with open_folder(name, descriptor) as below:
-                self._walk(below, f"{folder}{name}/", walked)
-
-    def _walk_unknown(self, item: os.DirEntry[str], path: str, walked: _Walked, inner: list[str]) -> None:
-        if path in self._apart or (self._ignored and self._ignored(path)):
-            return
-        if not item.is_dir(follow_symlinks=False):
-            walked.added.append(path)
-        elif path in self._recorded.below:
-            inner.append(item.name)
-        else:
-            self._walk_new(path, walked)
-
-    def _walk_new(self, folder: str, walked: _Walked) -> bool:
-        """Walks a new folder; whether something in it is left alone, so that the folder has to stay."""
-        stays = False
-        with open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
-            for item in listing:
-                path = f"{folder}/{item.name}"
-                if path in self._apart or (self._ignored and self._ignored(path)):
-                    stays = True
-                elif item.is_dir(follow_symlinks=False):
-                    if path.count("/") >= _DEEPEST_NEW or len(os.fsencode(path)) > _LONGEST_NEW:
-                        walked.added.append(path)
-                    else:
-                        stays = self._walk_new(path, walked) or stays
-                else:
-                    walked.added.append(path)
-        if not stays:
-            walked.folders.append(folder)
-        return stays
-
-    def _paths(self, folder: str) -> Iterator[str]:
-        """Every path below recorded folders that is no folder itself."""
-        with os.scandir(self.root / folder) as listing:
-            for item in listing:
-                path = folder + item.name
-                if path in self._recorded.below and item.is_dir(follow_symlinks=False):
-                    yield from self._paths(path + "/")
-                else:
-                    yield path
+    def _is_left_alone(self, path: str) -> bool:
+        return path in self._apart or bool(self._ignored and self._ignored(path))
 
     def _differs(self, path: str) -> bool:
         entry = self.entries[path]
@@ -310,6 +217,4 @@ class Checkout:
         """Takes down how files that were just written look."""
         now = time.time_ns()
         for path in paths:
-            found = (self.root / path).lstat()
-            signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino)
-            self._recorded.record(path, signature, now)
+            self._recorded.record(path, signature_of((self.root / path).lstat()), now)

@@ -10,7 +10,7 @@ from goalseek import fitness
 from goalseek.baseline import failed_baseline
 from goalseek.checkout_tree import tree_of_checkout
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.listing import few
+from goalseek.few import few
 from goalseek.manifest_file import ignore_home
 from goalseek.objects import Entry
 from goalseek.opening import check_confines

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from goalseek import hidden_from
 from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.few import few
 from goalseek.globs import matcher
 from goalseek.listing import Listing
 from goalseek.manifest import Manifest
@@ -18,7 +19,6 @@ from goalseek.quoting import quote_path
 from goalseek.repository import Repository
 from goalseek.scope import Scope
 
-_NAMED_MOST = 5
 _OWN_LOGS = frozenset(
     """.gitignore results.jsonl standing.json state.json manifest.json directions
     detached.log stop.json warned.json word.json""".split()
@@ -102,10 +102,10 @@ def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
         elif not is_new and scope.in_ruler(path):
             changed.append(quote_path(path))
     if unknown:
-        message = f"hidden, but not committed: {_few(unknown)}"
+        message = f"hidden, but not committed: {few(unknown)}"
         raise GoalseekError(message, "commit them; the agent never gets them", USAGE)
     if changed:
-        message = f"the number depends on files with uncommitted changes: {_few(changed)}"
+        message = f"the number depends on files with uncommitted changes: {few(changed)}"
         raise GoalseekError(message, "commit or stash them, or make them writable", USAGE)
 
 
@@ -134,13 +134,13 @@ def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[
     modules = [path for path, entry in entries.items() if entry.mode == "160000" and not shared(path[len(prefix) :])]
     if modules:
         told.append(
-            f"submodules are not in the trees: {_few(modules)}; list them in scope.share if a command needs them"
+            f"submodules are not in the trees: {few(modules)}; list them in scope.share if a command needs them"
         )
     pointers = lfs_files(repository, entries)
     pointers = [path for path in pointers if not shared(path[len(prefix) :])]
     if pointers:
         told.append(
-            f"Git LFS files are pointers in the trees: {_few(pointers)}; "
+            f"Git LFS files are pointers in the trees: {few(pointers)}; "
             "keep what a command needs in an ignored folder and list that in scope.share"
         )
     return told
@@ -174,8 +174,3 @@ def _uncommitted(folder: Path) -> Iterator[str]:
         folders[:] = [name for name in folders if name != ".git"]
         for name in names:
             yield Path(inner, name).relative_to(folder).as_posix()
-
-
-def _few(paths: list[str]) -> str:
-    rest = len(paths) - _NAMED_MOST
-    return ", ".join(paths[:_NAMED_MOST]) + (f" and {rest} more" if rest > 0 else "")

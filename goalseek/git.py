@@ -65,6 +65,6 @@ def git(
     return answer.stdout
 
 
-def git_text(*arguments: str, git_dir: Path | None = None, folder: Path | None = None) -> str:
+def git_text(*arguments: str, folder: Path | None = None) -> str:
     """The same as text, without the last newline."""
-    return git(*arguments, git_dir=git_dir, folder=folder).decode("utf-8", "surrogateescape").rstrip("\n")
+    return git(*arguments, folder=folder).decode("utf-8", "surrogateescape").rstrip("\n")

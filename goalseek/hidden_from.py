@@ -8,7 +8,8 @@ from pathlib import Path
 from goalseek.beneath import read_regular
 from goalseek.checkout import COPY, COPY_PROGRAM
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.listing import Listing, differing, few, list_folder
+from goalseek.few import few
+from goalseek.listing import Listing, differing, list_folder
 from goalseek.manifest import Manifest
 from goalseek.objects import Entry
 from goalseek.pinned import tampered

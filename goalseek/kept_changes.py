@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from goalseek.chain import Unreadable, read_commit
 from goalseek.history import History
-from goalseek.objects import Missing
+from goalseek.missing import Missing
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 

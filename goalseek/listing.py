@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,12 +60,6 @@ def differing(before: Listing, after: Listing) -> list[str]:
     """The paths that are in one of the two only, or with another size, time or kind."""
     was, now = {item.path: item for item in before}, {item.path: item for item in after}
     return sorted(path for path in {**was, **now} if was.get(path) != now.get(path))
-
-
-def few(paths: Sequence[str], most: int = 5) -> str:
-    """The first paths, and how many more there are."""
-    rest = len(paths) - most
-    return ", ".join(paths[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _listed(path: str, found: os.stat_result) -> Listed:

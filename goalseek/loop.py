@@ -19,8 +19,8 @@ from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
 from goalseek.left_behind import left_behind, record_left_behind, refuse_under_way
 from goalseek.limits import ENDS_THE_RUN, Stop, nearing, pace, why_stop
+from goalseek.missing import Missing
 from goalseek.notify import NotifyWatch
-from goalseek.objects import Missing
 from goalseek.opening import check_fit, check_provider, opened
 from goalseek.packing import pack_when_due
 from goalseek.phases.log import Outcome

@@ -46,7 +46,7 @@ def _adapter() -> Any:
     from pydantic import TypeAdapter
 
     for table in vars(tables).values():
-        if isinstance(table, type) and is_dataclass(table) and table is not tables.Written:
+        if isinstance(table, type) and is_dataclass(table):
             table.__pydantic_config__ = {"extra": "forbid", "strict": True}  # type: ignore[attr-defined]
     return TypeAdapter(Manifest)
 

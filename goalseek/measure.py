@@ -10,11 +10,11 @@ from pathlib import Path
 from goalseek import outputs
 from goalseek.beneath import clear
 from goalseek.capture import Sink
+from goalseek.few import few
 from goalseek.fresh import RunFolder
 from goalseek.full_disk import is_full, is_full_disk, refuse_full
 from goalseek.globs import matcher
 from goalseek.handed_on import take_outputs
-from goalseek.listing import few
 from goalseek.manifest import Reading, VerifyCommand
 from goalseek.metric import NoNumber
 from goalseek.once import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once

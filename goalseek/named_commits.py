@@ -7,8 +7,10 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 
 from goalseek.chain import Commit, Unreadable, read_commit
+from goalseek.conversations import ObjectsFailed
 from goalseek.deviations import Deviation, of_values
-from goalseek.objects import Missing, Objects, ObjectsFailed
+from goalseek.missing import Missing
+from goalseek.objects import Objects
 from goalseek.quoting import quote_path
 from goalseek.records import IterationRecord
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from goalseek.few import few
 from goalseek.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
 from goalseek.noise_words import percent
 from goalseek.units import in_words, number, share_of
 
 ITERATIONS = 100
 LONG_SECONDS = 5.0
-_NAMED_MOST = 5
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ def _costs(report: NoiseReport, asked: Asked) -> list[tuple[str, str]]:
     )
     first, *rest = (f"by {_effect(report, effect)} {100 * share:.0f}" for effect, share in cost.power)
     rule = f"keeps a candidate that is really better {first} times in 100, {', '.join(rest)}"
-    return [("greedy", greedy), ("the rule", rule), ("min_delta", _wished(report, cost))]
+    return [("greedy", greedy), ("the rule", rule), ("min_delta", _wished(cost))]
 
 
-def _wished(report: NoiseReport, cost: Costs) -> str:
+def _wished(cost: Costs) -> str:
     if cost.wished is None:
         one, half = repeats_for(1.0, 1.0), repeats_for(1.0, 0.5)
         return f"none is set; to see a gain of one sd a measurement needs {one} repeats, of half an sd {half}"
@@ -136,9 +136,7 @@ def _wished(report: NoiseReport, cost: Costs) -> str:
 def _outliers(report: NoiseReport) -> str:
     if not report.outliers:
         return "none"
-    named = ", ".join(number(value) for value in report.outliers[:_NAMED_MOST])
-    more = len(report.outliers) - _NAMED_MOST
-    return f"{len(report.outliers)} of {len(report.values)}: {named}" + (f" and {more} more" if more > 0 else "")
+    return f"{len(report.outliers)} of {len(report.values)}: {few([number(value) for value in report.outliers])}"
 
 
 def _skew(report: NoiseReport, asked: Asked) -> str:

@@ -71,11 +71,10 @@ def robust_sd(xs: Sequence[float]) -> float:
     return robust or math.sqrt(math.fsum((x - math.fsum(xs) / len(xs)) ** 2 for x in xs) / max(1, len(xs) - 1))
 
 
-def sd_interval(sd: float, count: int, confidence: float = 0.90) -> tuple[float, float]:
-    """Where the true sd lies, from that of ``count`` normal values, by the chi-squared distribution of its square."""
+def sd_interval(sd: float, count: int) -> tuple[float, float]:
+    """Where the true sd lies nine times in ten, from that of ``count`` normal values: its square is chi-squared."""
     freedom = count - 1
-    tail = (1 - confidence) / 2
-    low, high = chi_squared_quantile(1 - tail, freedom), chi_squared_quantile(tail, freedom)
+    low, high = chi_squared_quantile(0.95, freedom), chi_squared_quantile(0.05, freedom)
     return sd * math.sqrt(freedom / low), sd * math.sqrt(freedom / high)
 
 

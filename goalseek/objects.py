@@ -6,26 +6,21 @@ object store of whoever's objects these are.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
-from goalseek import process
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.conversations import Conversations
 from goalseek.full_disk import refuse_full
-from goalseek.git import HARDENED, GitFailed, environment, git
+from goalseek.git import GitFailed, git
+from goalseek.missing import Missing, missing_in
 
-_UNREADABLE = re.compile(
-    r"(?:unable to (?:read|find)|bad (?:tree )?object|not a (?:tree|valid) object|missing|could not read)"
-    r"[^\n]*?\b([0-9a-f]{40,64})\b",
-    re.IGNORECASE,
-)
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
+_READ = ("cat-file", "--batch")
+_HAS = ("cat-file", "--batch-check")
+_TREE = ("mktree", "--missing", "-z", "--batch")
+_DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +40,6 @@ class Difference:
     after: Entry | None
 
 
-class Missing(GoalseekError):
-    """An object that the store does not have, though it was there: somebody pruned it, or the store is broken."""
-
-    def __init__(self, name: str) -> None:
-        hint = (
-            "it was pruned, or the store is broken: see git fsck; where there is a clone, fetch it from there: "
-            "git fetch CLONE 'refs/goalseek/*:refs/goalseek/*'; then the same command goes on"
-        )
-        super().__init__(f"git does not have the object {name} any more", hint, UNFIT, "repository")
-
-
 class Objects:
     """The objects of one store. Close it when done: its git processes live until then."""
 
@@ -64,7 +48,7 @@ class Objects:
         self.store = store
         self.zero = "0" * {"sha1": 40, "sha256": 64}[object_format]
         self.scratch = git_dir / "scratch"
-        self._open: dict[str, subprocess.Popen[bytes]] = {}
+        self._conversations = Conversations(git_dir, self.variables())
         self._written = 0
 
     @classmethod
@@ -81,14 +65,7 @@ class Objects:
 
     def close(self) -> None:
         """Ends the git processes."""
-        for child in self._open.values():
-            for pipe in (child.stdin, child.stdout, child.stderr):
-                assert pipe is not None
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-        for child in self._open.values():
-            child.wait()
-        self._open.clear()
+        self._conversations.close()
 
     def variables(self) -> dict[str, str]:
         """The variables under which a git command works on these objects."""
@@ -101,29 +78,21 @@ class Objects:
         try:
             return git(*arguments, stdin=stdin, folder=folder, variables=together)
         except GitFailed as failed:
-            if unreadable := _UNREADABLE.search(failed.said):
-                raise Missing(unreadable[1]) from None
+            if missing := missing_in(failed.said):
+                raise missing from None
             raise
 
     def read(self, name: str) -> bytes:
         """The content of an object; ``name`` may be anything that git resolves. Raises Missing."""
-        child = self._conversation("cat-file", "--batch")
-        assert child.stdout
-        self._tell(child, "cat-file", os.fsencode(name) + b"\n")
-        header = self._line(child, "cat-file")
+        answer = self._conversations.tell(_READ, os.fsencode(name) + b"\n")
+        header = answer.line()
         if header.endswith(b" missing"):
             raise Missing(name)
-        size = int(header.rpartition(b" ")[2])
-        content = child.stdout.read(size + 1)
-        if len(content) <= size:
-            self._ended(child, "cat-file")
-        return content[:-1]
+        return answer.content(int(header.rpartition(b" ")[2]))
 
     def has(self, name: str) -> bool:
         """Whether the store has an object."""
-        child = self._conversation("cat-file", "--batch-check")
-        self._tell(child, "cat-file", os.fsencode(name) + b"\n")
-        return not self._line(child, "cat-file").endswith(b" missing")
+        return not self._conversations.tell(_HAS, os.fsencode(name) + b"\n").line().endswith(b" missing")
 
     def write_file(self, path: Path) -> str:
         """Stores the file's bytes, as they are, as a blob. The file must be the tool's own."""
@@ -155,13 +124,11 @@ class Objects:
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """Stores one level of a tree."""
-        child = self._conversation("mktree", "--missing", "-z", "--batch")
         lines = []
         for name, entry in entries.items():
             kind = {"40000": "tree", "160000": "commit"}.get(entry.mode, "blob")
             lines.append(f"{entry.mode} {kind} {entry.blob}\t".encode() + os.fsencode(name) + b"\0")
-        self._tell(child, "mktree", b"".join(lines) + b"\0")
-        return self._line(child, "mktree").decode()
+        return self._conversations.tell(_TREE, b"".join(lines) + b"\0").line().decode()
 
     def files(self, tree: str) -> dict[str, Entry]:
         """Every file of a tree, at any depth."""
@@ -183,14 +150,12 @@ class Objects:
         """The files on which two trees differ, without looking for renames. Raises Missing for an unknown tree."""
         if before == after:
             return []
-        child = self._conversation("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
-        assert child.stdout
-        self._tell(child, "diff-tree", f"{before} {after}\nend\n".encode())
-        if self._line(child, "diff-tree") == b"end":
+        answer = self._conversations.tell(_DIFFER, f"{before} {after}\nend\n".encode())
+        if answer.line() == b"end":
             raise Missing(f"{before} or {after}")
         found = []
-        while (facts := self._until_nul(child)) is not None:
-            path = self._until_nul(child)
+        while (facts := answer.field()) is not None:
+            path = answer.field()
             assert path is not None
             mode_before, mode_after, blob_before, blob_after, _ = facts[1:].decode().split(" ")
             was = Entry(mode_before, blob_before) if mode_before != "000000" else None
@@ -249,58 +214,9 @@ class Objects:
             "update-index", "-z", "--index-info", stdin=b"\0".join(lines), variables={"GIT_INDEX_FILE": str(index)}
         )
 
-    def _conversation(self, *arguments: str) -> subprocess.Popen[bytes]:
-        key = " ".join(arguments)
-        child = self._open.get(key)
-        if child is None:
-            variables = environment(**self.variables())
-            child = process.converse(["git", *HARDENED, *arguments], variables, self.git_dir)
-            self._open[key] = child
-        return child
-
     def _hashed(self, kind: str, path: Path) -> str:
-        child = self._conversation("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        self._tell(child, "hash-object", _c_quoted(os.fsencode(path)) + b"\n")
-        return self._line(child, "hash-object").decode()
-
-    def _tell(self, child: subprocess.Popen[bytes], what: str, words: bytes) -> None:
-        assert child.stdin
-        try:
-            child.stdin.write(words)
-            child.stdin.flush()
-        except BrokenPipeError:
-            self._ended(child, what)
-
-    def _line(self, child: subprocess.Popen[bytes], what: str) -> bytes:
-        assert child.stdout
-        line = child.stdout.readline()
-        if not line.endswith(b"\n"):
-            self._ended(child, what)
-        return line[:-1]
-
-    def _ended(self, child: subprocess.Popen[bytes], what: str) -> NoReturn:
-        assert child.stderr
-        said = child.stderr.read().decode("utf-8", "replace").strip()
-        self.close()
-        if unreadable := _UNREADABLE.search(said):
-            raise Missing(unreadable[1])
-        raise ObjectsFailed(f"git {what} ended: {said}")
-
-    def _until_nul(self, child: subprocess.Popen[bytes]) -> bytes | None:
-        """The next field of a -z listing; None at the line that marks its end."""
-        assert child.stdout
-        field = bytearray()
-        while (byte := child.stdout.read(1)) != b"\0":
-            field += byte
-            if field == b"end\n":
-                return None
-            if not byte:
-                self._line(child, "diff-tree")
-        return bytes(field)
-
-
-class ObjectsFailed(Exception):
-    """A git process of an object store ended by itself: a full disk, a broken store."""
+        hashing = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
+        return self._conversations.tell(hashing, _c_quoted(os.fsencode(path)) + b"\n").line().decode()
 
 
 def _c_quoted(path: bytes) -> bytes:

@@ -17,8 +17,8 @@ from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
 from goalseek.lock import only_writer
-from goalseek.manifest import ProviderTable
 from goalseek.manifest_file import Loaded, base_of
+from goalseek.manifest_providers import ProviderTable
 from goalseek.objects import Entry
 from goalseek.places import places
 from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark

@@ -30,7 +30,7 @@ def why_inside(run: Run, subject: Subject, folder: Path, may_leave: Callable[[],
     if run.confines.level.name == "none":
         return
     log = _log(folder)
-    paths = _unseen(run, subject, log)
+    paths = _unseen(run, log)
     guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
     if not may_leave():
         text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
@@ -99,7 +99,7 @@ def _works_with(run: Run, manifest: Manifest, works: Callable[[Manifest], bool],
         return works(manifest)
 
 
-def _unseen(run: Run, subject: Subject, log: str) -> tuple[Path, ...]:
+def _unseen(run: Run, log: str) -> tuple[Path, ...]:
     """Paths that the output names, that are there, and that no command is shown. The outermost of them."""
     confines = run.confines
     seen = [*confines.shared, *confines.readable(), confines.top, run.places.home, Path("/proc"), Path("/dev")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from goalseek.manifest import ProviderTable, ReviewTable
+from goalseek.manifest_providers import ProviderTable, ReviewTable
 
 _OF_COMMAND = ("ask_plan",)
 _OF_ALL = ("repair", "prompts", "record")

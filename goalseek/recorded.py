@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -65,6 +66,11 @@ class Recorded:
         """Files that are not among those found."""
         found = set(there)
         return [path for path in self.entries if path not in found]
+
+
+def signature_of(found: os.stat_result) -> Signature:
+    """How a file looks: modification and change time in nanoseconds, size in bytes, mode and inode."""
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino
 
 
 def split(path: str) -> tuple[str, str]:

@@ -14,7 +14,8 @@ from goalseek import process
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
 from goalseek.full_disk import as_full_disk
 from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, git_text
-from goalseek.objects import Missing, Objects
+from goalseek.missing import Missing
+from goalseek.objects import Objects
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05

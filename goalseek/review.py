@@ -15,7 +15,7 @@ from goalseek.call import Briefing, call_for
 from goalseek.calls import Calls
 from goalseek.charge import killed_call
 from goalseek.errors import Rejected
-from goalseek.manifest import ReviewTable
+from goalseek.manifest_providers import ReviewTable
 from goalseek.objects import Entry
 from goalseek.phases.decide import roll_back
 from goalseek.prompt import Judged

@@ -22,8 +22,9 @@ from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.limits import Stop
 from goalseek.listing import Listing
-from goalseek.manifest import Manifest, ProviderTable
+from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
+from goalseek.manifest_providers import ProviderTable
 from goalseek.measured import Measured
 from goalseek.places import Places
 from goalseek.programs import PROGRAMS_LOCK, Programs

@@ -11,8 +11,9 @@ from goalseek import directions, hidden_from
 from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
 from goalseek.listing import Listing
-from goalseek.manifest import Manifest, ProviderTable
+from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
+from goalseek.manifest_providers import ProviderTable
 from goalseek.plain import to_line
 from goalseek.project_scope import scope_of
 from goalseek.scope import Scope

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from goalseek.beneath import clear
-from goalseek.checkout import LINK, Changes, Checkout
+from goalseek.checkout import LINK, Checkout
+from goalseek.conversations import ObjectsFailed
 from goalseek.git import AUTHOR, GitFailed, git
-from goalseek.objects import Entry, Missing, Objects, ObjectsFailed
+from goalseek.missing import Missing
+from goalseek.objects import Entry, Objects
 from goalseek.trees import visible, visible_changes
+from goalseek.walk import Changes
 
 Made = TypeVar("Made")
 _BRANCH = "refs/heads/goalseek"

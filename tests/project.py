@@ -10,14 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fork_server
 import tomli_w
 
+Found = TypeVar("Found")
 IDENTITY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -136,13 +137,18 @@ class Project:
         """Runs goalseek to its end."""
         return ended(arguments, self.folder)
 
-    def kill_when(self, there: Path, *arguments: str) -> None:
-        """Starts goalseek, and kills it as soon as a file is there."""
+    def start_until(self, there: Path, *arguments: str) -> subprocess.Popen[str]:
+        """Starts goalseek, and gives it at work as soon as a file is there."""
         process = self.start(*arguments)
         deadline = time.monotonic() + 60
         while not there.exists():
             assert time.monotonic() < deadline and process.poll() is None, process.communicate()
             time.sleep(0.01)
+        return process
+
+    def kill_when(self, there: Path, *arguments: str) -> None:
+        """Starts goalseek, and kills it as soon as a file is there."""
+        process = self.start_until(there, *arguments)
         process.kill()
         process.communicate()
 
@@ -213,6 +219,20 @@ def ended(
             file.seek(0)
             told.append(file.read().decode().replace("\r\n", "\n"))
     return Ended(code, told[0], told[1])
+
+
+def home(name: str = "") -> Path:
+    """The home that this test has, or a place in it."""
+    return Path(os.environ["HOME"], name)
+
+
+def until(holds: Callable[[], Found]) -> Found:
+    """Waits until something holds, half a minute at the most, and gives it."""
+    deadline = time.monotonic() + 30
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
+    return found
 
 
 def living(home: Path) -> dict[int, str]:

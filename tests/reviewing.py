@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from project import Project
+from project import Project, home
 
 CRITERIA = ["No test is weakened.", "It is short."]
 USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
@@ -37,10 +35,6 @@ if grep -q fail answer.json; then exit 3; fi
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
 FILES = {"answer.json": '{"score": 1}\n', "hidden/judge.sh": COUNTING, "other.txt": "kept as it is\n"}
-
-
-def home(name: str) -> Path:
-    return Path(os.environ["HOME"]) / name
 
 
 def scores(score: object, title: str = "a score") -> str:
@@ -114,10 +108,6 @@ def assert_audited(project: Project) -> None:
 
 
 def killed(project: Project, number: signal.Signals) -> None:
-    started = project.start("iterate", "-n", "1")
-    deadline = time.monotonic() + 60
-    while not home("waiting").exists():
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
-        time.sleep(0.01)
+    started = project.start_until(home("waiting"), "iterate", "-n", "1")
     started.send_signal(number)
     started.communicate(timeout=30)

@@ -1,16 +1,14 @@
 """Every call to an agent is paid for: one that failed, and one that was killed before it could say what it cost."""
 
 import json
-import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, answer
+from project import Project, answer, home
 
 USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
 BETTER = "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n"
@@ -42,10 +40,6 @@ def agent(project: Project, tmp_path: Path) -> Callable[..., Project]:
     return make
 
 
-def home(name: str) -> Path:
-    return Path(os.environ["HOME"]) / name
-
-
 def killed_in_the_call(project: Project, number: signal.Signals, told: object = None) -> None:
     """Starts to climb, and kills the tool while the agent is at work, after it reported ``told``."""
     home("hang").touch()
@@ -53,11 +47,7 @@ def killed_in_the_call(project: Project, number: signal.Signals, told: object = 
     home("told").unlink(missing_ok=True)
     if told is not None:
         home("told").write_text(json.dumps(told))
-    started: subprocess.Popen[str] = project.start("iterate")
-    deadline = time.monotonic() + 60
-    while not home("waiting").exists():
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
-        time.sleep(0.01)
+    started: subprocess.Popen[str] = project.start_until(home("waiting"), "iterate")
     started.send_signal(number)
     started.communicate(timeout=30)
 

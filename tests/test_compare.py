@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, answer
+from project import Project, answer, home
 
 from goalseek.checkout_tree import tree_of_checkout
 from goalseek.repository import Repository, locate
@@ -33,10 +33,6 @@ def two(make_project: Callable[..., Project]) -> Project:
     project.write({"answer.json": answer(12)})
     project.commit()
     return project
-
-
-def home() -> Path:
-    return Path(os.environ["HOME"])
 
 
 def measured() -> list[int]:

@@ -9,8 +9,9 @@ import pytest
 from project import Project
 
 from goalseek import process
+from goalseek.conversations import ObjectsFailed
 from goalseek.errors import GoalseekError
-from goalseek.objects import Objects, ObjectsFailed
+from goalseek.objects import Objects
 from goalseek.repository import RefMove, RefMoved, Repository, locate
 
 
@@ -30,7 +31,7 @@ def objects(repository: Repository) -> Objects:
 def test_before_it_was_asked(objects: Objects) -> None:
     blob = objects.write_bytes(b"first")
     assert objects.read(blob) == b"first"
-    for child in objects._open.values():
+    for child in objects._conversations.open.values():
         child.kill()
         child.wait()
     with pytest.raises(ObjectsFailed, match="cat-file ended"):
@@ -40,7 +41,8 @@ def test_before_it_was_asked(objects: Objects) -> None:
 
 def test_in_the_middle_of_a_blob(objects: Objects) -> None:
     answers = "read name; printf 'abc blob 100\\nonly a part'"
-    objects._open["cat-file --batch"] = process.converse(["sh", "-c", answers], dict(os.environ), objects.git_dir)
+    pretended = process.converse(["sh", "-c", answers], dict(os.environ), objects.git_dir)
+    objects._conversations.open["cat-file", "--batch"] = pretended
     with pytest.raises(ObjectsFailed, match="cat-file ended"):
         objects.read("abc")
 

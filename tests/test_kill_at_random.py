@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from killing import assert_sound, branch, climbing, forget_picture, kill, start, told
-from project import Project, living
+from project import Project, home, living
 
 ITERATIONS = 30
 KILLS_LEAST = 12
@@ -29,10 +29,6 @@ def same_dates(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first commit has the same hash in every copy."""
     for variable in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
         monkeypatch.setenv(variable, "2026-01-01T00:00:00Z")
-
-
-def home() -> Path:
-    return Path(os.environ["HOME"])
 
 
 def undisturbed(tmp_path: Path, iterations: int = ITERATIONS) -> tuple[Project, Callable[[random.Random], float]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project, answer, living
+from project import Project, answer, home, living, until
 
 from goalseek.capture import HeadAndTail
 from goalseek.programs import LOST, Finished, Programs
@@ -22,13 +22,6 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def run(folder: Path, script: str, pulse: Callable[[], None] | None = None) -> Finished:
@@ -99,10 +92,6 @@ WAITING = """\
 if [ ! -e "$HOME/go" ]; then {hiding} while [ ! -e "$HOME/pid" ]; do :; done; touch "$HOME/waiting"; sleep 60; fi
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
-
-
-def home(name: str) -> Path:
-    return Path(os.environ["HOME"]) / name
 
 
 def killed(project: Project, hiding: str, reaper_too: bool = False) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project, answer, ended
+from project import Ended, Project, answer, ended, home
 
 from goalseek.lock import only_writer
 
@@ -38,10 +38,6 @@ NOISY_FILES = {"answer.json": answer(1), "hidden/judge.sh": NOISY}
 def noisy(make_project: Callable[..., Project]) -> Project:
     """A project whose number is the candidate's, and behind its point the seed."""
     return make_project(files=NOISY_FILES)
-
-
-def home() -> Path:
-    return Path(os.environ["HOME"])
 
 
 def count() -> int:

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import Project
 
-from goalseek.objects import Entry, Missing, Objects
+from goalseek.missing import Missing
+from goalseek.objects import Entry, Objects
 from goalseek.repository import RefMove, RefMoved, Repository, locate
 from goalseek.trees import walk
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Ended, Project
+from project import Ended, Project, home
 
 pytestmark = pytest.mark.slow
 
@@ -46,18 +45,9 @@ def waiting_agent(make_project: Callable[..., Project], tmp_path: Path) -> Proje
     return made(make_project, tmp_path, WAIT.format(wait=UNTIL_GO) + AGENT, judge)
 
 
-def home(name: str) -> Path:
-    return Path(os.environ["HOME"]) / name
-
-
 def at_work(project: Project, *arguments: str) -> subprocess.Popen[str]:
     """A climb that waits in iteration 1."""
-    started = project.start(*(arguments or ("iterate", "-n", "2")))
-    deadline = time.monotonic() + 60
-    while not home("waiting").exists():
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
-        time.sleep(0.01)
-    return started
+    return project.start_until(home("waiting"), *(arguments or ("iterate", "-n", "2")))
 
 
 def finished(started: subprocess.Popen[str]) -> Ended:

@@ -7,7 +7,6 @@ sees hidden files and outputs only. An attack counts as stopped only because the
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -21,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, living
-from red_team.attacks import BELOW_FULL, LEVELS, NOWHERE, SECRET, Attack
-from red_team.field import is_there, loot_in, servers, wait_for
+from project import Project, living, until
+from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
+from red_team.field import agent_that_knows, field, is_there, loot_in
 
 from goalseek.beneath import clear
 
@@ -40,48 +39,13 @@ SPLIT = (
 )
 EVERY = (
     *SPLIT,
-    Attack("hidden_by_path", "reading a hidden file by its path"),
-    Attack("hidden_by_git_show", "reading it with `git show` in the repository"),
+    *COMMON,
     Attack("hidden_by_alternates", "reading it past an `alternates` file"),
-    Attack("hidden_by_a_clone", "cloning the repository"),
-    Attack("hidden_by_core_worktree", "giving git the repository's folder and work tree"),
-    Attack("hidden_by_a_symlink", "reading it through a symbolic link"),
-    Attack("hidden_by_a_hard_link", "reading it through a hard link"),
-    Attack("hidden_by_the_folder_of_an_ancestor", "reading it through `/proc/N/cwd` of goalseek"),
-    Attack("hidden_by_the_root_of_an_ancestor", "reading it through `/proc/N/root` of goalseek"),
-    Attack("hidden_by_an_inherited_descriptor", "reading it from an inherited descriptor", open_at=NOWHERE),
-    Attack("hidden_past_a_shared_folder", "going up from a shared folder"),
     Attack("hidden_in_the_bench", "reading it in the bench of the hidden command"),
-    Attack("hidden_by_unmounting", "unmounting what covers it, as root"),
-    Attack("hidden_by_unmounting_as_another_root", "unmounting it in a user namespace of its own"),
-    Attack("hidden_by_chroot", "`chroot` to goalseek's root, as root"),
-    Attack("hidden_by_a_unix_socket", "asking a server on a unix socket", open_at=BELOW_FULL),
-    Attack("hidden_by_an_abstract_socket", "asking a server on an abstract socket"),
-    Attack("hidden_by_a_server_on_loopback", "asking a server on loopback"),
-    Attack("the_key_of_the_user", "reading the user's ssh key", "private"),
-    Attack("a_variable_of_the_user", "reading the user's variables in `/proc/N/environ`", "USERS_TOKEN=mine"),
     Attack("a_process_to_trace", "reading the memory map of another program", "mapped"),
-    Attack("the_manifest", "reading the manifest", "[scope]"),
-    Attack("a_file_in_tmp", "reading files in `/tmp`"),
-    Attack("the_secret_of_the_seals", "reading the secret of the seals", "{secret}"),
-    Attack("the_metrics_of_the_baseline", "reading measurements in `.goalseek`", '"score": 1'),
-    Attack("a_signal_to_a_stranger", "sending signals to other programs", "sent"),
-    Attack("editing_the_log", "editing the log", "opened"),
-    Attack("editing_the_evidence", "editing stored evidence", "opened"),
     Attack("editing_the_verdict", "editing a stored verdict", "opened"),
-    Attack("editing_the_seals", "replacing the secret of the seals", "opened"),
-    Attack("editing_hidden_files", "editing hidden files", "opened"),
-    Attack("writing_outside", "writing elsewhere on the disk", "", "{outside}/written"),
-    Attack("writing_into_the_checkout", "writing into the user's checkout", "", "{top}/written"),
-    Attack("writing_into_a_shared_folder", "writing into a shared folder", "", "{top}/data/written"),
     Attack("an_output_below_a_shared_folder", "an output that would be put into a shared folder", "",
            "{top}/data/planted.txt", NOWHERE),
-    Attack("writing_into_tmp", "writing into `/tmp`", "", "{in_tmp}-written"),
-    Attack("writing_into_shared_memory", "writing into `/dev/shm`", "", "{in_memory}", BELOW_FULL),
-    Attack("writing_through_a_symlink", "writing through a symbolic link", "", "{outside}/through"),
-    Attack("a_hook_of_the_repository", "planting a hook in the repository", "", "{top}/.git/hooks/post-checkout"),
-    Attack("a_setting_of_the_repository", "editing the repository's configuration", "", "{top}/.git/config: # planted"),
-    Attack("a_ref_of_the_repository", "making a ref in the repository", "", "{top}/.git/refs/planted"),
     Attack("a_survivor", "a process that outlives its command and writes later", "", "{outside}/survived", NOWHERE),
     Attack("a_file_left_in_the_tree", "leaving a file for the next command in the tree", PLANTED, open_at=NOWHERE),
     Attack("a_file_left_in_a_new_folder", "leaving one there in a new folder", PLANTED, open_at=NOWHERE),
@@ -121,8 +85,7 @@ EVERY = (
     Attack("names_that_are_no_text", "names that are no text", DOWN, open_at=NOWHERE),
     Attack("no_tree_left", "removing the tree it runs in", DOWN, open_at=NOWHERE),
 )  # fmt: skip
-ROOTS = ("hidden_by_unmounting", "hidden_by_chroot")
-ATTACKS = tuple(attack for attack in EVERY if os.geteuid() == 0 or attack.name not in ROOTS)
+ATTACKS = playable(EVERY)
 THEN_SILENT = "a_metric_left_for_the_next_measurement"
 LOOK = """\
 import glob, os
@@ -173,35 +136,15 @@ def tries(names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def field(mode: str, make_project: Callable[..., Project], folder: Path, home: Path) -> Iterator[tuple[Any, ...]]:
+def prepared(mode: str, make_project: Callable[..., Project], folder: Path, home: Path) -> Iterator[tuple[Any, ...]]:
     """A project whose candidate attacks, where everything is that it is after, and a descriptor of a hidden file."""
-    (home / ".ssh").mkdir()
-    (home / ".ssh" / "id_ed25519").write_text("private")
-    (folder / "outside").mkdir()
     project = make_project(files={**FILES, "answer.py": code("being_honest")})
-    (project.top / "data").mkdir()
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", project.top / ".venv"], check=True)
-    short = f"/tmp/goalseek-red-candidate-{os.getpid()}-{mode}"
-    places: dict[str, Any] = {
-        "top": str(project.top),
-        "home": str(home),
-        "outside": str(folder / "outside"),
-        "blob": project.git("rev-parse", "HEAD:hidden/labels.txt"),
-        "socket": f"{short}.socket",
-        "abstract": f"goalseek-red-candidate-{os.getpid()}-{mode}",
-        "in_tmp": short,
-        "in_memory": f"/dev/shm/goalseek-red-candidate-{os.getpid()}-{mode}",
-        "stranger": os.getpid(),
-    }
-    Path(short).write_text(SECRET)
     try:
-        with servers(places), (project.top / "hidden" / "labels.txt").open() as descriptor:
-            agent = (RED_TEAM / "agent.py").read_text().replace('"""{}"""', repr(json.dumps(places)))
-            project.write({"agent.py": agent})
-            yield project, places, descriptor.fileno()
+        with field(project, folder, home, f"candidate-{mode}") as (places, descriptor):
+            project.write({"agent.py": agent_that_knows(places)})
+            yield project, places, descriptor
     finally:
-        for place in (short, f"{short}-written", f"{short}.socket", places["in_memory"]):
-            Path(place).unlink(missing_ok=True)
         for left in Path("/dev/shm").glob("left-*"):
             left.unlink()
         clear(home / "cache")  # where it went wrong, it is deeper than others can remove
@@ -283,7 +226,7 @@ def test_candidate_code_gets_what_the_level_lets_through_and_no_more(
     mode: str, make_project: Callable[..., Project], tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USERS_TOKEN", "mine")
-    with field(mode, make_project, tmp_path, isolated) as (project, places, descriptor):
+    with prepared(mode, make_project, tmp_path, isolated) as (project, places, descriptor):
         played = play(project, mode, places, descriptor)
         wrong = {
             attack.name: (played.printed[attack.name][-500:], played.records[attack.name])
@@ -312,7 +255,7 @@ CONTROLS: dict[str, Callable[[Path], bool]] = {
 
 def is_reached(holds: Callable[[], bool]) -> bool:
     """Whether something holds before long."""
-    wait_for(holds)
+    until(holds)
     return True
 
 
@@ -355,7 +298,7 @@ def by_hand(name: str, hand: Path, top: Path, descriptor: int) -> str:
 def test_by_hand_what_every_level_stops_succeeds(
     make_project: Callable[..., Project], tmp_path: Path, isolated: Path
 ) -> None:
-    with field("hand", make_project, tmp_path, isolated) as (project, places, descriptor):
+    with prepared("hand", make_project, tmp_path, isolated) as (project, places, descriptor):
         wrong = {}
         for attack in (attack for attack in ATTACKS if not attack.open_at and attack not in SPLIT):
             hand = tmp_path / attack.name
@@ -388,7 +331,7 @@ def test_in_one_process_with_its_judge_candidate_code_wins_at_every_level(
 ) -> None:
     """The control of what a hidden command of its own stops; the record says that there was none."""
     project = make_project(files={**FILES, "answer.py": code("being_honest"), "hidden/both.py": BOTH})
-    project.write({"agent.py": (RED_TEAM / "agent.py").read_text().replace('"""{}"""', '\'{"top": "/"}\'')})
+    project.write({"agent.py": agent_that_knows({"top": "/"})})
     judge = {"name": "judge", "run": f"PYTHONPATH=. {sys.executable} hidden/both.py", "sees": "both"}
     scope = {"writable": ["answer.py"], "hidden": ["hidden/**"], "generated": ["out/**"]}
     limits = {"stagnation": "none", "failures": "none"}

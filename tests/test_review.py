@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 from fake_agents import Fake
-from project import Ended, Project
+from project import Ended, Project, home
 from reviewing import (
     CRITERIA,
     REPORT,
     asked,
     assert_audited,
     command,
-    home,
     killed,
     measured,
     outcome,

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project
+from project import Project, home
 from reviewing import (
     FILES,
     REPORT,
     asked,
     assert_audited,
-    home,
     killed,
     measured,
     outcome,

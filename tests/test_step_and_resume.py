@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from project import Project, answer, living
+from project import Project, answer, home, living
 
 WAITING = """\
 echo "$GOALSEEK_ITERATION" >> "$HOME/measured"
@@ -32,17 +32,8 @@ def waiting(project: Project, tmp_path: Path) -> Project:
     return project
 
 
-def home(name: str) -> Path:
-    return Path(os.environ["HOME"]) / name
-
-
 def started_and_waiting(project: Project, *arguments: str) -> subprocess.Popen[str]:
-    started = project.start(*(arguments or ("iterate", "-n", "2")))
-    deadline = time.monotonic() + 60
-    while not home("waiting").exists():
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
-        time.sleep(0.01)
-    return started
+    return project.start_until(home("waiting"), *(arguments or ("iterate", "-n", "2")))
 
 
 def test_step_does_exactly_one_phase_and_names_the_next(project: Project) -> None:

@@ -1,13 +1,12 @@
 """``goalseek stop``: the iteration at work ends, then the run; nothing else is ever stopped by it."""
 
 import json
-import os
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, answer, home
 
 WAITING = """\
 if [ "$GOALSEEK_ITERATION" = 2 ]; then
@@ -27,21 +26,12 @@ def waiting(project: Project) -> Project:
     return project
 
 
-def home(name: str) -> Path:
-    return Path(os.environ["HOME"]) / name
-
-
 def request_of(project: Project) -> Path:
     return project.folder / ".goalseek" / "demo" / "logs" / "stop.json"
 
 
 def started_and_waiting(project: Project) -> subprocess.Popen[str]:
-    started = project.start("iterate", "--forever")
-    deadline = time.monotonic() + 30
-    while not home("waiting").exists():
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
-        time.sleep(0.01)
-    return started
+    return project.start_until(home("waiting"), "iterate", "--forever")
 
 
 def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.manifest import ProviderTable
+from goalseek.manifest_providers import ProviderTable
 from goalseek.programs import Finished
 from goalseek.providers import marks
 from goalseek.providers.provider import Call, Provider, Reply, Starting

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
-from project import FILES, Project, answer
+from project import FILES, Project, answer, home
 
 METRIC = {"direction": "maximize", "query": "score"}
 SHORT = {**METRIC, "window": 1}  # the incumbent's runs grow old at once, and are made again
@@ -21,10 +19,6 @@ base=$(sed -n 's/.*"score": \\([0-9]*\\).*/\\1/p' answer.json)
 size=$(sed -n 's/.*"size": \\([0-9]*\\).*/\\1/p' answer.json)
 printf '{"score": %s.%010d, "size": %s}\\n' "$((base + ${shift:-0}))" "$GOALSEEK_SEED" "$size" > "$GOALSEEK_RUN_DIR/metrics.json"
 """
-
-
-def home() -> Path:
-    return Path(os.environ["HOME"])
 
 
 def journal() -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, answer, living
+from project import Project, answer, home, living, until
 
 from goalseek import exclusive, state
 from goalseek.limits import Limits
@@ -21,18 +21,6 @@ WAITING = """\
 if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; while [ ! -e "$HOME/go" ]; do sleep 0.05; done; fi
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
-
-
-def home(name: str) -> Path:
-    return Path(os.environ["HOME"]) / name
-
-
-def until(holds: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 30
-    while not (found := holds()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def status(project: Project) -> dict[str, Any]:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.beneath import clear, read_regular
-from goalseek.checkout import Changes, Checkout
+from goalseek.checkout import Checkout
 from goalseek.errors import Rejected
-from goalseek.flood import BYTES_MOST, Flood
-from goalseek.globs import matcher
-from goalseek.newcomers import LINK_MODE, Newcomers
+from goalseek.flood import BYTES_MOST
+from goalseek.newcomers import Newcomers
 from goalseek.objects import Entry, Objects
 from goalseek.phases.commit import entries_of, store_again
 from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.quoting import quote_path
-from goalseek.scope import DROPPINGS, Scope, clashes
+from goalseek.scope import Scope
+from goalseek.sieve import Sieve, ignored_by, sift
 from goalseek.values import Change, Edit, Plan, Usage
+from goalseek.walk import Changes
 from goalseek.workspace import Workspace
 
 _NAMED_MOST = 5
@@ -40,17 +40,6 @@ class Begun:
 
 
 _AFRESH = Begun()
-
-
-@dataclass
-class _Sorted:
-    """What a provider changed, by what is to become of it."""
-
-    edits: dict[str, Entry | None] = field(default_factory=dict)
-    beyond: dict[str, Entry | None] = field(default_factory=dict)
-    strays: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
-    flood: Flood = field(default_factory=Flood)
 
 
 def apply_change(
@@ -89,14 +78,14 @@ def apply_change(
         _refuse_secrets(workspace.tree, changes, call, reply)
         ignored = workspace.remembered("ignored", lambda: ignored_by(workspace.tree, objects))
         newcomers = Newcomers(objects, parent_tree, scope, changes.added, changes.missing)
-        sorted_out = _sort(workspace.tree, changes, scope, ignored, newcomers, objects, snapshot)
-        tried = {**sorted_out.edits, **sorted_out.beyond}
+        sifted = sift(Sieve(workspace.tree, scope, ignored, newcomers, objects, snapshot), changes)
+        tried = {**sifted.edits, **sifted.beyond}
         spliced = objects.splice(parent_tree, tried) if tried else parent_tree
         patch, added, removed = _diff(objects, parent_tree, spliced)
         (run_folder / "changes.diff").write_bytes(patch)
         before = objects.splice(parent_tree, kept) if kept else parent_tree
         call.keep(reply, failure, _diff(objects, before, spliced)[0] if kept else patch)
-        sorted_out.refused += _pushing_out(objects, parent_tree, spliced, tried)
+        sifted.refused.extend(_pushing_out(objects, parent_tree, spliced, tried))
     finally:
         workspace.put_back(changes)
     with (run_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
@@ -105,15 +94,15 @@ def apply_change(
         raise failure
     edits = tuple(
         Edit(path, entry.mode if entry else "", entry.blob if entry else "")
-        for path, entry in sorted(sorted_out.edits.items())
+        for path, entry in sorted(sifted.edits.items())
     )
-    refused = _few(sorted_out.refused)
-    if not refused and sorted_out.strays and strays == "reject":
-        refused = [f"new files outside the scope: {', '.join(_few(map(quote_path, sorted_out.strays)))}"]
+    refused = _few(sifted.refused)
+    if not refused and sifted.strays and strays == "reject":
+        refused = [f"new files outside the scope: {', '.join(_few(map(quote_path, sifted.strays)))}"]
     if refused:
         raise Rejected("skipped", "out_of_scope", "; ".join(refused), usage=reply.usage, edits=edits)
     if spliced == parent_tree:
-        raise Rejected("skipped", "no_change", _nothing(sorted_out.strays), usage=reply.usage)
+        raise Rejected("skipped", "no_change", _nothing(sifted.strays), usage=reply.usage)
     if spliced == begun.tree:
         raise Rejected("skipped", "no_change", "the provider changed nothing more", usage=reply.usage)
     first, second = (plan, reply) if begun != _AFRESH else (reply, plan)  # a repair keeps the name of the idea
@@ -124,7 +113,7 @@ def apply_change(
         title=title,
         text=text,
         edits=edits,
-        dropped=tuple(quote_path(path) for path in sorted(sorted_out.strays)),
+        dropped=tuple(quote_path(path) for path in sorted(sifted.strays)),
         lines_added=added,
         lines_removed=removed,
         usage=reply.usage,
@@ -166,114 +155,6 @@ def _asked(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected 
         return provider.apply(call, plan), None
     except Rejected as rejected:
         return Reply("", output=rejected.output, usage=rejected.usage), rejected
-
-
-def _sort(
-    tree: Checkout,
-    changes: Changes,
-    scope: Scope,
-    ignored: Callable[[str], bool],
-    newcomers: Newcomers,
-    objects: Objects,
-    snapshot: Path,
-) -> _Sorted:
-    found = _Sorted()
-    for path in changes.added:
-        _sort_new(path, tree, scope, ignored, newcomers, objects, snapshot, found)
-    for path in (*changes.changed, *changes.missing):
-        if scope.kind(path) == "generated":
-            continue
-        if scope.kind(path) != "writable":
-            found.refused.append(f"{quote_path(path)} is not the candidate's to edit")
-            is_left = path in changes.missing or found.flood.counted(tree.root / path)
-            found.beyond[path] = None if is_left else _entry(path, tree, objects, snapshot)
-        elif path in changes.missing:
-            found.edits[path] = None
-        else:
-            _take(path, tree, newcomers, objects, snapshot, found)
-    return found
-
-
-def _sort_new(
-    path: str,
-    tree: Checkout,
-    scope: Scope,
-    ignored: Callable[[str], bool],
-    newcomers: Newcomers,
-    objects: Objects,
-    snapshot: Path,
-    found: _Sorted,
-) -> None:
-    kind = scope.kind(path)
-    if kind == "hidden":
-        found.refused.append(f"{quote_path(path)} is new under a hidden pattern")
-    elif DROPPINGS(path) or kind == "generated":
-        return
-    elif kind != "writable":
-        if not ignored(path):
-            found.strays.append(path)
-    elif above := clashes(path, tree.entries, lambda entry: scope.kind(entry) != "writable"):
-        found.refused.append(f"{quote_path(path)} lies below {quote_path(above)}, which is not the candidate's to edit")
-    elif refusal := newcomers.refusal(path, ignored(path)):
-        found.refused.append(refusal)
-    elif not ignored(path):
-        _take(path, tree, newcomers, objects, snapshot, found)
-
-
-def _take(path: str, tree: Checkout, newcomers: Newcomers, objects: Objects, snapshot: Path, found: _Sorted) -> None:
-    """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
-    try:
-        if why := found.flood.counted(tree.root / path):
-            found.refused.append(f"{quote_path(path)}: {why}")
-            return
-        entry = _entry(path, tree, objects, snapshot)
-    except OSError as error:
-        found.refused.append(f"{quote_path(path)} cannot be read: {error.strerror}")
-        return
-    if entry is None:
-        found.refused.append(f"{quote_path(path)} is neither a file nor a link")
-        return
-    before = tree.entries.get(path)
-    if entry == before:
-        return
-    refusal = ""
-    if entry.mode == LINK_MODE:
-        refusal = newcomers.link_refusal(path, os.readlink(tree.root / path))
-        if before is None or before.mode != LINK_MODE:
-            refusal = refusal or newcomers.refusal(path, is_ignored=False, is_link=True)
-    if refusal:
-        found.refused.append(refusal)
-    else:
-        found.edits[path] = entry
-
-
-def _entry(path: str, tree: Checkout, objects: Objects, snapshot: Path) -> Entry | None:
-    """What stands at a path of the workspace, stored; None for what git cannot hold."""
-    full = tree.root / path
-    mode = full.lstat().st_mode
-    if stat.S_ISLNK(mode):
-        return Entry("120000", objects.write_bytes(os.fsencode(os.readlink(full))))
-    if not stat.S_ISREG(mode):
-        return None
-    place = snapshot / path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(read_regular(tree.root, path))
-    return Entry("100755" if mode & stat.S_IXUSR else "100644", objects.write_file(place))
-
-
-def ignored_by(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
-    """What the ``.gitignore`` files of the tree ignore, as they were before anybody edited them."""
-    files = [path for path in tree.entries if path == ".gitignore" or path.endswith("/.gitignore")]
-    rules = []
-    for path in sorted(files):
-        lines = objects.read(tree.entries[path].blob).decode("utf-8", "surrogateescape").splitlines()
-        patterns = tuple(line.rstrip() for line in lines if line.strip() and not line.startswith("#"))
-        rules.append((path.removesuffix(".gitignore"), matcher(patterns)))
-
-    def ignored(path: str) -> bool:
-        return any(path.startswith(folder) and matches(path[len(folder) :]) for folder, matches in rules)
-
-    return ignored
 
 
 def _pushing_out(objects: Objects, before: str, after: str, tried: Mapping[str, Entry | None]) -> Iterator[str]:

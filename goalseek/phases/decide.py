@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from goalseek.manifest import Manifest
+from goalseek.missing import Missing
 from goalseek.noise import Next
-from goalseek.objects import Missing
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 from goalseek.standing import Standing

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest import Price, ProviderTable, ReviewTable
+from goalseek.manifest_providers import Price, ProviderTable, ReviewTable
 from goalseek.provider_keys import table_of, tables_of, why_own_work
 from goalseek.providers.chain import Chain
 from goalseek.providers.preset import Preset

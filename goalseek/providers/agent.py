@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.manifest import ProviderTable
-from goalseek.providers.answer import block, plan_of, review_of, title_of
+from goalseek.errors import UNFIT, GoalseekError
+from goalseek.manifest_providers import ProviderTable
+from goalseek.providers.answer import block, plan_of, planned, review_of, title_of
 from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
@@ -81,11 +81,7 @@ class AgentProvider:
 
     def plan(self, call: Call) -> Reply:
         """Asks for a plan, without a way to edit where the agent has such a mode."""
-        reply = self.ask(call)
-        if not reply.title:
-            why = f"the answer has no plan between the sentinels of {call.nonce}"
-            raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
-        return reply
+        return planned(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the agent edit. Where it planned in this HOME itself, it goes on from there."""

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 from goalseek.beneath import read_regular
+from goalseek.errors import Rejected
+from goalseek.providers.provider import Reply
 from goalseek.values import Usage
 
 TITLE_MOST = 200
@@ -45,6 +47,14 @@ def review_of(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
     if not lines or lines[0] not in VERDICTS:
         return "", ()
     return lines[0], tuple(title_of(line.removeprefix("- "), REASON_MOST) for line in lines[1 : 1 + REASONS_MOST])
+
+
+def planned(reply: Reply, nonce: str) -> Reply:
+    """A reply that has a plan. Raises Rejected where none was between the sentinels."""
+    if reply.title:
+        return reply
+    why = f"the answer has no plan between the sentinels of {nonce}"
+    raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
 
 
 def title_of(line: str, most: int = TITLE_MOST) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.manifest import Price
+from goalseek.manifest_providers import Price
 from goalseek.providers.failures import IN_WORDS, Failed
 from goalseek.providers.prices import priced
 from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile

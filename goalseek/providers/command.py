@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.manifest import ProviderTable
+from goalseek.errors import UNFIT, GoalseekError
+from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.agent import program_at
-from goalseek.providers.answer import block, plan_of, review_of, title_of, usage_of
+from goalseek.providers.answer import block, plan_of, planned, review_of, title_of, usage_of
 from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of
 from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
@@ -54,11 +54,7 @@ class CommandProvider:
         """Asks for a plan, or says that the plan comes with the change."""
         if not self.ask_plan:
             return Reply("", "The provider plans while it edits.")
-        reply = self.ask(call)
-        if not reply.title:
-            why = f"the answer has no plan between the sentinels of {call.nonce}"
-            raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
-        return reply
+        return planned(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the program edit."""

@@ -96,7 +96,6 @@ class Preset:
     address: str = ""
     tried: str = ""
     needs_sandbox: bool = False
-    reads_only: bool = True
     whole_session: tuple[str, ...] = ()
     version: tuple[str, ...] = field(default=("--version",))
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from goalseek import process
 from goalseek.errors import Rejected
-from goalseek.git import environment
-from goalseek.manifest import ProviderTable
+from goalseek.manifest_providers import ProviderTable
+from goalseek.providers.patch import apply_patch
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.providers.recordings import Recording, file_name, read_recordings
 from goalseek.values import Plan
@@ -74,9 +73,7 @@ class ReplayProvider:
         if recording.patch:
             top = next(path for path in (call.folder, *call.folder.parents) if (path / ".git").exists())
             patch = recording.patch.encode("utf-8", "surrogateescape")
-            answer = process.ask(["git", "apply", "--whitespace=nowarn", "-"], environment(), patch, top)
-            if answer.exit_code:
-                said = answer.stderr.decode("utf-8", "replace").strip()
+            if said := apply_patch(patch, top):
                 why = f"{file_name(iteration, call.name)} does not apply: {said}"
                 raise Rejected("skipped", "provider_failed", why, recording.reply.output, recording.reply.usage)
         stopped = recording.rejected

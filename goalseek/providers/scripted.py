@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.git import environment
-from goalseek.manifest import ProviderTable
+from goalseek.manifest_providers import ProviderTable
+from goalseek.providers.patch import apply_patch
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.values import Plan
 
@@ -61,11 +60,8 @@ class ScriptedProvider:
             place = call.folder / path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(text.encode("utf-8", "surrogateescape"))
-        if move.patch is not None:
-            answer = process.ask(["git", "apply", str(move.patch)], environment(), folder=call.folder)
-            if answer.exit_code:
-                said = answer.stderr.decode("utf-8", "replace").strip()
-                raise Rejected("skipped", "provider_failed", f"{move.patch.name} does not apply: {said}")
+        if move.patch is not None and (said := apply_patch(move.patch, call.folder)):
+            raise Rejected("skipped", "provider_failed", f"{move.patch.name} does not apply: {said}")
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
     def _move(self, call: Call) -> Move:

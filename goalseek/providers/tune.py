@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.manifest import ProviderTable
+from goalseek.manifest_providers import ProviderTable
 from goalseek.providers import marks
 from goalseek.providers.marks import Constant, Range, Value
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile

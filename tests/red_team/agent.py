@@ -246,9 +246,10 @@ def a_ref_of_the_repository() -> None:
     git("-C", TOP, "update-ref", "refs/planted", "HEAD")
 
 
-def a_survivor() -> None:
+def detached() -> bool:
+    """In the parent, False at once. In a grandchild that left the session, deaf to signals and silent, True."""
     if os.fork():
-        return
+        return False
     os.setsid()
     if os.fork():
         os._exit(0)
@@ -256,6 +257,12 @@ def a_survivor() -> None:
         signal.signal(number, signal.SIG_IGN)
     for descriptor in range(3):
         os.close(descriptor)
+    return True
+
+
+def a_survivor() -> None:
+    if not detached():
+        return
     time.sleep(8)  # longer than what is asked to end is given
     Path(PLACES["outside"], "survived").write_text("written")
     os._exit(0)

@@ -11,7 +11,6 @@ import json
 import marshal
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ import time
 from pathlib import Path
 
 import agent
-from agent import PLACES, TOP, git, opened_for_writing, read
+from agent import PLACES, TOP, detached, git, opened_for_writing, read
 
 ATTACK = "being_honest"
 RUN_DIR = Path(os.environ["GOALSEEK_RUN_DIR"])
@@ -294,20 +293,6 @@ def dig() -> None:
         os.mkdir("d")
         os.chdir("d")
     Path("bottom.txt").write_text("bottom")
-
-
-def detached() -> bool:
-    """In the parent, False at once. In a grandchild that left the session, deaf to signals and silent, True."""
-    if os.fork():
-        return False
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
-    for descriptor in range(3):
-        os.close(descriptor)
-    return True
 
 
 def play() -> None:

@@ -1,4 +1,4 @@
-"""What both halves of the red team play on: servers that tell the secret, and ways to see what an attack got."""
+"""What both halves of the red team play on: a field with all they are after, and ways to see what an attack got."""
 
 from __future__ import annotations
 
@@ -6,12 +6,52 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from project import Project
 from red_team.attacks import SECRET
+
+AGENT = Path(__file__).parent / "agent.py"
+
+
+@contextmanager
+def field(project: Project, folder: Path, home: Path, name: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Everything around a project that an attack is after: where it is, and a descriptor of a hidden file.
+
+    ``name`` tells its files in folders that all share from those of others; they go in the end.
+    """
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_ed25519").write_text("private")
+    (folder / "outside").mkdir()
+    (project.top / "data").mkdir()
+    own = f"goalseek-red-{name}-{os.getpid()}"
+    short = f"/tmp/{own}"
+    places: dict[str, Any] = {
+        "top": str(project.top),
+        "home": str(home),
+        "outside": str(folder / "outside"),
+        "blob": project.git("rev-parse", "HEAD:hidden/labels.txt"),
+        "socket": f"{short}.socket",
+        "abstract": own,
+        "in_tmp": short,
+        "in_memory": f"/dev/shm/{own}",
+        "stranger": os.getpid(),
+    }
+    Path(short).write_text(SECRET)
+    try:
+        with servers(places), (project.top / "hidden" / "labels.txt").open() as descriptor:
+            yield places, descriptor.fileno()
+    finally:
+        for place in (short, f"{short}-written", f"{short}.socket", places["in_memory"]):
+            Path(place).unlink(missing_ok=True)
+
+
+def agent_that_knows(places: dict[str, Any]) -> str:
+    """The script of the attacking agent, where things are filled in."""
+    return AGENT.read_text().replace('"""{}"""', repr(json.dumps(places)))
 
 
 @contextmanager
@@ -55,13 +95,3 @@ def loot_in(printed: str) -> str:
     """What an attack said that it got."""
     (line,) = (line for line in printed.splitlines() if line.startswith("LOOT "))
     return str(json.loads(line.removeprefix("LOOT ")))
-
-
-def wait_for(holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Waits until something holds, which it must."""
-    deadline = threading.Event()
-    for _ in range(int(seconds * 20)):
-        if holds():
-            return
-        deadline.wait(0.05)
-    raise AssertionError("it never came")

@@ -65,7 +65,6 @@ PRESET = Preset(
         Source("OPENAI_API_KEY", "api"),
         Source("~/.codex/auth.json", "subscription", "CODEX_HOME", lambda told: bool(told.get("OPENAI_API_KEY"))),
     ),
-    reads_only=False,
     address="https://api.openai.com",
     whole_session=("input_tokens", "cached_tokens", "output_tokens"),
 )

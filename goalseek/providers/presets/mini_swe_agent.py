@@ -47,7 +47,6 @@ PRESET = Preset(
     tried="2.4.6",
     prompt="argument",
     needs_sandbox=True,
-    reads_only=False,
     parts=(
         Part(("-y", "--exit-immediately"), ("confined",)),
         Part(("-m", "{model}"), ("model",)),

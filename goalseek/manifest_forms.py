@@ -1,0 +1,159 @@
+"""The forms in which people write a manifest's values: how each is read, and its JSON Schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from goalseek import units
+
+
+@dataclass(frozen=True)
+class Written:
+    """Marks a field that people write in another form than it has here.
+
+    ``read`` turns the written form into the value and raises ValueError with what would be right; ``schema`` is the
+    JSON Schema of the written form.
+    """
+
+    read: Callable[[Any], Any]
+    schema: dict[str, Any] = dataclasses.field(hash=False)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
+        return dict(self.schema)
+
+
+def _duration(text: Any) -> float | None:
+    return None if text in ("none", None) else units.seconds(text)
+
+
+def _timeout(text: Any) -> float | str | None:
+    return "auto" if text == "auto" else _duration(text)
+
+
+def _optional(text: Any) -> Any:
+    return None if text == "none" else text
+
+
+def _count(text: Any) -> Any:
+    if isinstance(text, int) and text < 1:
+        raise ValueError('at least 1, or "none"')
+    return _optional(text)
+
+
+def _alpha(text: Any) -> Any:
+    if isinstance(text, int | float) and not 0 < text <= 0.5:
+        raise ValueError('more than 0 and at most 0.5, or "auto"')
+    return None if text == "auto" else text
+
+
+def _at_least(least: int) -> Callable[[Any], Any]:
+    def checked(text: Any) -> Any:
+        if isinstance(text, int) and text < least:
+            raise ValueError(f"at least {least}")
+        return text
+
+    return checked
+
+
+def _cost(text: Any) -> Any:
+    if isinstance(text, int | float) and not 0 < text < float("inf"):
+        raise ValueError('dollars, more than zero, or "none"')
+    return _optional(text)
+
+
+def _moment(text: Any) -> Any:
+    if not isinstance(text, str) or text == "none":
+        return _optional(text)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("a date and time, such as 2026-12-01T07:00:00Z") from None
+
+
+def _name(text: Any) -> Any:
+    if isinstance(text, str) and re.fullmatch(r"[a-z0-9-]+", text) and not text.startswith("-"):
+        return text
+    raise ValueError("a project's name is made of a-z, 0-9 and -; the branch is goalseek/<name>")
+
+
+def _folder(text: Any) -> Any:
+    if text == "":
+        raise ValueError('a folder, or "none"')
+    return _optional(text)
+
+
+def _not_empty(patterns: Any) -> Any:
+    if not patterns:
+        raise ValueError("name at least one")
+    return tuple(patterns) if isinstance(patterns, list) else patterns
+
+
+def _margin(text: Any) -> Any:
+    units.share_of(text, 1.0)
+    return text
+
+
+def _pair(text: Any) -> Any:
+    text = _optional(text)
+    if text is None:
+        return None
+    if isinstance(text, list) and len(text) == 2 and text[0] <= text[1]:
+        return tuple(text)
+    raise ValueError("two numbers, the lowest and the highest, such as [0.0, 1.0]")
+
+
+def _endpoint(text: Any) -> Any:
+    text = _optional(text)
+    if text is not None and not (isinstance(text, str) and re.fullmatch(r"https?://[^\s/]+\S*", text)):
+        raise ValueError("an address such as http://localhost:8080")
+    return text
+
+
+def _not_negative(text: Any) -> Any:
+    if isinstance(text, int | float) and not 0 <= text < float("inf"):
+        raise ValueError("dollars per million tokens, zero or more")
+    return text
+
+
+def _devices(text: Any) -> Any:
+    if isinstance(text, list) and all(isinstance(path, str) and path.startswith("/dev/") for path in text):
+        return tuple(text)
+    if text in ("auto", "none"):
+        return text
+    raise ValueError('"auto", "none", or a list of paths below /dev')
+
+
+_TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
+Seconds = Annotated[float | None, Written(_duration, _TEXT_OR_NUMBER)]
+Timeout = Annotated[float | str | None, Written(_timeout, _TEXT_OR_NUMBER)]
+Size = Annotated[int, Written(units.size, {"type": ["string", "integer"]})]
+Margin = Annotated[float | str, Written(_margin, _TEXT_OR_NUMBER)]
+Count = Annotated[int | None, Written(_count, {"type": ["integer", "string"], "minimum": 1})]
+Positive = Annotated[int, Written(_at_least(1), {"type": "integer", "minimum": 1})]
+Whole = Annotated[int, Written(_at_least(0), {"type": "integer", "minimum": 0})]
+Repeats = Annotated[int, Written(_at_least(2), {"type": "integer", "minimum": 2})]
+Alpha = Annotated[float | None, Written(_alpha, _TEXT_OR_NUMBER)]
+Amount = Annotated[float | None, Written(_optional, _TEXT_OR_NUMBER)]
+Cost = Annotated[float | None, Written(_cost, _TEXT_OR_NUMBER)]
+NotNegative = Annotated[float, Written(_not_negative, {"type": "number", "minimum": 0})]
+Endpoint = Annotated[str | None, Written(_endpoint, {"type": "string"})]
+Moment = Annotated[datetime | None, Written(_moment, {"type": "string", "format": "date-time"})]
+Name = Annotated[str, Written(_name, {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$"})]
+Patterns = tuple[str, ...]
+SomePatterns = Annotated[Patterns, Written(_not_empty, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
+Folder = Annotated[str | None, Written(_folder, {"type": "string"})]
+_PAIR: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "number"}, "minItems": 2}
+Range = Annotated[tuple[float, float] | None, Written(_pair, _PAIR)]
+Command = str | tuple[str, ...]
+_DEVICES: dict[str, Any] = {"type": ["string", "array"], "items": {"type": "string"}}
+Devices = Annotated[str | tuple[str, ...], Written(_devices, _DEVICES)]

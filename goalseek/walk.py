@@ -1,0 +1,128 @@
+"""One walk of a folder: what in it differs from what was recorded when its files were put there.
+
+The walk trusts (modification time, change time, size, mode, inode) and looks into a file only where its change time
+is too near to the moment when it was recorded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goalseek.beneath import open_folder
+from goalseek.recorded import Recorded, Signature, signature_of
+
+_NOTHING: dict[str, Signature] = {}
+# A new folder below so many others, or so many bytes long, is taken for one thing, whatever is in it.
+_DEEPEST_NEW = 200
+_LONGEST_NEW = 1000
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What one walk found: paths that are no longer as recorded, recorded ones that are gone, and new ones.
+
+    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
+    """
+
+    changed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.missing or self.added or self.folders)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """What a folder is held against, and what is found on the way."""
+
+    root: Path
+    recorded: Recorded
+    differs: Callable[[str], bool]
+    is_left_alone: Callable[[str], bool]
+    changed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+
+
+def walk(
+    root: Path, recorded: Recorded, differs: Callable[[str], bool], is_left_alone: Callable[[str], bool]
+) -> Changes:
+    """Holds a folder against what is recorded of it.
+
+    ``differs`` looks into a recorded file whose signature does not tell. A path that is not recorded, and that
+    ``is_left_alone``, is no change.
+    """
+    at_work = _Walk(root, recorded, differs, is_left_alone)
+    with open_folder(root) as top:
+        seen = _known(at_work, top, "")
+    missing = recorded.missing(_paths(at_work, "")) if seen < len(recorded.entries) else []
+    return Changes(tuple(at_work.changed), tuple(missing), tuple(at_work.added), tuple(at_work.folders))
+
+
+def _known(walk: _Walk, descriptor: int, folder: str) -> int:
+    """Walks a recorded folder, open as ``descriptor``, and all below it; how many recorded names are still there."""
+    recorded = walk.recorded
+    known_of, racy, seen = recorded.signatures.get(folder, _NOTHING).get, recorded.racy, 0
+    inner: list[str] = []
+    with os.scandir(descriptor) as listing:
+        for item in listing:
+            name = item.name
+            known = known_of(name)
+            if known is None:
+                _unknown(walk, item, folder + name, inner)
+                continue
+            seen += 1
+            signature = signature_of(item.stat(follow_symlinks=False))
+            if signature != known or (racy and folder + name in racy and walk.differs(folder + name)):
+                walk.changed.append(folder + name)
+    for name in inner:
+        with open_folder(name, descriptor) as below:
+            seen += _known(walk, below, f"{folder}{name}/")
+    return seen
+
+
+def _unknown(walk: _Walk, item: os.DirEntry[str], path: str, inner: list[str]) -> None:
+    if walk.is_left_alone(path):
+        return
+    if not item.is_dir(follow_symlinks=False):
+        walk.added.append(path)
+    elif path in walk.recorded.below:
+        inner.append(item.name)
+    else:
+        _new(walk, path)
+
+
+def _new(walk: _Walk, folder: str) -> bool:
+    """Walks a new folder; whether something in it is left alone, so that the folder has to stay."""
+    stays = False
+    with open_folder(walk.root / folder) as descriptor, os.scandir(descriptor) as listing:
+        for item in listing:
+            path = f"{folder}/{item.name}"
+            if walk.is_left_alone(path):
+                stays = True
+            elif item.is_dir(follow_symlinks=False):
+                if path.count("/") >= _DEEPEST_NEW or len(os.fsencode(path)) > _LONGEST_NEW:
+                    walk.added.append(path)
+                else:
+                    stays = _new(walk, path) or stays
+            else:
+                walk.added.append(path)
+    if not stays:
+        walk.folders.append(folder)
+    return stays
+
+
+def _paths(walk: _Walk, folder: str) -> Iterator[str]:
+    """Every path below recorded folders that is no folder itself."""
+    with os.scandir(walk.root / folder) as listing:
+        for item in listing:
+            path = folder + item.name
+            if path in walk.recorded.below and item.is_dir(follow_symlinks=False):
+                yield from _paths(walk, path + "/")
+            else:
+                yield path
