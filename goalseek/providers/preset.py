@@ -62,6 +62,8 @@ class Trouble:
 class Answer:
     """What was read from a program's output. ``session`` is by what name it can be gone on with.
 
+    A program that was to go on with a session, and tells neither an answer nor a session, has not found it.
+    ``whole_session`` names the fields of ``usage`` that tell of the whole session so far, not of this call alone.
     ``is_mixed`` says that the text is not the model's alone, so that its first line says nothing of the change.
     """
 
@@ -71,6 +73,7 @@ class Answer:
     model: str = ""
     trouble: Trouble | None = None
     is_mixed: bool = False
+    whole_session: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,7 @@ class Preset:
 
     ``variables`` and ``home_files`` (path below HOME to text) go by the same words as ``parts`` do. An agent that
     ``needs_sandbox`` runs every command unasked and has no other way. ``read`` makes an answer of what was printed.
-    ``address`` is where it asks when no endpoint is named. ``whole_session`` names the fields of its usage that tell
-    of the whole session where it goes on with one, not of this call.
+    ``address`` is where it asks when no endpoint is named.
     """
 
     name: str
@@ -97,7 +99,6 @@ class Preset:
     tried: str = ""
     needs_sandbox: bool = False
     reads_only: bool = True
-    whole_session: tuple[str, ...] = ()
     version: tuple[str, ...] = field(default=("--version",))
 
 

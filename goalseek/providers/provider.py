@@ -14,7 +14,7 @@ from goalseek.errors import Rejected
 from goalseek.programs import Finished
 from goalseek.providers.login import Login
 from goalseek.secret import Secrets
-from goalseek.values import Context, PastTry, Plan, Usage
+from goalseek.values import Context, PastTry, Plan, Session, Usage
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,10 @@ class Call:
 
     ``confined`` says that a sandbox holds. ``wait`` waits so many seconds for what is named, or gives False at once
     where the run does not go on for so long. ``again`` is told, before the same question is asked once more, why and
-    what the try before cost; what that had edited is put back. ``is_same_home`` says whether the HOME of that name
-    was made in this iteration; ``read_home`` gives the text of a file in it, "" where there is none. ``secrets`` knows
-    what nobody may write down. ``name`` is the call's own within the iteration: its phase, numbered from the second of
+    what the try before cost; what that had edited is put back. ``session`` gives that in which a program of that name
+    and model was asked last in this iteration, None where it cannot go on; ``went`` is told in which one it was.
+    ``read_home`` gives the text of a file in the HOME of that name, "" where there is none. ``secrets`` knows what
+    nobody may write down. ``name`` is the call's own within the iteration: its phase, numbered from the second of
     that phase on. ``keep`` is told what came of it, and the patch that it made.
     """
 
@@ -74,7 +75,8 @@ class Call:
     confined: bool = False
     wait: Callable[[float, str], bool] = lambda seconds, why: False
     again: Callable[[str, Usage], None] = lambda why, usage: None
-    is_same_home: Callable[[str], bool] = lambda name: False
+    session: Callable[[str, str], Session | None] = lambda name, model: None
+    went: Callable[[Session], None] = lambda session: None
     read_home: Callable[[str, str], str] = lambda name, path: ""
     secrets: Secrets = field(default_factory=Secrets)
     name: str = ""
@@ -87,8 +89,7 @@ class Reply:
 
     ``output`` is all that it printed, for ``provider_output.md``. An empty title says: I shall tell when I have edited.
     Of a review the title is the verdict, "" where none can be read, and the text a line of reason each criterion.
-    ``session`` is by what name it can go on with this; ``provider`` and ``model`` say who answered, ``answered_by``
-    which model it was by its own word.
+    ``provider`` and ``model`` say who answered, ``answered_by`` which model it was by its own word.
     """
 
     title: str
@@ -96,7 +97,6 @@ class Reply:
     files: tuple[str, ...] = ()
     output: str = ""
     usage: Usage = Usage()
-    session: str = ""
     provider: str = ""
     model: str = ""
     answered_by: str = ""
