@@ -47,8 +47,8 @@ def option(name):
 
 given = option("--resume") or option("--session") or (argv[-2] if "resume" in argv else "")
 session = given or f"ses_{number}_{os.getpid()}"
-place = Path(home, "sessions", f"{NAME}-{session}")
-is_lost = bool(given) and not place.exists()
+STORED = Path(home, "sessions", f"{NAME}-{session}")
+is_lost = bool(given) and not STORED.exists()
 act = "nothing" if is_lost else ACTS.get(str(number)) or ACTS.get(phase) or ACTS.get("always") or "work"
 act, _, detail = act.partition(" ")
 if act == "hang":
@@ -75,11 +75,11 @@ def say(*rows):
     for row in rows:
         print(json.dumps(row))
 
-turns = int(place.read_text()) if place.exists() else 0  # what the session used, which it tells from then on
+turns = int(STORED.read_text()) if STORED.exists() else 0  # what the session used, which it tells from then on
 turns += FAILED is None or act in ("half", "spent")
 if not is_lost:
-    place.parent.mkdir(exist_ok=True)
-    place.write_text(str(turns))
+    STORED.parent.mkdir(exist_ok=True)
+    STORED.write_text(str(turns))
 
 if NAME == "claude":
     if is_lost:

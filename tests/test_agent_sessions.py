@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_agents import COSTS, Fake
-from test_presets import GOING_ON, Asked, fake
+from test_presets import GOING_ON, Asked
 
 from goalseek.errors import Rejected
 from goalseek.manifest import ProviderTable
@@ -15,7 +15,6 @@ from goalseek.providers.preset import Answer
 from goalseek.providers.session import added
 from goalseek.values import Session, Usage
 
-__all__ = ["fake"]
 TOTAL = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
 
 

@@ -47,6 +47,7 @@ class Asked:
         self.sessions: dict[str, Session | None] = {}  # of the last call, by HOME
         home = folder / "agent-home"
         home.mkdir(exist_ok=True)
+        (folder / "workspace").mkdir(exist_ok=True)
         base = tune_call(folder / "workspace", [])
 
         def start(asked: Starting) -> Finished:
@@ -90,16 +91,6 @@ class Asked:
     def apply(self, plan: Plan | None = None, phase: str = "apply") -> Any:
         self.phase = phase
         return self.chain.apply(self.made(), plan or Plan("", "b"))
-
-
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake]:
-    """Puts a fake program on PATH."""
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    (tmp_path / "workspace").mkdir()
-    for name in [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN"))]:
-        monkeypatch.delenv(name)
-    return lambda name: Fake(name, tmp_path / "bin")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -1,0 +1,149 @@
+"""Whole runs of agents that go on with their sessions: after a crash, after a review, and after a kill not."""
+
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_agents import PROGRAMS, Fake
+from project import Project, answer
+from reviewing import tokens
+
+pytestmark = pytest.mark.slow
+
+JUDGE = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+FILES = {"answer.json": answer(1), "other.txt": "x\n", "hidden/judge.sh": JUDGE}
+EDIT = """
+score = 2 * int(environment["GOALSEEK_ITERATION"]) + (phase == "repair")
+open("answer.json", "w").write('{"score": %d}' % score)
+"""
+STRAYS = "run open('other.txt', 'w').close()"
+ASKS, APPROVES = (
+    f'say "<<<GOALSEEK REVIEW " + nonce + "\\n{word}\\nwhy not\\nGOALSEEK REVIEW " + nonce + ">>>"'
+    for word in ("CHANGES_REQUESTED", "APPROVED")
+)
+RESUMING = {"--resume", "resume", "--session"}
+
+
+@pytest.fixture
+def agents(make_project: Callable[..., Project]) -> Callable[..., Project]:
+    """Makes a project with this provider, and other tables."""
+
+    def make(provider: dict[str, Any], sandbox: str = "none", **tables: Any) -> Project:
+        return make_project(files=FILES, manifest={"provider": provider, "sandbox": {"mode": sandbox}, **tables})
+
+    return make
+
+
+def calls(made: Fake) -> list[tuple[str, bool]]:
+    """The phase of each call, and whether it went on with a session."""
+    return [(call["phase"], bool(RESUMING & set(call["argv"]))) for call in made.calls]
+
+
+@pytest.mark.parametrize(
+    ("name", "sandbox"), [("claude", "none"), ("codex", "none"), ("opencode", "none"), ("claude", "bubblewrap")]
+)
+def test_a_repair_goes_on_with_the_session_of_its_apply(
+    fake: Callable[..., Fake], agents: Callable[..., Project], name: str, sandbox: str
+) -> None:
+    made = fake(name, EDIT, apply=STRAYS)
+    project = agents({"name": name}, sandbox)
+    record = project.climb()[-1]
+    assert (record["outcome"], record["metric"]["value"]) == ("kept", 3), record["why"]
+    asked = calls(made)  # in the sandbox nobody outside sees its log
+    assert asked == ([] if sandbox == "bubblewrap" else [("plan", False), ("apply", True), ("repair", True)])
+    (session,) = (project.trees() / "agent" / "home" / "sessions").iterdir()
+    assert session.read_text() == "3"
+    (attempt,) = record["attempts"]
+    assert (attempt["reason"], tokens(attempt), tokens(record), record["notes"]) == ("out_of_scope", 100, 300, [])
+    told = (project.run_folder(1) / "prompts" / "repair.md").read_text()
+    assert "other.txt is not the candidate's to edit" in told and "a higher rate" in told and "score" in told
+
+
+def test_step_by_step_a_repair_goes_on_with_the_session_too(
+    fake: Callable[..., Fake], agents: Callable[..., Project]
+) -> None:
+    made = fake("codex", EDIT, apply=STRAYS)
+    project = agents({"name": "codex"})
+    project.climb("baseline")
+    while len(project.iterations()) < 2:
+        assert project.run("step").exit_code == 0
+    assert calls(made) == [("plan", False), ("apply", True), ("repair", True)]
+    assert tokens(project.iterations()[-1]) == 300
+
+
+@pytest.mark.parametrize(("author", "reviewer"), [("claude", "codex"), ("codex", "claude")])
+def test_what_a_review_asks_for_goes_back_into_the_authors_session(
+    fake: Callable[..., Fake], agents: Callable[..., Project], author: str, reviewer: str
+) -> None:
+    made, other = fake(author, EDIT), fake(reviewer, EDIT, _0=ASKS, always=APPROVES)
+    record = agents({"name": author}, review={"provider": reviewer, "criteria": ["It is short."]}).climb()[-1]
+    assert (record["outcome"], record["metric"]["value"]) == ("kept", 3), record["why"]
+    assert calls(made) == [("plan", False), ("apply", True), ("repair", True)]
+    assert calls(other) == [("review", False), ("review", False)], "a reviewer looks afresh"
+    assert "why not" in made.calls[-1]["prompt"]
+    (attempt,) = record["attempts"]
+    assert (tokens(attempt), tokens(record)) == (200, 500)
+
+
+@pytest.mark.parametrize("phase", ["apply", "repair"])
+def test_after_a_kill_a_session_begins_anew_and_what_the_killed_call_added_is_charged_once(
+    fake: Callable[..., Fake], agents: Callable[..., Project], phase: str
+) -> None:
+    made = fake("claude", EDIT)
+    project = agents({"name": "claude"})
+    project.climb()
+    strays = {"apply": STRAYS} if phase == "repair" else {}
+    place = project.folder.parent / "waiting"
+    waits = f"run STORED.write_text('9'); open({str(place)!r}, 'w').close(); time.sleep(60)"
+    made.acts(EDIT, **strays, **{phase: waits})
+    started = project.start("iterate", "-n", "1")
+    deadline = time.monotonic() + 60
+    while not place.exists():
+        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
+        time.sleep(0.01)
+    started.send_signal(signal.SIGKILL)
+    started.communicate(timeout=30)
+    before = calls(made)
+    made.acts(EDIT, **strays)
+    record = project.climb("iterate", "-n", "1")[-1]
+    assert record["outcome"] == "kept", record["why"]
+    assert before[-1] == (phase, True) and calls(made) == [(phase, False)]
+    killed = 100
+    assert (tokens(record), record["usage"]["estimated"]) == (100 * len(before) + killed, True)
+    assert record["usage"]["cost_usd"] == pytest.approx(0.25 * len(before) + 0.25)
+
+
+def test_where_another_one_answered_a_session_begins_anew(
+    fake: Callable[..., Fake], agents: Callable[..., Project]
+) -> None:
+    first, second = fake("claude", EDIT, apply="crash"), fake("codex", EDIT, apply=STRAYS)
+    record = agents({"name": "claude", "fallback": ["codex"]}).climb()[-1]
+    assert record["outcome"] == "kept", record["why"]
+    planned, applied = [("plan", False)], [("apply", True), ("apply", False)]
+    assert calls(first) == [*planned, *applied, ("repair", False)] and calls(second) == [("apply", False)]
+    assert tokens(record) == 300
+
+
+def test_a_call_past_its_time_is_charged_as_a_killed_one_where_the_next_one_answers(
+    fake: Callable[..., Fake], agents: Callable[..., Project]
+) -> None:
+    made = fake("claude", EDIT)
+    fake("codex", EDIT)
+    project = agents({"name": "claude", "timeout": 5, "fallback": ["codex"]})
+    assert tokens(project.climb()[-1]) == 200
+    made.acts(EDIT, plan="hang")
+    record = project.climb()[-1]
+    assert (record["outcome"], record["provider"]) == ("kept", "claude")
+    assert (tokens(record), record["usage"]["cost_usd"], record["usage"]["estimated"]) == (300, 0.5, True)
+    assert "ran past its limit; codex is asked" in record["notes"][0]
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ("claude", "codex", "opencode")])
+def test_one_that_keeps_no_session_is_charged_each_call_too(
+    fake: Callable[..., Fake], agents: Callable[..., Project], name: str
+) -> None:
+    fake(name, EDIT, apply=STRAYS)
+    record = agents({"name": name}, "auto").climb()[-1]
+    assert (record["outcome"], tokens(record), tokens(record["attempts"][0])) == ("kept", 300, 100), record["why"]
