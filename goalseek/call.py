@@ -91,7 +91,7 @@ def call_for(
 
     def again(why: str, usage: Usage) -> None:
         run.watch.note(why)
-        calls.failed(why, usage)
+        calls.failed(run.last_phase, why, usage)
         workspace.clean()
 
     return Call(

@@ -74,15 +74,16 @@ class Calls:
         """The session of the last call that began in this HOME; None where that was killed, or told of none."""
         return next((call.session for call in reversed(self._begun) if call.home == home), None)
 
-    def failed(self, why: str, usage: Usage) -> None:
-        """Notes that the last call came to no answer by itself, and what it used."""
-        if not self._begun:
-            return
-        last = self._begun[-1]
-        if last.timed_out and last.charged is None:
+    def failed(self, phase: str, why: str, usage: Usage) -> None:
+        """Notes that the last call came to no answer by itself, and what it used; also where it started nothing."""
+        earlier, last = self._begun[:-1], self._begun[-1:]
+        if not last or last[0].answer != self.for_answer:
+            earlier, last = self._begun, (Begun(phase, answer=self.for_answer),)
+        (call,) = last
+        if call.timed_out and call.charged is None:
             usage = killed_call(usage, self.usual())
-        paid = usage.plus(last.charged or Usage())
-        self._store((*self._begun[:-1], replace(last, charged=paid, failed=why)))
+        paid = usage.plus(call.charged or Usage())
+        self._store((*earlier, replace(call, charged=paid, failed=why)))
 
     def settle(self, answered: Collection[str]) -> None:
         """Charges each call that began for an answer that is not among these."""

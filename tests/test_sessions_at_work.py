@@ -1,8 +1,10 @@
 """Whole runs of agents that go on with their sessions: after a crash, after a review, and after a kill not."""
 
+import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,6 +126,18 @@ def test_where_another_one_answered_a_session_begins_anew(
     planned, applied = [("plan", False)], [("apply", True), ("apply", False)]
     assert calls(first) == [*planned, *applied, ("repair", False)] and calls(second) == [("apply", False)]
     assert tokens(record) == 300
+
+
+def test_one_that_cannot_be_started_is_told_where_it_was_asked_and_costs_nothing(
+    fake: Callable[..., Fake], agents: Callable[..., Project]
+) -> None:
+    made, program = fake("claude", EDIT), Path(os.environ["HOME"]) / "program"
+    program.write_text(f'#!/bin/sh\nrm {program}\nexec {made.path} "$@"\n')
+    program.chmod(0o755)
+    fake("codex", EDIT)
+    record = agents({"name": "claude", "command": [str(program)], "fallback": ["codex"]}).climb()[-1]
+    assert (record["outcome"], record["provider"], tokens(record)) == ("kept", "codex", 200)
+    assert record["notes"] == ["in APPLY_CHANGE claude failed; codex is asked"]
 
 
 def test_a_call_past_its_time_is_charged_as_a_killed_one_where_the_next_one_answers(
