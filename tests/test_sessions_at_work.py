@@ -120,12 +120,20 @@ def test_after_a_kill_a_session_begins_anew_and_what_the_killed_call_added_is_ch
 def test_where_another_one_answered_a_session_begins_anew(
     fake: Callable[..., Fake], agents: Callable[..., Project]
 ) -> None:
-    first, second = fake("claude", EDIT, apply="crash"), fake("codex", EDIT, apply=STRAYS)
+    first, second = fake("claude", EDIT, apply="auth"), fake("codex", EDIT, apply=STRAYS)
     record = agents({"name": "claude", "fallback": ["codex"]}).climb()[-1]
     assert record["outcome"] == "kept", record["why"]
-    planned, applied = [("plan", False)], [("apply", True), ("apply", False)]
-    assert calls(first) == [*planned, *applied, ("repair", False)] and calls(second) == [("apply", False)]
-    assert tokens(record) == 300
+    assert calls(first) == [("plan", False), ("apply", True), ("repair", False)]
+    assert calls(second) == [("apply", False)] and tokens(record) == 300
+
+
+def test_a_plan_of_another_model_is_read_in_the_prompt_only(
+    fake: Callable[..., Fake], agents: Callable[..., Project]
+) -> None:
+    made = fake("claude", EDIT, apply=STRAYS)
+    record = agents({"name": "claude", "model": "large", "plan": {"name": "claude", "model": "small"}}).climb()[-1]
+    assert calls(made) == [("plan", False), ("apply", False), ("repair", True)]
+    assert (record["outcome"], tokens(record)) == ("kept", 300)
 
 
 def test_one_that_cannot_be_started_is_told_where_it_was_asked_and_costs_nothing(

@@ -151,7 +151,7 @@ class AgentProvider:
         """The preset's reading; one that fails on what an agent printed has read no answer."""
         try:
             return self.preset.read(printed)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             return Answer(trouble=Trouble("crashed", f"its answer cannot be read ({type(error).__name__}: {error})"))
 
     def _facts(self, call: Call, login: Login, has_session: bool) -> set[str]:
@@ -222,4 +222,4 @@ def _first_line(answer: Answer, call: Call) -> str:
 def _seconds_until(reset: float | None) -> float | None:
     if reset is None:
         return None
-    return max(reset - time.time(), 0.0) if reset > _LONG_AGO else reset
+    return min(max(reset - time.time(), 0.0), _LONG_AGO) if reset > _LONG_AGO else reset

@@ -14,6 +14,7 @@ from goalseek.providers.failures import Kind
 from goalseek.providers.login import Source
 from goalseek.values import Usage
 
+MOST = 10**15  # what no count of tokens, dollars or seconds is
 ARGUMENT_MOST = 128 * 1024 - 1
 
 
@@ -42,7 +43,7 @@ class Printed:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The lines of standard output that are JSON objects."""
-        for line in self.stdout.splitlines():
+        for line in self.stdout.split("\n"):  # JSON may hold other characters that end a line, as they are
             if line.startswith("{"):
                 row = json_or_none(line)
                 if isinstance(row, dict):
@@ -112,12 +113,12 @@ def json_or_none(text: str) -> Any:
 
 def count(value: Any) -> int:
     """A count of tokens; 0 for what is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else 0
 
 
 def dollars(value: Any) -> float | None:
     """An amount of dollars; None for what is none."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST
     return float(value) if is_number else None
 
 
