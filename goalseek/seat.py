@@ -105,6 +105,7 @@ class Seat:
                     shown,
                     ready.is_cage,
                     ready.restriction,
+                    asked.kept_bytes,
                 )
                 shown(b"")
             finally:

@@ -162,6 +162,20 @@ def test_a_call_past_its_time_is_charged_as_a_killed_one_where_the_next_one_answ
     assert "ran past its limit; codex is asked" in record["notes"][0]
 
 
+def test_what_was_used_between_megabytes_of_output_is_charged_and_the_output_is_stored_short(
+    fake: Callable[..., Fake], agents: Callable[..., Project]
+) -> None:
+    row = {"type": "step_finish", "part": {"tokens": {"input": 1000}}}
+    filler = 'print(json.dumps({"type": "tool", "text": "x" * 3_000_000}))'
+    fake("opencode", EDIT, apply=f"run {filler}; print(json.dumps({row!r})); {filler}; text = ''")
+    project = agents({"name": "opencode"})
+    record = project.climb()[-1]
+    assert (record["outcome"], tokens(record)) == ("kept", 1200), record["why"]
+    fake("opencode", EDIT, apply=f"run {filler}; {filler}; {filler}; {filler}; os.kill(os.getpid(), 9)")
+    assert project.climb()[-1]["reason"] == "provider_failed"
+    assert (project.run_folder(2) / "provider_output.md").stat().st_size < 7_000_000
+
+
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ("claude", "codex", "opencode")])
 def test_one_that_keeps_no_session_is_charged_each_call_too(
     fake: Callable[..., Fake], agents: Callable[..., Project], name: str

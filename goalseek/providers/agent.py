@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from goalseek.capture import shortened
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest import ProviderTable
 from goalseek.providers.answer import block, plan_of, review_of, title_of
@@ -127,25 +128,27 @@ class AgentProvider:
                 home=self.name,
                 home_files={path: text for path, text, when in self.preset.home_files if facts.issuperset(when)},
                 has_input=self.preset.prompt == "stdin",
+                kept_bytes=self.preset.kept_bytes,
             ),
         )
         stdout, stderr = (text.decode("utf-8", "replace") for text in (finished.stdout, finished.stderr))
         printed = Printed(finished.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
         answer = self._read(printed)
         usage = _told(added(answer, session))
+        output = shortened(stdout + stderr)
         if finished.timed_out:
             why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
-            raise Failed("timeout", why, stdout + stderr, usage)
+            raise Failed("timeout", why, output, usage)
         if goes_on := following(answer, session, self.model):
             call.went(goes_on)
         if answer.trouble:
             trouble = answer.trouble
             why = f"{self.name}: {trouble.why}"
             failure = failure_of(answer, session)
-            raise failure(trouble.kind, why, stdout + stderr, usage, _seconds_until(trouble.reset))
+            raise failure(trouble.kind, why, output, usage, _seconds_until(trouble.reset))
         lines = block(answer.text, "PLAN", call.nonce)
         title, text, files = plan_of(lines) if lines is not None else (_first_line(answer, call), "", ())
-        return Reply(title, text, files, answer.text or stdout, usage, self.name, self.model, answer.model)
+        return Reply(title, text, files, answer.text or output, usage, self.name, self.model, answer.model)
 
     def _read(self, printed: Printed) -> Answer:
         """The preset's reading; one that fails on what an agent printed has read no answer."""

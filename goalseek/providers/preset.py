@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from goalseek.capture import KEPT_BYTES
 from goalseek.providers.failures import Kind
 from goalseek.providers.login import Source
 from goalseek.values import Usage
@@ -83,7 +84,7 @@ class Preset:
 
     ``variables`` and ``home_files`` (path below HOME to text) go by the same words as ``parts`` do. An agent that
     ``needs_sandbox`` runs every command unasked and has no other way. ``read`` makes an answer of what was printed.
-    ``address`` is where it asks when no endpoint is named.
+    ``address`` is where it asks when no endpoint is named. ``kept_bytes`` are read of each output, head and tail.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Preset:
     tried: str = ""
     needs_sandbox: bool = False
     reads_only: bool = True
+    kept_bytes: int = KEPT_BYTES
     version: tuple[str, ...] = field(default=("--version",))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from goalseek.capture import KEPT_BYTES
 from goalseek.errors import Rejected
 from goalseek.programs import Finished
 from goalseek.providers.login import Login
@@ -24,7 +25,7 @@ class Starting:
     ``variables`` add to its environment. ``named`` are the words whose programs it is shown, where these are not all
     of ``arguments``. ``login`` is the credentials that it may have. ``home`` names a throw-away HOME that lasts for
     the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
-    it ``has_input``, the prompt is on its standard input.
+    it ``has_input``, the prompt is on its standard input. ``kept_bytes`` are read of what it prints, head and tail.
     """
 
     arguments: tuple[str, ...]
@@ -35,6 +36,7 @@ class Starting:
     home: str = ""
     home_files: Mapping[str, str] = field(default_factory=dict)
     has_input: bool = True
+    kept_bytes: int = KEPT_BYTES
 
 
 Start = Callable[[Starting], Finished]

@@ -82,4 +82,5 @@ PRESET = Preset(
     ),
     variables=(("OPENCODE_DISABLE_AUTOUPDATE", "1", ()),),
     with_endpoint=with_endpoint,
+    kept_bytes=2**26,  # what it used is told step by step, between all that its tools printed
 )
