@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_agents import PROGRAMS, Fake
+from project import Project
 from test_presets import Asked
 
 from goalseek.agent_home import AgentHome
@@ -77,6 +78,28 @@ def test_one_that_is_killed_in_the_middle_of_its_work_has_not_answered(
     with pytest.raises(Rejected) as caught:
         Asked(tmp_path, ProviderTable(name=name), confined=True).apply()
     assert caught.value.reason == "provider_failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("put", ["os.mkfifo(place)", "place.mkdir()", "place.write_text('[' * 100_000)"])
+def test_whatever_stands_in_the_place_of_a_login_the_run_goes_on(
+    fake: Callable[..., Fake], make_project: Callable[..., Project], isolated: Path, put: str
+) -> None:
+    real = isolated / ".claude" / ".credentials.json"
+    real.parent.mkdir()
+    real.write_text('{"claudeAiOauth": {"refreshToken": "planted-refresh-token-0123456789"}}')
+    os.utime(real, (4e9, 4e9))  # so that what is put there is older
+    edit = 'open("answer.json", "w").write(\'{"score": 2}\')'
+    fake("claude", edit, always=f"run place = Path(home, '.claude/.credentials.json'); place.unlink(); {put}")
+    project = make_project(manifest={"provider": {"name": "claude"}})
+    started = project.start("iterate")
+    try:
+        _, said = started.communicate(timeout=60)
+    finally:
+        started.kill()
+        started.communicate()
+    assert (started.returncode, project.iterations()[-1]["outcome"]) == (0, "kept"), said
+    assert "planted" in real.read_text()
 
 
 def test_a_report_of_usage_without_an_end_is_none(tmp_path: Path) -> None:
