@@ -1,5 +1,6 @@
 """Whole runs of agents that go on with their sessions: after a crash, after a review, and after a kill not."""
 
+import json
 import os
 import signal
 import time
@@ -11,6 +12,7 @@ import pytest
 from fake_agents import PROGRAMS, Fake
 from project import Project, answer
 from reviewing import tokens
+from test_agents_at_work import RENEW, SECRET, log_in
 
 pytestmark = pytest.mark.slow
 
@@ -89,6 +91,34 @@ def test_what_a_review_asks_for_goes_back_into_the_authors_session(
     assert (tokens(attempt), tokens(record)) == (200, 500)
 
 
+def killed_where(project: Project, place: Path) -> None:
+    """Climbs until somebody puts a file there, and kills the tool."""
+    started = project.start("iterate", "-n", "1")
+    deadline = time.monotonic() + 60
+    while not place.exists():
+        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
+        time.sleep(0.01)
+    started.send_signal(signal.SIGKILL)
+    started.communicate(timeout=30)
+
+
+@pytest.mark.parametrize("role", ["author", "reviewer"])
+def test_a_login_that_was_renewed_before_a_kill_is_put_back_from_whose_home_it_was(
+    fake: Callable[..., Fake], agents: Callable[..., Project], isolated: Path, role: str
+) -> None:
+    file, place = log_in(isolated), isolated / "waiting"
+    waits = f"{RENEW}\nopen({str(place)!r}, 'w').close()\ntime.sleep(60)"
+    made, other = fake("claude", EDIT, always=f"run {waits}"), fake("codex", EDIT)
+    author, reviewer = (made, other) if role == "author" else (other, made)
+    review = {"provider": reviewer.name, "criteria": ["It is short."]}
+    project = agents({"name": author.name}, review=review)
+    project.climb("baseline")
+    killed_where(project, place)
+    assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == SECRET
+    assert "was put back" in project.run("baseline").stderr
+    assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == SECRET + "+"
+
+
 @pytest.mark.parametrize("phase", ["apply", "repair"])
 def test_after_a_kill_a_session_begins_anew_and_what_the_killed_call_added_is_charged_once(
     fake: Callable[..., Fake], agents: Callable[..., Project], phase: str
@@ -100,13 +130,7 @@ def test_after_a_kill_a_session_begins_anew_and_what_the_killed_call_added_is_ch
     place = project.folder.parent / "waiting"
     waits = f"run STORED.write_text('9'); open({str(place)!r}, 'w').close(); time.sleep(60)"
     made.acts(EDIT, **strays, **{phase: waits})
-    started = project.start("iterate", "-n", "1")
-    deadline = time.monotonic() + 60
-    while not place.exists():
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
-        time.sleep(0.01)
-    started.send_signal(signal.SIGKILL)
-    started.communicate(timeout=30)
+    killed_where(project, place)
     before = calls(made)
     made.acts(EDIT, **strays)
     record = project.climb("iterate", "-n", "1")[-1]
