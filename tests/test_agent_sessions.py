@@ -12,7 +12,7 @@ from test_presets import GOING_ON, Asked
 from goalseek.errors import Rejected
 from goalseek.manifest import ProviderTable
 from goalseek.providers.preset import Answer
-from goalseek.providers.session import added
+from goalseek.providers.session import added, following
 from goalseek.values import Session, Usage
 
 TOTAL = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
@@ -88,6 +88,12 @@ def test_a_crash_begins_a_session_anew_and_where_that_crashes_too_it_is_given_up
     made.acts()
     asked.apply()
     assert went_on(asked)[-1] is False, "a call that crashed leaves no session"
+
+
+@pytest.mark.parametrize("name", [7, ["s"], {"s": 1}, "", "--add-dir=/", "-", "two words", "a\nb", "s" * 201, None])
+def test_what_is_no_name_of_a_session_never_becomes_a_word_of_a_command_line(name: object) -> None:
+    assert following(Answer(session=name), None, "") is None  # type: ignore[arg-type]
+    assert following(Answer(session="5e55-10_n.1:a"), None, "m") == Session("5e55-10_n.1:a", "m")
 
 
 def test_another_model_and_a_review_begin_a_session_of_their_own(fake: Callable[..., Fake], tmp_path: Path) -> None:

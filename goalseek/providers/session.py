@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from goalseek.providers.failures import Failed
 from goalseek.providers.preset import Answer
 from goalseek.values import Session, Usage
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
 _LESS = 1 - 1e-9  # sums of dollars differ by rounding
 
 
@@ -34,11 +36,15 @@ def following(answer: Answer, session: Session | None, model: str) -> Session | 
     A call that failed where it began a session may have left none.
     """
     is_same = session is not None and session.name == answer.session
-    if not answer.session or (answer.trouble and not is_same):
+    if not _is_name(answer.session) or (answer.trouble and not is_same):
         return None
     before = session.told if session else Usage()
     totals = {name: getattr(answer.usage, name) for name in answer.whole_session}
     return Session(answer.session, model, replace(before, **totals))
+
+
+def _is_name(said: object) -> bool:
+    return isinstance(said, str) and _NAME.fullmatch(said) is not None
 
 
 def failure_of(answer: Answer, session: Session | None) -> type[Failed]:
