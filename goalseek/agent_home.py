@@ -9,6 +9,7 @@ link led.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import stat
@@ -20,6 +21,7 @@ from goalseek.beneath import clear, open_beneath, remove
 from goalseek.memory import write_durably
 
 _CREDENTIAL_MOST = 2**20
+_FILE_MOST = 2**26
 
 
 class AgentHome:
@@ -71,9 +73,12 @@ class AgentHome:
         return taken
 
     def read(self, path: str) -> bytes:
-        """The bytes of a regular file in it. Raises OSError where there is none."""
+        """The bytes of a regular file in it. Raises OSError where there is none, or one of more than 64 MiB."""
         with open(open_beneath(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
-            return file.read()
+            content = file.read(_FILE_MOST + 1)
+        if len(content) > _FILE_MOST:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return content
 
     def _free(self, path: str) -> Path:
         """A free place, reached through real folders: links that a program planted on the way are removed."""

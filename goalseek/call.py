@@ -84,6 +84,7 @@ def call_for(
         prompt=text,
         brief=brief,
         given=given_for(manifest, context, phase, nonce),
+        is_review=judged is not None,
         phase=run.last_phase,
         calls=calls,
         secrets=secrets,
@@ -91,7 +92,7 @@ def call_for(
 
     def again(why: str, usage: Usage) -> None:
         run.watch.note(why)
-        calls.failed(why, usage)
+        calls.failed(run.last_phase, why, usage)
         workspace.clean()
 
     return Call(
@@ -112,7 +113,8 @@ def call_for(
         confined=run.confines.level.name != "none",
         wait=lambda seconds, why: wait(run, manifest.limits, seconds, why),
         again=again,
-        is_same_home=seat.is_same_home,
+        session=seat.session,
+        went=calls.went,
         read_home=seat.read_home,
         secrets=seat.secrets,
         name=name,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from goalseek.charge import killed_call
 from goalseek.memory import Memory
-from goalseek.values import Usage
+from goalseek.values import Session, Usage
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Begun:
     stored as ``answer``.
 
     ``killed`` is how many programs it left running, which were ended. ``failed`` says why another was made in its
-    place, which is then what it used that is charged.
+    place; what it used is charged then, as a killed one's where it was ``timed_out``. ``home`` says for what its HOME
+    was made, ``session`` in which session it was, once it is known to have ended there.
     """
 
     phase: str
@@ -28,6 +29,9 @@ class Begun:
     killed: int = 0
     failed: str = ""
     answer: str = ""
+    timed_out: bool = False
+    home: str = ""
+    session: Session | None = None
 
 
 @dataclass(frozen=True)
@@ -53,20 +57,33 @@ class Calls:
         stored = memory.recall("calls", Begins, "calls")
         self._begun: tuple[Begun, ...] = stored.value.calls if stored else ()
 
-    def begin(self, phase: str) -> None:
+    def begin(self, phase: str, home: str = "") -> None:
         """Says durably that a call begins."""
-        self._store((*self._begun, Begun(phase, answer=self.for_answer)))
+        self._store((*self._begun, Begun(phase, answer=self.for_answer, home=home)))
 
-    def ended(self, killed: int) -> None:
-        """Notes how many programs the last call left running."""
-        if killed:
-            self._store((*self._begun[:-1], replace(self._begun[-1], killed=killed)))
+    def ended(self, killed: int, timed_out: bool) -> None:
+        """Notes how many programs the last call left running, and whether its time was up."""
+        if killed or timed_out:
+            self._store((*self._begun[:-1], replace(self._begun[-1], killed=killed, timed_out=timed_out)))
 
-    def failed(self, why: str, usage: Usage) -> None:
-        """Notes that the last call came to no answer by itself, and what it used."""
-        if self._begun:
-            paid = usage.plus(self._begun[-1].charged or Usage())
-            self._store((*self._begun[:-1], replace(self._begun[-1], charged=paid, failed=why)))
+    def went(self, session: Session) -> None:
+        """Notes in which session the last call was."""
+        self._store((*self._begun[:-1], replace(self._begun[-1], session=session)))
+
+    def session(self, home: str) -> Session | None:
+        """The session of the last call that began in this HOME; None where that was killed, or told of none."""
+        return next((call.session for call in reversed(self._begun) if call.home == home), None)
+
+    def failed(self, phase: str, why: str, usage: Usage) -> None:
+        """Notes that the last call came to no answer by itself, and what it used; also where it started nothing."""
+        earlier, last = self._begun[:-1], self._begun[-1:]
+        if not last or last[0].answer != self.for_answer:
+            earlier, last = self._begun, (Begun(phase, answer=self.for_answer),)
+        (call,) = last
+        if call.timed_out and call.charged is None:
+            usage = killed_call(usage, self.usual())
+        paid = usage.plus(call.charged or Usage())
+        self._store((*earlier, replace(call, charged=paid, failed=why)))
 
     def settle(self, answered: Collection[str]) -> None:
         """Charges each call that began for an answer that is not among these."""
@@ -74,7 +91,7 @@ class Calls:
         for place, call in enumerate(self._begun):
             if call.charged is None and call.answer not in answered:
                 reported = self._reported() if place == len(self._begun) - 1 else Usage()
-                settled[place] = replace(call, charged=killed_call(reported, self.usual()))
+                settled[place] = replace(call, charged=killed_call(reported, self.usual()), session=None)
         if settled != list(self._begun):
             self._store(tuple(settled))
 

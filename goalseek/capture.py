@@ -43,6 +43,15 @@ class HeadAndTail:
         return gap + bytes(self._tail)
 
 
+def shortened(text: str) -> str:
+    """Head and tail of a text that is too long to be stored."""
+    if len(text) <= KEPT_BYTES // 4:
+        return text
+    kept = HeadAndTail()
+    kept.write(text.encode("utf-8", "replace"))
+    return kept.content().decode("utf-8", "replace")
+
+
 class LogFile:
     """A log that can be read while it grows, and never grows past a bound. Close it: the tail is written then."""
 

@@ -63,7 +63,7 @@ def opened(
         ):
             if end_left_over(where.owner, repository.own / PROGRAMS_LOCK):
                 (watch or Watch()).note("programs of a run that was killed were still at work; they were ended")
-            for path in AgentHome(where.agent).take_back():
+            for path in (*AgentHome(where.agent).take_back(), *AgentHome(where.reviewer).take_back()):
                 (watch or Watch()).note(f"a login that the agent renewed before the kill was put back: {path}")
             remove_stale_locks(repository, where)
             remove_scratch_files((repository.own / "objects.git", where.workspace.with_name("workspace.git")))

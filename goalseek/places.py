@@ -53,6 +53,11 @@ class Places:
         return self.home / "agent"
 
     @property
+    def reviewer(self) -> Path:
+        """The same of a reviewer, so that the author's own outlasts a review."""
+        return self.home / "reviewer"
+
+    @property
     def outputs(self) -> Path:
         """What the commands of the measurement at work left for later ones."""
         return self.scratch / "outputs"

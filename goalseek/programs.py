@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek import process, reaper
-from goalseek.capture import HeadAndTail, Sink
+from goalseek.capture import KEPT_BYTES, HeadAndTail, Sink
 from goalseek.descendants import TOKEN, end_marked, wait_for
 from goalseek.interrupts import held_back
 from goalseek.streams import LOST, Child, Streams
@@ -80,6 +80,7 @@ class Programs:
         on_output: Callable[[bytes], None] | None = None,
         is_cage: bool = False,
         restriction: Sequence[str] = (),
+        kept_bytes: int = KEPT_BYTES,
     ) -> Finished:
         """Runs a program to its end, or to its limit; then nothing that descends from it is left running.
 
@@ -93,12 +94,14 @@ class Programs:
         has ended itself, not those that it left behind. The start of what holds it (a shell, the sandbox: milliseconds)
         and of its interpreter are in it; the making of its tree, and the ending of what it left, are not.
 
+        Of each of its outputs, ``kept_bytes`` are given.
+
         ``is_cage`` says that the program only holds another one, as bubblewrap does. Then the limit lets those inside
         end first. What they leave at their own end goes with the cage and is not counted, and a signal that ended the
         program inside is told as the cage tells it: 128 and its number.
         """
         token = f"{self.owner}.{uuid.uuid4().hex}"
-        kept = {"stdout": HeadAndTail(), "stderr": HeadAndTail()}
+        kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
         with held_back():
             self._make_ready()
         began = time.monotonic()

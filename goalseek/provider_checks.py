@@ -123,7 +123,6 @@ def _live(run: Run, setting: Setting, provider: Provider) -> Finding:
         prompt_file=seat.files / "prompt.md",
         home_at=run.confines.home_at(seat.home.path),
         confined=run.confines.level.name != "none",
-        is_same_home=seat.is_same_home,
         read_home=seat.read_home,
         secrets=seat.secrets,
     )

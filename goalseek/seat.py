@@ -25,11 +25,13 @@ from goalseek.providers.provider import Starting
 from goalseek.run import Run
 from goalseek.sandbox import credentials_of
 from goalseek.secret import Secrets
+from goalseek.values import Session
 
 
 @dataclass(frozen=True)
 class Seat:
     """One call's place. ``folder`` is the manifest's in ``tree``; ``label`` says for what a HOME lasts.
+    A reviewer's is another than the author's.
 
     ``given`` are the variables of the contract that are known before. A program that it starts is among ``calls``
     before it starts, under the name of ``phase``.
@@ -46,6 +48,7 @@ class Seat:
     phase: str
     calls: Calls | None = None
     secrets: Secrets = field(default_factory=Secrets)
+    is_review: bool = False
 
     @property
     def files(self) -> Path:
@@ -55,16 +58,18 @@ class Seat:
     @property
     def home(self) -> AgentHome:
         """The HOME that lasts for an iteration."""
-        return AgentHome(self.run.places.agent)
+        places = self.run.places
+        return AgentHome(places.reviewer if self.is_review else places.agent)
 
-    def is_same_home(self, name: str) -> bool:
-        """Whether the HOME is the one that a call of this label made under this name."""
-        return self.home.is_of(self._label(name))
+    def session(self, name: str, model: str) -> Session | None:
+        """The session of the last call under this name, where its HOME is still there and the model is the same."""
+        found = self.calls.session(self._label(name)) if self.calls and self.home.is_of(self._label(name)) else None
+        return found if found and found.model == model else None
 
     def read_home(self, name: str, path: str) -> str:
         """A file of that HOME, without credentials; "" where there is none."""
         with contextlib.suppress(OSError):
-            if self.is_same_home(name):
+            if self.home.is_of(self._label(name)):
                 return self.secrets.hidden(self.home.read(path)).decode("utf-8", "replace")
         return ""
 
@@ -90,7 +95,7 @@ class Seat:
             ready = confines.launch(job, asked.arguments, environment, self.folder)
             shown = self.secrets.stream(run.watch.output)
             if self.calls:
-                self.calls.begin(self.phase)
+                self.calls.begin(self.phase, self._label(asked.home))
             try:
                 finished = run.programs.supervise(
                     ready.arguments,
@@ -102,13 +107,14 @@ class Seat:
                     shown,
                     ready.is_cage,
                     ready.restriction,
+                    asked.kept_bytes,
                 )
                 shown(b"")
             finally:
                 for place in stands_in if confines.mounts else ():  # the empty file on which the program was mounted
                     clear(place)
         if self.calls:
-            self.calls.ended(finished.killed)
+            self.calls.ended(finished.killed, finished.timed_out)
         refuse_full(self.files)  # half an edit is no proposal
         hidden = self.secrets.hidden
         return replace(finished, stdout=hidden(finished.stdout), stderr=hidden(finished.stderr))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,13 +31,12 @@ class Secrets:
         """Learns what credential files hold now: of JSON, the texts whose keys tell; of others, each line."""
         for file in files:
             try:
-                with file.open("rb") as opened:
-                    text = opened.read(_READ_MOST).decode("utf-8", "replace")
+                text = _beginning(file).decode("utf-8", "replace")
             except OSError:
                 continue
             try:
                 self._add(_telling(json.loads(text)))
-            except ValueError:
+            except (ValueError, RecursionError):
                 self._add(line.partition("=")[2].strip("'\" ") or line for line in text.splitlines())
 
     def are_in(self, content: bytes) -> bool:
@@ -78,6 +79,12 @@ class Secrets:
 def is_telling(name: str) -> bool:
     """Whether a variable's name says that it holds a credential."""
     return bool(_TELLING.search(name))
+
+
+def _beginning(file: Path) -> bytes:
+    """The first mebibyte of a regular file; nothing of what an agent may have put in its place, a pipe say."""
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:  # noqa: PTH123 - a descriptor
+        return opened.read(_READ_MOST) if stat.S_ISREG(os.fstat(opened.fileno()).st_mode) else b""
 
 
 def _telling(value: Any, is_secret: bool = False) -> Iterable[str]:

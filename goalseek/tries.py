@@ -190,7 +190,6 @@ def _applied(
     phase, count = ("apply", 1) if number == 1 else ("repair", number - 1)
     place = place_of(folder, number, shown)
     if number > 1:
-        plan = replace(plan, session="")
         if shown:
             clear(place)
             place.mkdir(parents=True)

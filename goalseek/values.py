@@ -44,6 +44,19 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Session:
+    """By what ``name`` an agent goes on with what it was asked before, and with which ``model``.
+
+    ``told`` is what all its calls used by the agent's own running total, as it was told last; nothing where it tells of
+    each call by itself.
+    """
+
+    name: str
+    model: str = ""
+    told: Usage = Usage()
+
+
+@dataclass(frozen=True)
 class PastTry:
     """One earlier iteration as the next proposal may know it."""
 
@@ -101,15 +114,14 @@ class Context:
 class Plan:
     """PLAN's answer. ``files`` are those that the provider means to change.
 
-    Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``session`` is by what
-    name the ``provider`` that answered can go on with it, "" where it cannot.
+    Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
+    say who answered.
     """
 
     title: str
     text: str
     files: tuple[str, ...] = ()
     usage: Usage = Usage()
-    session: str = ""
     provider: str = ""
     model: str = ""
 

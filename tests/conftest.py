@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fork_server
 import pytest
+from fake_agents import Fake
 from project import IDENTITY, Project, living
 
 
@@ -59,3 +60,18 @@ def make_project(tmp_path: Path) -> Callable[..., Project]:
 def project(make_project: Callable[..., Project]) -> Project:
     """A project whose candidate, ``answer.json``, is itself the metrics: ``{"score": 1, "size": 10}`` at first."""
     return make_project()
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake]:
+    """Puts a pretended agent on PATH, which ``acts`` as it is told. No credentials are there."""
+    for name in [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    def make(name: str, *edit: str, **acts: str) -> Fake:
+        made = Fake(name, tmp_path / "bin")
+        made.acts(*edit, **acts)
+        return made
+
+    return make

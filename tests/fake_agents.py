@@ -16,6 +16,7 @@ COSTS = ("claude", "opencode", "aider", "mini-swe-agent")  # a quarter of a doll
 
 FAKE = r"""
 import json, os, sys, time
+from pathlib import Path
 NAME, ACTS, LOG, EDIT = json.loads(sys.argv.pop(1))
 argv, home, environment = sys.argv[1:], os.environ["HOME"], dict(os.environ)
 if argv == ["--version"]:
@@ -37,16 +38,26 @@ for place in (LOG, home + "/calls"):
 log.seek(0)
 number = len(log.readlines())
 files = sorted(os.path.join(at, name)[len(home) + 1:] for at, _, names in os.walk(home) for name in names)
+files = [file for file in files if not file.startswith("sessions/")]
 with log:
     row = {"name": NAME, "phase": phase, "argv": argv, "environment": environment, "home": files, "prompt": prompt}
     log.write(json.dumps(row) + "\n")
-act = ACTS.get(str(number)) or ACTS.get(phase) or ACTS.get("always") or "work"
+def option(name):
+    return argv[argv.index(name) + 1] if name in argv else ""
+
+given = option("--resume") or option("--session") or (argv[-2] if "resume" in argv else "")
+session = given or f"ses_{number}_{os.getpid()}"
+STORED = Path(home, "sessions", f"{NAME}-{session}")
+is_lost = bool(given) and not STORED.exists()
+act = "nothing" if is_lost else ACTS.get(str(number)) or ACTS.get(phase) or ACTS.get("always") or "work"
 act, _, detail = act.partition(" ")
 if act == "hang":
     time.sleep(60)
 if act == "run":  # a piece of Python, then its work
     exec(detail)
     act = "work"
+is_short = act == "short"
+act = "work" if is_short else act
 text = "a higher rate"
 if act == "work" and phase == "plan":
     block = f"<<<GOALSEEK PLAN {nonce}\na higher rate\nbecause\nfiles:\nknobs.txt\nGOALSEEK PLAN {nonce}>>>"
@@ -55,7 +66,7 @@ elif act == "work":
     exec(EDIT)
 if act == "say":
     text = eval(detail)
-FAILED = {"auth": 401, "rate": 429, "transient": 503}.get(act)
+FAILED = {"auth": 401, "rate": 429, "transient": 503, "half": 503, "spent": 429}.get(act)
 if act == "crash":
     print("half an", file=sys.stderr)
     sys.exit(9)
@@ -64,31 +75,43 @@ def say(*rows):
     for row in rows:
         print(json.dumps(row))
 
+turns = int(STORED.read_text()) if STORED.exists() else 0  # what the session used, which it tells from then on
+turns += FAILED is None or act in ("half", "spent")
+if not is_lost:
+    STORED.parent.mkdir(exist_ok=True)
+    STORED.write_text(str(turns))
+
 if NAME == "claude":
-    session = argv[argv.index("--resume") + 1] if "--resume" in argv else "5e551011"
+    if is_lost:
+        say({"type": "result", "subtype": "error_during_execution", "is_error": True, "session_id": session,
+             "total_cost_usd": 0, "usage": {"input_tokens": 0}, "modelUsage": {}})
+        sys.exit(1)
     usage = {"input_tokens": 30, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 20, "output_tokens": 10}
     say({"type": "system", "subtype": "init", "session_id": session})
     if FAILED:
-        if act == "rate":
+        if act in ("rate", "spent"):
             moment = time.time() + float(detail or 0)
             say({"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": moment}})
-        say({"type": "result", "subtype": "success", "is_error": True, "api_error_status": FAILED, "result": "no",
-             "session_id": session, "total_cost_usd": 0, "usage": {}})
-        sys.exit(1)
-    turns = 2 if "--resume" in argv else 1  # it tells what the session used, but for "usage"
+        usage = {}
     models = {"claude-large": {"inputTokens": 30 * turns, "cacheCreationInputTokens": 30 * turns,
                                "cacheReadInputTokens": 20 * turns, "outputTokens": 8 * turns},
-              "claude-small": {"inputTokens": 10 * turns, "outputTokens": 2 * turns}}
+              "claude-small": {"inputTokens": 10 * turns, "outputTokens": 2 * turns}} if turns and not is_short else {}
+    if FAILED:
+        say({"type": "result", "subtype": "success", "is_error": True, "api_error_status": FAILED, "result": "no",
+             "session_id": session, "total_cost_usd": 0.25 * turns, "usage": usage, "modelUsage": models})
+        sys.exit(1)
     say({"type": "result", "subtype": "success", "is_error": False, "result": text, "session_id": session,
          "total_cost_usd": 0.25 * turns, "usage": usage, "modelUsage": models})
 elif NAME == "codex":
-    say({"type": "thread.started", "thread_id": "7412ead"}, {"type": "turn.started"})
+    if is_lost:
+        print(f"Error: thread/resume failed: no rollout found for thread id {session}", file=sys.stderr)
+        sys.exit(1)
+    say({"type": "thread.started", "thread_id": session}, {"type": "turn.started"})
     if FAILED:
         told = f"exceeded retry limit, last status: {FAILED} X" if FAILED == 429 else f"unexpected status {FAILED} X: no"
         say({"type": "error", "message": told}, {"type": "turn.failed", "error": {"message": told}})
         sys.exit(1)
     say({"type": "item.completed", "item": {"type": "agent_message", "text": text}})
-    turns = 2 if "resume" in argv else 1  # it tells what the session used
     say({"type": "turn.completed", "usage": {
         "input_tokens": 90 * turns, "cached_input_tokens": 20 * turns, "output_tokens": 10 * turns}})
 elif NAME == "gemini":
@@ -98,14 +121,17 @@ elif NAME == "gemini":
     tokens = {"prompt": 90, "input": 70, "cached": 20, "candidates": 10}
     print(json.dumps({"response": text, "stats": {"models": {"gemini-large": {"tokens": tokens}}}}, indent=1))
 elif NAME == "opencode":
+    if is_lost:
+        print(f"Session not found: {session}", file=sys.stderr)
+        sys.exit(1)
     if FAILED:
         data = {"message": "no", "statusCode": FAILED, "isRetryable": False, "responseHeaders": {"retry-after": "1"}}
-        say({"type": "error", "sessionID": "ses_1", "error": {"name": "APIError", "data": data}})
+        say({"type": "error", "sessionID": session, "error": {"name": "APIError", "data": data}})
         sys.exit(1)
-    say({"type": "step_start", "sessionID": "ses_1", "part": {}})
-    say({"type": "text", "sessionID": "ses_1", "part": {"text": text}})
+    say({"type": "step_start", "sessionID": session, "part": {}})
+    say({"type": "text", "sessionID": session, "part": {"text": text}})
     tokens = {"input": 70, "output": 10, "reasoning": 0, "cache": {"read": 20, "write": 0}}
-    say({"type": "step_finish", "sessionID": "ses_1", "part": {"tokens": tokens, "cost": 0.25}})
+    say({"type": "step_finish", "sessionID": session, "part": {"tokens": tokens, "cost": 0.25}})
 elif NAME == "aider":
     if FAILED:
         print("litellm.SomeError: no")
@@ -139,7 +165,8 @@ class Fake:
         """What it does, by the number of the call (``_0``), by phase, or ``always``; it works where nothing is said.
 
         ``work``, ``auth``, ``rate SECONDS``, ``transient``, ``crash``, ``hang``, ``nothing``, ``say EXPRESSION``, or
-        ``run STATEMENTS`` before its work.
+        ``run STATEMENTS`` before its work. ``half`` and ``spent SECONDS`` are ``transient`` and ``rate SECONDS`` of one
+        that has used as much as for an answer; ``short`` is work of a claude that does not tell what each model used.
         """
         self.log.unlink(missing_ok=True)
         told = json.dumps([self.name, {key.removeprefix("_"): act for key, act in acts.items()}, str(self.log), edit])

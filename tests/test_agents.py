@@ -55,6 +55,7 @@ THERE = [name for name, agent in AGENTS.items() if (FOLDER / "bin" / agent.progr
 EACH = pytest.mark.parametrize("name", THERE or AGENTS)
 TELLING = pytest.mark.parametrize("name", [name for name in THERE or AGENTS if name != "aider"])
 """Those that say why they have no answer, other than in prose."""
+GOING_ON = [("claude", "codex"), ("codex", "claude")]
 QUICK = pytest.mark.parametrize("name", [name for name in THERE or AGENTS if name in ("claude", "codex", "gemini")])
 
 
@@ -71,18 +72,26 @@ def asked(
     """A project whose provider is this agent, at the scripted server, with a planted key."""
     programs = os.environ["PATH"]
 
-    def make(name: str, *moves: Move, sandbox: str = "bubblewrap", **more: Any) -> Project:
-        agent = AGENTS[name]
-        hint = f"python tests/agents/install.py {FOLDER}"
-        assert (FOLDER / "bin" / agent.program).exists(), f"{agent.program} is not there; install it: {hint}"
-        monkeypatch.setenv("PATH", f"{FOLDER / 'bin'}{os.pathsep}{programs}")
-        monkeypatch.setenv(agent.key, SECRET)
+    def make(name: str, *moves: Move, sandbox: str = "bubblewrap", also: str = "", **more: Any) -> Project:
+        for agent in filter(None, (AGENTS[name], AGENTS.get(also))):
+            hint = f"python tests/agents/install.py {FOLDER}"
+            assert (FOLDER / "bin" / agent.program).exists(), f"{agent.program} is not there; install it: {hint}"
+            monkeypatch.setenv("PATH", f"{FOLDER / 'bin'}{os.pathsep}{programs}")
+            monkeypatch.setenv(agent.key, SECRET)
         server.play(*moves)
-        provider = {"name": name, "model": agent.model, "endpoint": server.url, "timeout": "3m", **more}
-        tables = {"provider": provider, "sandbox": {"mode": sandbox}, "env": {"agent": {"set": OFFLINE}}}
+        tables = {
+            "provider": {**provider(name, server), **more},
+            "sandbox": {"mode": sandbox},
+            "env": {"agent": {"set": OFFLINE}},
+        }
         return make_project(manifest=tables)
 
     return make
+
+
+def provider(name: str, server: ModelServer) -> dict[str, Any]:
+    """The table of an agent that asks the scripted server."""
+    return {"name": name, "model": AGENTS[name].model, "endpoint": server.url, "timeout": "3m"}
 
 
 def climb(project: Project) -> dict[str, Any]:
@@ -176,13 +185,56 @@ def test_claude_goes_on_with_its_own_session(asked: Callable[..., Project], serv
     assert "Bash" not in planned.asked.tools and "Bash" in applied.asked.tools
 
 
+@pytest.mark.parametrize(("name", "reviewer"), GOING_ON)
+def test_a_repair_and_what_a_review_asks_for_go_on_with_the_session_of_the_change(
+    name: str, reviewer: str, asked: Callable[..., Project], server: ModelServer
+) -> None:
+    planned, _ = tries(7)
+    strays = Edit({"answer.json": answer(7), "other.txt": "mine\n"}, text="the first edit", tokens=TOKENS)
+    project = asked(
+        name,
+        planned,
+        strays,
+        Edit(text="it was put back", tokens=TOKENS),
+        review("CHANGES_REQUESTED", "short: not yet"),
+        Edit({"answer.json": answer(8)}, text="a shorter one", tokens=TOKENS),
+        review("APPROVED", "short: it is"),
+        also=reviewer,
+    )
+    second = {"provider": provider(reviewer, server), "criteria": ["It is short."]}
+    sandbox, env = {"mode": "bubblewrap"}, {"agent": {"set": OFFLINE}}
+    project.set_manifest({"provider": provider(name, server), "review": second, "sandbox": sandbox, "env": env})
+    record = climb(project)
+    assert (record["outcome"], record["metric"]["value"]) == ("kept", 8), (record["why"], server.done())
+    assert [attempt["reason"] for attempt in record["attempts"]] == ["out_of_scope", "changes_requested"]
+    begun = [seen.asked for seen in server.seen if seen.done != "aside" and not seen.asked.results]
+    said = ["a score of 7" in told.said and "the first edit" in told.said for told in begun]
+    assert said == [False, False, True, False, True, False], [told.said for told in begun]
+    assert "it was put back" in begun[4].said and "other.txt is not the candidate's to edit" in begun[2].prompt
+    times = len([seen for seen in server.seen if seen.done in ("call", "answer")])
+    assert (record["usage"]["input_tokens"], record["usage"]["output_tokens"]) == (100 * times, 20 * times)
+    model = AGENTS["claude"].model
+    priced = len([seen for seen in server.seen if seen.done in ("call", "answer") and seen.asked.model == model])
+    assert record["usage"]["cost_usd"] == pytest.approx((AGENTS["claude"].price or 0) * priced), "codex tells no price"
+
+
+@QUICK
+def test_a_session_that_failed_is_charged_once_and_gone_on_with(
+    name: str, asked: Callable[..., Project], server: ModelServer
+) -> None:
+    planned, edit = tries(7)
+    project = asked(name, planned, Refuse(429, retry_after=1), Refuse(429, retry_after=1), edit)
+    record = climb(project)
+    assert record["outcome"] == "kept", (record["why"], server.done())
+    times = len([seen for seen in server.seen if seen.done in ("call", "answer")])
+    assert (record["usage"]["input_tokens"], record["usage"]["output_tokens"]) == (100 * times, 20 * times)
+
+
 @pytest.mark.parametrize("name", THERE or AGENTS)
 def test_it_reviews_what_another_one_made(name: str, asked: Callable[..., Project], server: ModelServer) -> None:
     project = asked(name, review("REJECTED", "short: it is not"))
-    agent = AGENTS[name]
-    reviewer = {"name": name, "model": agent.model, "endpoint": server.url, "timeout": "3m"}
     author = {"name": "command", "command": ["sh", "-c", "echo '{\"score\": 7}' > answer.json; echo a score of 7"]}
-    tables = {"provider": author, "review": {"provider": reviewer, "criteria": ["It is short."]}}
+    tables = {"provider": author, "review": {"provider": provider(name, server), "criteria": ["It is short."]}}
     project.set_manifest({**tables, "sandbox": {"mode": "bubblewrap"}, "env": {"agent": {"set": OFFLINE}}})
     record = climb(project)
     assert record["why"] == f"{name}, who reviewed it, rejected it: short: it is not", server.done()

@@ -1,7 +1,6 @@
 """Agents in whole runs: their HOME and login, what they must not leave behind, and who is waited for."""
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -28,15 +27,6 @@ fresh = place.with_name("fresh")
 fresh.write_text(json.dumps(told))
 fresh.replace(place)
 """
-
-
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake]:
-    """Puts a fake program on PATH."""
-    for name in [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    return lambda name: Fake(name, tmp_path / "bin")
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def make_plan(provider: Provider, call: Call, run_folder: Path) -> Plan:
     call.keep(reply, failure, b"")
     if failure:
         raise failure
-    plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.session, reply.provider, reply.model)
+    plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model)
     write_plan(run_folder / "plan.md", plan)
     return plan
 

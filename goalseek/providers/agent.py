@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from goalseek.capture import shortened
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.answer import block, plan_of, planned, review_of, title_of
@@ -16,10 +17,10 @@ from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
+from goalseek.providers.session import SessionGone, added, failure_of, following
 from goalseek.providers.starting import started
-from goalseek.values import Plan, Usage
+from goalseek.values import Plan, Session, Usage
 
-_NO_USAGE = Usage()
 _LONG_AGO = 1_000_000_000  # larger than any wait in seconds: a moment, in seconds since 1970
 
 
@@ -84,9 +85,13 @@ class AgentProvider:
         return planned(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Lets the agent edit. Where it planned in this HOME itself, it goes on from there."""
-        is_mine = plan.provider == self.name and plan.model == self.model and call.is_same_home(self.name)
-        reply = self.ask(call, plan.session if is_mine else "", plan.usage)
+        """Lets the agent edit. Where it was asked in this HOME before, to plan or to edit, it goes on from there."""
+        session = call.session(self.name, self.model)
+        try:
+            reply = self.ask(call, session)
+        except SessionGone as gone:
+            call.again(f"{self.name} cannot go on with its session ({gone.why}), and begins another", gone.usage)
+            reply = self.ask(call)
         is_chatter = not (reply.text or reply.files)  # without a block its first line is whatever it printed first
         return replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
@@ -96,14 +101,14 @@ class AgentProvider:
         verdict, reasons = review_of(reply.output, call.nonce)
         return replace(reply, title=verdict, text="\n".join(reasons), files=())
 
-    def ask(self, call: Call, session: str = "", before: Usage = _NO_USAGE) -> Reply:
-        """One call, whatever it answers. ``before`` is what the session had used. Raises Failed where none came."""
+    def ask(self, call: Call, session: Session | None = None) -> Reply:
+        """One call, whatever it answers; it goes on with ``session``. Raises Failed where no answer came."""
         program = self.program()
         if program is None:
             raise Failed("crashed", f"there is no program {self.words[0]!r}")
         login = self.login()
-        facts = self._facts(call, login, session)
-        given = self._given(call, session)
+        facts = self._facts(call, login, session is not None)
+        given = self._given(call, session.name if session else "")
         variables = {name: _put(text, given) for name, text, when in self.preset.variables if facts.issuperset(when)}
         if self.preset.with_endpoint and self.table.endpoint:
             variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
@@ -119,44 +124,40 @@ class AgentProvider:
                 home=self.name,
                 home_files={path: text for path, text, when in self.preset.home_files if facts.issuperset(when)},
                 has_input=self.preset.prompt == "stdin",
+                kept_bytes=self.preset.kept_bytes,
             ),
         )
         stdout, stderr = (text.decode("utf-8", "replace") for text in (finished.stdout, finished.stderr))
         printed = Printed(finished.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
         answer = self._read(printed)
-        usage = _told(self._of_this_call(answer.usage, before) if session else answer.usage)
+        usage = _told(added(answer, session))
+        output = shortened(stdout + stderr)
         if finished.timed_out:
             why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
-            raise Failed("timeout", why, stdout + stderr, usage)
+            raise Failed("timeout", why, output, usage)
+        if goes_on := following(answer, session, self.model):
+            call.went(goes_on)
         if answer.trouble:
             trouble = answer.trouble
             why = f"{self.name}: {trouble.why}"
-            raise Failed(trouble.kind, why, stdout + stderr, usage, _seconds_until(trouble.reset))
+            failure = failure_of(answer, session)
+            raise failure(trouble.kind, why, output, usage, _seconds_until(trouble.reset))
         lines = block(answer.text, "PLAN", call.nonce)
         title, text, files = plan_of(lines) if lines is not None else (_first_line(answer, call), "", ())
-        return Reply(
-            title, text, files, answer.text or stdout, usage, answer.session, self.name, self.model, answer.model
-        )
+        return Reply(title, text, files, answer.text or output, usage, self.name, self.model, answer.model)
 
     def _read(self, printed: Printed) -> Answer:
         """The preset's reading; one that fails on what an agent printed has read no answer."""
         try:
             return self.preset.read(printed)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             return Answer(trouble=Trouble("crashed", f"its answer cannot be read ({type(error).__name__}: {error})"))
 
-    def _of_this_call(self, told: Usage, before: Usage) -> Usage:
-        """What is left of a usage that tells of the whole session, without what that had used before."""
-        paid = before.about_usd if before.cost_usd is None else before.cost_usd
-        earlier = {**vars(before), "cost_usd": paid}
-        counted = [name for name in self.preset.whole_session if getattr(told, name) is not None]
-        return replace(told, **{name: max(getattr(told, name) - (earlier[name] or 0), 0) for name in counted})
-
-    def _facts(self, call: Call, login: Login, session: str) -> set[str]:
+    def _facts(self, call: Call, login: Login, has_session: bool) -> set[str]:
         facts = {
             "apply" if call.phase in ("apply", "repair") else "plan",
             "confined" if call.confined else "unconfined",
-            "session" if session else "fresh",
+            "session" if has_session else "fresh",
         }
         facts |= {"model"} if self.model else set()
         facts |= {"endpoint"} if self.table.endpoint else set()
@@ -220,4 +221,4 @@ def _first_line(answer: Answer, call: Call) -> str:
 def _seconds_until(reset: float | None) -> float | None:
     if reset is None:
         return None
-    return max(reset - time.time(), 0.0) if reset > _LONG_AGO else reset
+    return min(max(reset - time.time(), 0.0), _LONG_AGO) if reset > _LONG_AGO else reset

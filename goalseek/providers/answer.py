@@ -6,13 +6,14 @@ import json
 import re
 from pathlib import Path
 
-from goalseek.beneath import read_regular
+from goalseek.beneath import open_beneath
 from goalseek.errors import Rejected
+from goalseek.providers.preset import count, dollars
 from goalseek.providers.provider import Reply
 from goalseek.values import Usage
 
 TITLE_MOST = 200
-COUNT_MOST = 10**15
+USAGE_MOST = 2**16
 REASON_MOST = 500
 REASONS_MOST = 40
 VERDICTS = ("APPROVED", "CHANGES_REQUESTED", "REJECTED")
@@ -64,23 +65,18 @@ def title_of(line: str, most: int = TITLE_MOST) -> str:
 
 
 def usage_of(path: Path) -> Usage:
-    """What the program reported in ``$GOALSEEK_USAGE``: a JSON object; nothing where it is none."""
+    """What the program reported in ``$GOALSEEK_USAGE``: a JSON object of at most 64 KiB; nothing where it is none."""
     try:
-        told = json.loads(read_regular(path.parent, path.name))
+        with open(open_beneath(path.parent, path.name), "rb") as file:  # noqa: PTH123 - a descriptor
+            told = json.loads(file.read(USAGE_MOST))
     except (OSError, ValueError, RecursionError):
         return Usage()
     if not isinstance(told, dict):
         return Usage()
 
-    def count(name: str) -> int:
-        value = told.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < COUNT_MOST else 0
-
-    cost = told.get("cost_usd")
-    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < float("inf")
     return Usage(
-        count("input_tokens"),
-        count("cached_tokens"),
-        count("output_tokens"),
-        float(cost) if known and cost is not None else None,
+        count(told.get("input_tokens")),
+        count(told.get("cached_tokens")),
+        count(told.get("output_tokens")),
+        dollars(told.get("cost_usd")),
     )

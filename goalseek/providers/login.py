@@ -45,7 +45,7 @@ class Source:
             return self.billing
         try:
             return "api" if self.is_key(json.loads(self.path().read_bytes())) else "subscription"
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             return self.billing
 
 

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from goalseek.capture import KEPT_BYTES
 from goalseek.providers.failures import Kind
 from goalseek.providers.login import Source
 from goalseek.values import Usage
 
+MOST = 10**15  # what no count of tokens, dollars or seconds is
 ARGUMENT_MOST = 128 * 1024 - 1
 
 
@@ -42,7 +44,7 @@ class Printed:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The lines of standard output that are JSON objects."""
-        for line in self.stdout.splitlines():
+        for line in self.stdout.split("\n"):  # JSON may hold other characters that end a line, as they are
             if line.startswith("{"):
                 row = json_or_none(line)
                 if isinstance(row, dict):
@@ -62,6 +64,8 @@ class Trouble:
 class Answer:
     """What was read from a program's output. ``session`` is by what name it can be gone on with.
 
+    A program that was to go on with a session, and tells neither an answer nor a session, has not found it.
+    ``whole_session`` names the fields of ``usage`` that tell of the whole session so far, not of this call alone.
     ``is_mixed`` says that the text is not the model's alone, so that its first line says nothing of the change.
     """
 
@@ -71,6 +75,7 @@ class Answer:
     model: str = ""
     trouble: Trouble | None = None
     is_mixed: bool = False
+    whole_session: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,7 @@ class Preset:
 
     ``variables`` and ``home_files`` (path below HOME to text) go by the same words as ``parts`` do. An agent that
     ``needs_sandbox`` runs every command unasked and has no other way. ``read`` makes an answer of what was printed.
-    ``address`` is where it asks when no endpoint is named. ``whole_session`` names the fields of its usage that tell
-    of the whole session where it goes on with one, not of this call.
+    ``address`` is where it asks when no endpoint is named. ``kept_bytes`` are read of each output, head and tail.
     """
 
     name: str
@@ -96,7 +100,7 @@ class Preset:
     address: str = ""
     tried: str = ""
     needs_sandbox: bool = False
-    whole_session: tuple[str, ...] = ()
+    kept_bytes: int = KEPT_BYTES
     version: tuple[str, ...] = field(default=("--version",))
 
 
@@ -110,12 +114,12 @@ def json_or_none(text: str) -> Any:
 
 def count(value: Any) -> int:
     """A count of tokens; 0 for what is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else 0
 
 
 def dollars(value: Any) -> float | None:
     """An amount of dollars; None for what is none."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST
     return float(value) if is_number else None
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from goalseek.capture import KEPT_BYTES
 from goalseek.errors import Rejected
 from goalseek.programs import Finished
 from goalseek.providers.login import Login
 from goalseek.secret import Secrets
-from goalseek.values import Context, PastTry, Plan, Usage
+from goalseek.values import Context, PastTry, Plan, Session, Usage
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Starting:
     ``variables`` add to its environment. ``named`` are the words whose programs it is shown, where these are not all
     of ``arguments``. ``login`` is the credentials that it may have. ``home`` names a throw-away HOME that lasts for
     the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
-    it ``has_input``, the prompt is on its standard input.
+    it ``has_input``, the prompt is on its standard input. ``kept_bytes`` are read of what it prints, head and tail.
     """
 
     arguments: tuple[str, ...]
@@ -35,6 +36,7 @@ class Starting:
     home: str = ""
     home_files: Mapping[str, str] = field(default_factory=dict)
     has_input: bool = True
+    kept_bytes: int = KEPT_BYTES
 
 
 Start = Callable[[Starting], Finished]
@@ -51,9 +53,10 @@ class Call:
 
     ``confined`` says that a sandbox holds. ``wait`` waits so many seconds for what is named, or gives False at once
     where the run does not go on for so long. ``again`` is told, before the same question is asked once more, why and
-    what the try before cost; what that had edited is put back. ``is_same_home`` says whether the HOME of that name
-    was made in this iteration; ``read_home`` gives the text of a file in it, "" where there is none. ``secrets`` knows
-    what nobody may write down. ``name`` is the call's own within the iteration: its phase, numbered from the second of
+    what the try before cost; what that had edited is put back. ``session`` gives that in which a program of that name
+    and model was asked last in this iteration, None where it cannot go on; ``went`` is told in which one it was.
+    ``read_home`` gives the text of a file in the HOME of that name, "" where there is none. ``secrets`` knows what
+    nobody may write down. ``name`` is the call's own within the iteration: its phase, numbered from the second of
     that phase on. ``keep`` is told what came of it, and the patch that it made.
     """
 
@@ -74,7 +77,8 @@ class Call:
     confined: bool = False
     wait: Callable[[float, str], bool] = lambda seconds, why: False
     again: Callable[[str, Usage], None] = lambda why, usage: None
-    is_same_home: Callable[[str], bool] = lambda name: False
+    session: Callable[[str, str], Session | None] = lambda name, model: None
+    went: Callable[[Session], None] = lambda session: None
     read_home: Callable[[str, str], str] = lambda name, path: ""
     secrets: Secrets = field(default_factory=Secrets)
     name: str = ""
@@ -87,8 +91,7 @@ class Reply:
 
     ``output`` is all that it printed, for ``provider_output.md``. An empty title says: I shall tell when I have edited.
     Of a review the title is the verdict, "" where none can be read, and the text a line of reason each criterion.
-    ``session`` is by what name it can go on with this; ``provider`` and ``model`` say who answered, ``answered_by``
-    which model it was by its own word.
+    ``provider`` and ``model`` say who answered, ``answered_by`` which model it was by its own word.
     """
 
     title: str
@@ -96,7 +99,6 @@ class Reply:
     files: tuple[str, ...] = ()
     output: str = ""
     usage: Usage = Usage()
-    session: str = ""
     provider: str = ""
     model: str = ""
     answered_by: str = ""

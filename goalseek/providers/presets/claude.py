@@ -12,6 +12,7 @@ from goalseek.values import Usage
 _READING = "Read,Glob,Grep"
 _EDITING = "Edit,Write,Read,Glob,Grep"
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
+_NOT_BEGUN = "error_during_execution"
 
 
 def read(printed: Printed) -> Answer:
@@ -29,9 +30,9 @@ def read(printed: Printed) -> Answer:
     told = result.get("modelUsage")
     models: dict[str, Any] = told if isinstance(told, dict) else {}
     model = max(models, key=lambda name: count(inner(models, name, "outputTokens"))) if models else ""
-    usage = _usage(result, models)
+    usage, whole_session = _usage(result, models)
     text = result.get("result") if isinstance(result.get("result"), str) else ""
-    answer = Answer(str(text), usage, session, model)
+    answer = Answer(str(text), usage, session, model, whole_session=whole_session)
     if not result:
         return Answer(trouble=Trouble("crashed", "it printed no result"))
     if not result.get("is_error") or result.get("subtype") in _LIMITS:
@@ -39,25 +40,31 @@ def read(printed: Printed) -> Answer:
     status = result.get("api_error_status")
     kind = kind_of_status(status) if isinstance(status, int) else "transient" if status is None else "crashed"
     trouble = Trouble(kind, text_of(text) or f"status {status}", reset if kind == "rate_limited" else None)
-    return Answer("", usage, session, model, trouble)
+    if result.get("subtype") == _NOT_BEGUN and not whole_session:
+        session = ""  # it repeats the name that it was given, of a session that it did not find
+    return Answer("", usage, session, model, trouble, whole_session=whole_session)
 
 
-def _usage(result: dict[str, Any], models: dict[str, Any]) -> Usage:
-    """What all models used, small ones on the side too; ``usage`` tells of the main conversation only."""
+def _usage(result: dict[str, Any], models: dict[str, Any]) -> tuple[Usage, tuple[str, ...]]:
+    """What all models used, small ones on the side too, and what of it is of the whole session.
+
+    ``usage`` tells of the main conversation only, and of this call only.
+    """
     cost = dollars(result.get("total_cost_usd"))
     usage = Usage(cost_usd=cost)
     for told in models.values():
         fresh = count(inner(told, "inputTokens")) + count(inner(told, "cacheCreationInputTokens"))
         usage = usage.plus(Usage(fresh, count(inner(told, "cacheReadInputTokens")), count(inner(told, "outputTokens"))))
     if usage.tokens:
-        return usage
+        return usage, ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
     told = result.get("usage")
-    return Usage(
+    usage = Usage(
         count(inner(told, "input_tokens")) + count(inner(told, "cache_creation_input_tokens")),
         count(inner(told, "cache_read_input_tokens")),
         count(inner(told, "output_tokens")),
         cost,
     )
+    return usage, ("cost_usd",) if cost else ()
 
 
 PRESET = Preset(
@@ -87,5 +94,4 @@ PRESET = Preset(
         ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
     ),
     address="https://api.anthropic.com",
-    whole_session=("input_tokens", "cached_tokens", "output_tokens", "cost_usd"),
 )

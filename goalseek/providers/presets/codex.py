@@ -19,6 +19,7 @@ def read(printed: Printed) -> Answer:
     """Lines of JSON: the last message is the answer. A turn that failed declares it, with the status at its start."""
     text, session = "", ""
     usage = Usage()
+    whole_session: tuple[str, ...] = ()
     failed: str | None = None
     is_complete = False
     for row in printed.rows():
@@ -31,15 +32,16 @@ def read(printed: Printed) -> Answer:
             is_complete = True
             whole, cached = (count(inner(row, "usage", name)) for name in ("input_tokens", "cached_input_tokens"))
             usage = Usage(max(whole - cached, 0), cached, count(inner(row, "usage", "output_tokens")))
+            whole_session = ("input_tokens", "cached_tokens", "output_tokens")
         elif kind == "turn.failed":
             failed = text_of(inner(row, "error", "message"))
     if failed is not None:
         match = _STATUS.match(failed)
         trouble = Trouble(kind_of_status(int(match[1])) if match else "transient", failed)
-        return Answer("", usage, session, "", trouble)
+        return Answer("", usage, session, "", trouble, whole_session=whole_session)
     if not is_complete:
         return Answer(trouble=Trouble("crashed", "it completed no turn"))
-    return Answer(text, usage, session)
+    return Answer(text, usage, session, whole_session=whole_session)
 
 
 PRESET = Preset(
@@ -66,5 +68,4 @@ PRESET = Preset(
         Source("~/.codex/auth.json", "subscription", "CODEX_HOME", lambda told: bool(told.get("OPENAI_API_KEY"))),
     ),
     address="https://api.openai.com",
-    whole_session=("input_tokens", "cached_tokens", "output_tokens"),
 )

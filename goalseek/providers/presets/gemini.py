@@ -22,7 +22,7 @@ def read(printed: Printed) -> Answer:
         tokens = inner(stats, "tokens")
         cached = count(inner(tokens, "cached"))
         thought = count(inner(tokens, "thoughts"))
-        fresh = max(count(inner(tokens, "prompt")) - cached, 0)
+        fresh = max(count(inner(tokens, "prompt")) - cached, 0) + count(inner(tokens, "tool"))
         usage = usage.plus(Usage(fresh, cached, count(inner(tokens, "candidates")) + thought))
         model = model or name
     if printed.exit_code in (0, _TURNS_EXIT) and not told.get("error"):

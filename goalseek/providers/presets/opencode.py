@@ -31,8 +31,8 @@ def read(printed: Printed) -> Answer:
             failed = row
     if failed is not None:
         return Answer("", usage, session, "", _trouble(failed.get("error")))
-    if not session:
-        return Answer(trouble=Trouble("crashed", f"it ended with {printed.exit_code} and no events"))
+    if not session or printed.exit_code:
+        return Answer(trouble=Trouble("crashed", f"it ended with {printed.exit_code} and no error"))
     return Answer("\n".join(texts), usage, session)
 
 
@@ -82,4 +82,5 @@ PRESET = Preset(
     ),
     variables=(("OPENCODE_DISABLE_AUTOUPDATE", "1", ()),),
     with_endpoint=with_endpoint,
+    kept_bytes=2**26,  # what it used is told step by step, between all that its tools printed
 )

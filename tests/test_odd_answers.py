@@ -1,0 +1,120 @@
+"""What an agent prints or leaves behind can be anything: it is read as well as it can be, and never stops the run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_agents import PROGRAMS, Fake
+from project import Project
+from test_presets import Asked
+
+from goalseek.agent_home import AgentHome
+from goalseek.errors import Rejected
+from goalseek.manifest import ProviderTable
+from goalseek.providers import preset
+from goalseek.providers.answer import usage_of
+from goalseek.providers.preset import Answer, Printed
+from goalseek.units import in_words
+from goalseek.values import Usage
+
+HUGE = 10**400
+
+
+def read(name: str, *rows: object, exit_code: int = 0) -> Answer:
+    """What a preset reads of lines of JSON, whose text is not escaped."""
+    known = preset(name)
+    assert known
+    stdout = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    return known.read(Printed(exit_code, stdout, "", lambda path: ""))
+
+
+def test_an_answer_may_hold_any_character_that_ends_a_line_elsewhere() -> None:
+    text = "first\u2028second\x85third\x1c\x0cfourth"
+    assert read("claude", {"type": "result", "result": text, "session_id": "s"}).text == text
+    item = {"type": "item.completed", "item": {"type": "agent_message", "text": text}}
+    assert read("codex", {"type": "thread.started", "thread_id": "t"}, item, {"type": "turn.completed"}).text == text
+    assert read("opencode", {"type": "text", "sessionID": "s", "part": {"text": text}}).text == text
+
+
+@pytest.mark.parametrize("cost", [HUGE, -1, True, "1", float("nan"), float("inf"), 1e300])
+def test_a_sum_that_nobody_pays_is_none(cost: object, tmp_path: Path) -> None:
+    (tmp_path / "usage.json").write_text(json.dumps({"input_tokens": HUGE, "output_tokens": 7, "cost_usd": cost}))
+    assert usage_of(tmp_path / "usage.json") == Usage(0, 0, 7)
+    models = {"m": {"inputTokens": HUGE, "outputTokens": 7}}
+    told = read("claude", {"type": "result", "result": "", "total_cost_usd": cost, "modelUsage": models})
+    assert told.usage == Usage(0, 0, 7)
+    part = {"tokens": {"input": HUGE, "output": 7}, "cost": cost}
+    assert read("opencode", {"type": "step_finish", "sessionID": "s", "part": part}).usage == Usage(0, 0, 7)
+
+
+def test_what_makes_a_reader_stumble_is_a_failure_of_the_agent(fake: Callable[..., Fake], tmp_path: Path) -> None:
+    fake("aider", always=f"say 'Tokens: {'9' * 400} sent, 7 received.'")
+    with pytest.raises(Rejected, match="its answer cannot be read"):
+        Asked(tmp_path, ProviderTable(name="aider")).apply()
+
+
+def test_a_reset_in_the_far_future_is_a_long_wait(fake: Callable[..., Fake], tmp_path: Path) -> None:
+    fake("claude", _0="rate 1e14")
+    asked = Asked(tmp_path, ProviderTable(name="claude"))
+    asked.apply()
+    ((seconds, _),) = asked.waits
+    assert 10**9 <= seconds < 10**9 + 10 and in_words(seconds)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_that_is_killed_in_the_middle_of_its_work_has_not_answered(
+    fake: Callable[..., Fake], tmp_path: Path, name: str
+) -> None:
+    said = {
+        "claude": {"type": "system", "session_id": "s"},
+        "codex": {"type": "thread.started", "thread_id": "s"},
+        "opencode": {"type": "step_start", "sessionID": "s"},
+    }.get(name, {})
+    fake(name, always=f"run print({json.dumps(said)!r}, flush=True); os.kill(os.getpid(), 9)")
+    with pytest.raises(Rejected) as caught:
+        Asked(tmp_path, ProviderTable(name=name), confined=True).apply()
+    assert caught.value.reason == "provider_failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("put", ["os.mkfifo(place)", "place.mkdir()", "place.write_text('[' * 100_000)"])
+def test_whatever_stands_in_the_place_of_a_login_the_run_goes_on(
+    fake: Callable[..., Fake], make_project: Callable[..., Project], isolated: Path, put: str
+) -> None:
+    real = isolated / ".claude" / ".credentials.json"
+    real.parent.mkdir()
+    real.write_text('{"claudeAiOauth": {"refreshToken": "planted-refresh-token-0123456789"}}')
+    os.utime(real, (4e9, 4e9))  # so that what is put there is older
+    edit = 'open("answer.json", "w").write(\'{"score": 2}\')'
+    fake("claude", edit, always=f"run place = Path(home, '.claude/.credentials.json'); place.unlink(); {put}")
+    project = make_project(manifest={"provider": {"name": "claude"}})
+    started = project.start("iterate")
+    try:
+        _, said = started.communicate(timeout=60)
+    finally:
+        started.kill()
+        started.communicate()
+    assert (started.returncode, project.iterations()[-1]["outcome"]) == (0, "kept"), said
+    assert "planted" in real.read_text()
+
+
+def test_a_report_of_usage_without_an_end_is_none(tmp_path: Path) -> None:
+    place = tmp_path / "usage.json"
+    place.write_text('{"input_tokens": 7}')
+    assert usage_of(place) == Usage(7)
+    os.truncate(place, 2**40)
+    assert usage_of(place) == Usage()
+
+
+def test_a_file_of_home_without_an_end_is_not_read_into_memory(tmp_path: Path) -> None:
+    home = AgentHome(tmp_path / "agent")
+    home.make("1", {}, {"small": "text"})
+    with (home.path / "endless").open("wb") as file:
+        os.truncate(file.fileno(), 2**40)
+    assert home.read("small") == b"text"
+    with pytest.raises(OSError, match="File too large"):
+        home.read("endless")
