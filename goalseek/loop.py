@@ -17,7 +17,7 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.holdout import look
 from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
-from goalseek.left_behind import left_behind, record_left_behind, refuse_under_way
+from goalseek.left_behind import left_behind, make_way, record_left_behind
 from goalseek.limits import ENDS_THE_RUN, Stop, nearing, pace, why_stop
 from goalseek.notify import NotifyWatch
 from goalseek.objects import Missing
@@ -134,7 +134,7 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
 
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
     """
-    refuse_under_way(run)
+    make_way(run)
     setting = run.fresh_setting()
     number = run.standing.last_iteration + 1
     ruler = take_ruler(run, setting)
