@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import configparser
+import contextlib
 import os
 import shlex
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,9 +84,11 @@ class Unit:
 
     def stop(self, started: subprocess.Popen[bytes]) -> int:
         """``systemctl stop``; gives how the main process ended."""
-        others = [] if self.service["KillMode"] == "mixed" else list(living(self.home))
-        for pid in {started.pid, *others}:
-            os.kill(pid, signal.SIGTERM)
+        if self.service["KillMode"] != "mixed":
+            for pid in set(living(self.home)) - {started.pid}:
+                _signal(pid, signal.SIGTERM)
+            time.sleep(0.3)  # the order is systemd's, and a busy machine makes any pause of it
+        _signal(started.pid, signal.SIGTERM)
         code = started.wait(timeout=60)
         self.kill_the_rest()
         return code
@@ -97,4 +101,9 @@ class Unit:
     def kill_the_rest(self) -> None:
         """What is left in the control group when the main process has ended."""
         for pid in living(self.home):
-            os.kill(pid, signal.SIGKILL)
+            _signal(pid, signal.SIGKILL)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)

@@ -10,7 +10,21 @@ from pathlib import Path
 
 import pytest
 from project import Project, answer, living
-from recipes import WAITING, block, hold, home, install, let_go, line, lines, path_with_it, titles, typed, until
+from recipes import (
+    WAITING,
+    block,
+    hold,
+    home,
+    install,
+    let_go,
+    line,
+    lines,
+    path_with_it,
+    put_on_path,
+    titles,
+    typed,
+    until,
+)
 from shown import Shown
 from supervising import Unit
 
@@ -102,7 +116,8 @@ def served(repo: Project, isolated: Path) -> Project:
     """An agent and a judge that write down when they are called; a key comes from where the recipe puts it."""
     judge = 'test "$KEY" = secret || exit 9\n' + WAITING + 'if [ -e "$HOME/greedy" ]; then . "$HOME/greedy"; fi\n'
     repo.write({"hidden/judge.sh": judge})
-    provider = {"name": "command", "command": ["sh", "-c", AGENT]}
+    put_on_path("my-agent", AGENT)
+    provider = {"name": "command", "command": ["my-agent"]}
     tables = {"env": {"verify": {"pass": ["KEY"]}}, "provider": provider, "limits": {"iterations": 4}}
     repo.set_manifest(tables)
     repo.commit("systemd")
