@@ -19,10 +19,12 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 WAITING = """\
 echo "measured $GOALSEEK_ITERATION" >> "$HOME/journal"
 held() { [ "$(cat "$HOME/wait" 2>/dev/null)" = "$GOALSEEK_ITERATION" ]; }
-if held; then touch "$HOME/waiting"; while held; do sleep 0.02; done; fi
+if held; then touch "$HOME/waiting"; fi
+pauses=0
+while held && [ $pauses -lt 2000 ]; do sleep 0.02; pauses=$((pauses + 1)); done
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
-"""A judge that waits as long as the file ``wait`` in this home names its iteration."""
+"""A judge that waits as long as the file ``wait`` in this home names its iteration, and not for ever."""
 
 
 def titles() -> list[str]:

@@ -64,10 +64,11 @@ def test_steering_reaches_the_prompt_after_the_one_at_work(repo: Project) -> Non
 @pytest.mark.slow
 def test_on_monday_what_was_kept_lands_on_main_and_the_climb_goes_on_from_there(repo: Project) -> None:
     """The night ended at a limit, other commits are on main, and the verifier is another one."""
-    repo.write({"goalseek.toml": repo.manifest.read_text() + "\n[limits]\niterations = 3\n"})
+    repo.set_manifest({"limits": {"iterations": 3}, "scope": {"writable": ["*.json"], "hidden": ["hidden/**"]}})
+    repo.write({"more.json": "1\n"})
     repo.commit("limited")
     assert repo.climb("iterate", "--forever")[-1]["iteration"] == 3
-    repo.write({"hidden/judge.sh": JUDGE + 'echo "another judge"\n', "other.txt": "moved on\n"})
+    repo.write({"hidden/judge.sh": JUDGE + 'echo "another judge"\n', "other.txt": "moved on\n", "more.json": "2\n"})
     monday = repo.commit("main has moved")
     promote, merge, baseline, iterate = lines("On Monday, from a main that has moved")
     assert "the result against the base: 200% better" in typed(promote, repo.folder).stdout
@@ -88,7 +89,8 @@ def test_on_monday_what_was_kept_lands_on_main_and_the_climb_goes_on_from_there(
         (7, "better", 1),
     ]
     assert "another judge" in (repo.run_folder(5) / "verifier.log").read_text()
-    assert repo.git("show", "goalseek/demo:other.txt") == "moved on"
+    found = [repo.git("show", f"goalseek/demo:{path}") for path in ("other.txt", "more.json")]
+    assert found == ["moved on", "2"], "what is the verifier's, and what is the candidate's"
     assert repo.run("audit").exit_code == 0
 
 

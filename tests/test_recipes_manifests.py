@@ -20,10 +20,11 @@ SCRIPTED = '\n[provider]\nname = "scripted"\nscript = "{}"\n'
 ASKED = '\n[provider]\nname = "command"\ncommand = ["sh", "-c", \'{}\']\n\n[sandbox]\nmode = "{}"\n'
 TRAIN = f"""\
 import os, pathlib, sys, time
+began = time.monotonic()
 assert sys.argv[1] == "--seed" and int(sys.argv[2]) and sys.prefix.endswith(".venv")
 print(open("data/rows").read(), os.environ.get("CUDA_VISIBLE_DEVICES"), os.path.exists("{DEVICE}"))
 home = pathlib.Path(os.environ["HOME"])
-while (home / "wait").exists():
+while (home / "wait").exists() and time.monotonic() < began + 60:
     (home / "waiting").touch()
     time.sleep(0.02)
 print("loss: 2.5")
