@@ -17,7 +17,7 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.holdout import look
 from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
-from goalseek.left_behind import left_behind, record_left_behind, refuse_under_way
+from goalseek.left_behind import left_behind, make_way, record_left_behind
 from goalseek.limits import ENDS_THE_RUN, Stop, nearing, pace, why_stop
 from goalseek.missing import Missing
 from goalseek.notify import NotifyWatch
@@ -104,7 +104,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     number = standing.last_iteration + 1
     desk, folder = desk_for(run, number, most, limits=setting.manifest.limits)
     refs = run.repository.refs()
-    if lost := left_behind(run, desk, refs.tip):
+    if lost := left_behind(run, desk, refs):
         return record_left_behind(run, setting, refs, lost, most)
     run.provider()
     context = plan = decision = None
@@ -136,7 +136,7 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
 
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
     """
-    refuse_under_way(run)
+    make_way(run)
     setting = run.fresh_setting()
     number = run.standing.last_iteration + 1
     ruler = take_ruler(run, setting)

@@ -192,7 +192,7 @@ class Run:
             on_output=self.watch.output,
             turn=self._turned,
             waiting=self.waiting,
-            refuse_changed=lambda: self._refuse_changed(setting),
+            refuse_changed=lambda: self.refuse_changed(setting),
         )
 
     def _turned(self, of: Side, place: int) -> None:
@@ -200,7 +200,8 @@ class Run:
         if self.last_phase == "VERIFY":
             self.picture.turned(turn_in_words(of, place))
 
-    def _refuse_changed(self, setting: Setting) -> None:
+    def refuse_changed(self, setting: Setting) -> None:
+        """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
         folder = hidden_from.folder_of(self.folder, setting.manifest)
         if folder:
             hidden_from.refuse_changed(folder, setting.hidden_from)

@@ -120,6 +120,25 @@ def test_put_back_the_run_goes_on_and_a_baseline_adopts_what_is_there(make_proje
     assert project.run("audit").exit_code == 0
 
 
+def test_a_baseline_adopts_it_also_where_a_candidate_waits_that_can_be_measured_no_more(
+    make_project: Callable[..., Project],
+) -> None:
+    project = made(make_project)
+    project.set_moves(answer(2), answer(3), answer(4))
+    project.climb()
+    (verifier_of(project) / "verifier" / "labels.csv").write_text("more\n")
+    stopped = project.run("iterate")
+    assert stopped.exit_code == 3 and "goalseek baseline adopts" in stopped.stderr
+    assert project.git("log", "-1", "--format=%s", "refs/goalseek/demo/tip") == "move 2"
+    ended = project.run("baseline")
+    assert ended.exit_code == 0, ended.stderr
+    records = project.climb()[2:]
+    told = [(record["outcome"], record["reason"], record["epoch"]) for record in records]
+    assert told == [("skipped", "interrupted", 0), ("baseline", "measured", 1), ("kept", "better", 1)]
+    assert records[1]["metric"]["value"] == 2 and records[0]["rollback_commit_hash"]
+    assert project.run("audit").exit_code == 0
+
+
 def test_a_change_while_it_is_measured_is_found_after_it(make_project: Callable[..., Project]) -> None:
     project = made(make_project)
     labels = verifier_of(project) / "verifier" / "labels.csv"

@@ -32,7 +32,7 @@ def block_with(language: str, words: str) -> str:
 
 
 def test_the_nine_line_manifest_and_the_five_minutes_after_it(make_project: Callable[..., Project]) -> None:
-    manifest = block_with("toml", "version = 1")
+    manifest = block_with("toml", "validate_results.py")
     assert len(manifest.splitlines()) == 9
     project = make_project(
         files={
@@ -77,7 +77,7 @@ def test_the_marks_and_the_consent_are_read_as_printed(make_project: Callable[..
         manifest={"provider": {"name": "tune"}},
     )
     assert "turns LEARNING_RATE, DEPTH, KERNEL" in tuned.run("doctor", "--quick").stdout
-    manifest = block_with("toml", "version = 1") + "\n" + block_with("toml", 'name = "command"')
+    manifest = block_with("toml", "validate_results.py") + "\n" + block_with("toml", 'name = "command"')
     asked = make_project(
         "asked", files={"experiment.py": "", "validate_results.py": "", "hidden/x": ""}, manifest=manifest
     )

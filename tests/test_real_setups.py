@@ -7,12 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 from project import Project
-from test_readme import block_with
 from test_sandbox_setups import small_python
 
 BOTH = pytest.mark.parametrize("mode", ["landlock", "bubblewrap"])
@@ -166,24 +164,6 @@ def test_a_warm_build_folder_of_cmake_and_ninja(project: Project, mode: str) -> 
         if number == 1:
             assert len(built) == 1, "the control: a cold folder would compile three"
     assert not (project.top / "build").exists()
-
-
-@pytest.mark.slow
-def test_the_readmes_recipe_for_a_warm_build(project: Project) -> None:
-    """What is printed there, on a program whose time a candidate improves: built once a candidate, run in turn."""
-    program("cmake"), program("ninja")
-    recipe = tomllib.loads(block_with("toml", "cmake --build build"))
-    wait = "#include <unistd.h>\nint answer(void) {{ usleep({}); return 1; }}\n"
-    files = {**C_FILES, "src/answer.c": wait.format(300_000), "CMakeLists.txt": CMAKE.replace("(work", "(app")}
-    project.write({**files, "input.txt": "1\n"})
-    project.set_manifest({"scope": {"writable": ["src/**"]}, "sandbox": {"mode": "bubblewrap"}, **recipe})
-    project.commit("recipe")
-    project.set_moves({"files": {"src/answer.c": wait.format(1000)}})
-    record = project.climb()[-1]
-    assert (record["outcome"], record["reason"]) == ("kept", "better"), record["why"]
-    assert record["metric"]["value"] < 0.25
-    names = [command["name"] for command in record["verify"]]
-    assert names.count("build") == 1 and names.count("time") >= 2
 
 
 @pytest.mark.slow

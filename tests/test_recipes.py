@@ -1,0 +1,189 @@
+"""The README's recipes for a climb that nobody watches, run as printed: ssh, systemd, cron; and that all are tried."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from project import Project, answer, living
+from recipes import (
+    WAITING,
+    block,
+    hold,
+    home,
+    install,
+    let_go,
+    line,
+    lines,
+    path_with_it,
+    put_on_path,
+    titles,
+    typed,
+    until,
+)
+from shown import Shown
+from supervising import Unit
+
+AGENT = 'echo "called $GOALSEEK_ITERATION" >> "$HOME/journal"; printf \'{"score": %s}\' $((GOALSEEK_ITERATION + 1)) > answer.json'
+
+
+@pytest.fixture
+def repo(isolated: Path) -> Project:
+    """The repository of the recipes, ``~/repo``; four iterations are its limit."""
+    install()
+    project = Project.make(isolated / "repo", manifest={"limits": {"iterations": 4}})
+    project.write({"hidden/judge.sh": WAITING})
+    project.set_moves(*(answer(score) for score in (2, 3, 4, 5, 6)))
+    project.commit()
+    return project
+
+
+def numbers(project: Project) -> list[int]:
+    return [record["iteration"] for record in project.iterations()]
+
+
+def journal() -> list[str]:
+    return home("journal").read_text().splitlines()
+
+
+def test_every_recipe_is_tried() -> None:
+    tried = "".join(path.read_text() for path in Path(__file__).parent.glob("test_recipes*.py"))
+    assert len(titles()) == 10
+    assert [title for title in titles() if f'"{title}"' not in tried] == []
+
+
+@pytest.mark.slow
+def test_cron_one_iteration_a_tick_and_silence(repo: Project) -> None:
+    """In cron's own environment; what it would mail is what a tick prints."""
+    schedule, command = re.fullmatch(r"((?:\S+ ){4}\S+) (.+)\n", block("cron", "cron")).groups()  # type: ignore[union-attr]
+    assert schedule == "*/5 * * * *" and "%" not in command, "a percent sign ends a line of cron's"
+    crons = ["env", "-i", f"HOME={home()}", "PATH=/usr/bin:/bin", "SHELL=/bin/sh", "LOGNAME=user", "/bin/sh", "-c"]
+
+    def tick() -> subprocess.Popen[str]:
+        out = subprocess.PIPE
+        return subprocess.Popen([*crons, command], cwd=home(), stdout=out, stderr=subprocess.STDOUT, text=True)
+
+    hold(0)
+    first = tick()
+    until(home("waiting").exists)
+    log = home("goalseek.log").read_text()
+    second = tick()
+    assert second.communicate(timeout=30)[0] == "" and second.returncode == 0
+    assert home("goalseek.log").read_text() == log and first.poll() is None
+    let_go()
+    for expected in ([0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]):
+        assert first.communicate(timeout=30)[0] == "" and first.returncode == 0
+        assert numbers(repo) == expected
+        first = tick()
+    first.communicate(timeout=30)
+    assert home("goalseek.log").read_text().count(" kept ") >= 4
+
+
+@pytest.mark.slow
+def test_by_ssh_it_outlives_the_connection_and_is_watched_and_stopped_from_another(repo: Project) -> None:
+    start, watch, stop = lines("Overnight, by ssh")
+    hold(0)
+    ours, its = pty.openpty()
+    login = ["setsid", "--ctty", "--wait", "bash", "-c", f"{start} && sleep 60 & touch $HOME/there; wait"]
+    session = subprocess.Popen(login, cwd=repo.folder, env=path_with_it(), stdin=its, stdout=its, stderr=its)
+    os.close(its)
+    until(home("waiting").exists)
+    until(lambda: any("sleep 60" in words for words in living(home()).values()))
+    os.close(ours)  # the connection breaks, and its programs are told so
+    until(lambda: session.poll() is not None and not any("sleep 60" in words for words in living(home()).values()))
+    assert any("iterate --forever" in words for words in living(home()).values())
+    with Shown(repo.folder, *watch.split()[1:]) as shown:
+        shown.until(lambda text: "measuring" in text and "iteration 0" in text)
+        shown.type("q")
+        shown.until_end()
+    assert "asked process" in typed(stop, repo.folder).stdout
+    let_go()
+    until(lambda: not living(home()))
+    assert "goalseek stop asked for it" in next(repo.folder.glob(".goalseek/*/logs/detached.log")).read_text()
+
+
+@pytest.fixture
+def unit(isolated: Path) -> Unit:
+    return Unit.read(block("systemd", "ini"), isolated)
+
+
+@pytest.fixture
+def served(repo: Project, isolated: Path) -> Project:
+    """An agent and a judge that write down when they are called; a key comes from where the recipe puts it."""
+    judge = 'test "$KEY" = secret || exit 9\n' + WAITING + 'if [ -e "$HOME/greedy" ]; then . "$HOME/greedy"; fi\n'
+    repo.write({"hidden/judge.sh": judge})
+    put_on_path("my-agent", AGENT)
+    provider = {"name": "command", "command": ["my-agent"]}
+    tables = {"env": {"verify": {"pass": ["KEY"]}}, "provider": provider, "limits": {"iterations": 4}}
+    repo.set_manifest(tables)
+    repo.commit("systemd")
+    (isolated / ".config").mkdir()
+    (isolated / ".config" / "goalseek.env").write_text("KEY=secret\n")
+    return repo
+
+
+def paid_once() -> bool:
+    """Whether the agent was called once for each iteration."""
+    calls = [words for words in journal() if words.startswith("called")]
+    return len(calls) == len(set(calls))
+
+
+@pytest.mark.slow
+def test_systemd_starts_it_again_after_kills_and_leaves_it_alone_at_its_limit(served: Project, unit: Unit) -> None:
+    for iteration in (1, 3):
+        hold(iteration)
+        started = unit.start()
+        until(home("waiting").exists)
+        started.kill()
+        assert unit.is_started_again(started.wait(timeout=60))
+        unit.kill_the_rest()
+    let_go()
+    code = unit.start().wait(timeout=60)
+    assert code == 0 and not unit.is_started_again(code) and not unit.is_given_up()
+    assert numbers(served) == [0, 1, 2, 3, 4] and paid_once()
+
+
+@pytest.mark.slow
+def test_systemd_stops_it_without_a_failure_and_the_next_start_goes_on(served: Project, unit: Unit) -> None:
+    hold(2)
+    started = unit.start()
+    until(home("waiting").exists)
+    code = unit.stop(started)
+    assert code == 143 and unit.is_clean(code) and not unit.is_started_again(code)
+    let_go()
+    assert unit.start().wait(timeout=60) == 0
+    assert [record["reason"] for record in served.iterations()] == ["measured", *["better"] * 4] and paid_once()
+
+
+@pytest.mark.slow
+def test_systemd_has_a_candidate_that_takes_all_the_memory_lose_alone(served: Project, unit: Unit) -> None:
+    home("greedy").write_text('if [ "$GOALSEEK_ITERATION" = 2 ]; then touch "$HOME/out-of-memory"; kill -9 $$; fi\n')
+    started, starts = unit.start(), 1
+    while (code := started.poll()) is None or unit.is_started_again(code):
+        if code is not None:
+            started, starts = unit.start(), starts + 1
+            assert starts < 4, "it is started again for ever"
+        if home("out-of-memory").exists():
+            home("out-of-memory").unlink()
+            unit.ran_out_of_memory(started)
+    assert (code, starts) == (0, 1)
+    told = [(record["iteration"], record["reason"]) for record in served.iterations()]
+    assert told[2] == (2, "verify_failed") and told[-1] == (4, "better")
+
+
+@pytest.mark.parametrize(
+    ("code", "again"), [(1, 0), (2, 0), (3, 0), (5, 0), (70, 0), (0, 0), (4, 1), (-9, 1), (143, 0)]
+)
+def test_systemd_tries_again_what_needs_no_person(unit: Unit, code: int, again: int) -> None:
+    assert unit.is_started_again(code) == bool(again)
+
+
+def test_the_other_lines_for_systemd_name_that_unit(unit: Unit) -> None:
+    text = block("systemd", "ini")
+    assert text.startswith("# ~/.config/systemd/user/goalseek.service\n") and "WantedBy=default.target\n" in text
+    for words in ("daemon-reload", "enable --now goalseek", "stop goalseek"):
+        assert line("systemd", words) == f"systemctl --user {words}"

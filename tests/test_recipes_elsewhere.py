@@ -1,0 +1,213 @@
+"""The README's recipes for people and machines that take over from each other, run line by line as printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from project import JUDGE, Project, answer
+from recipes import WAITING, block, hold, home, install, let_go, lines, path_with_it, put_on_path, typed, until
+
+from goalseek.confinement.level import how_to_get
+
+AGENT = 'cat > "$HOME/prompt-$GOALSEEK_ITERATION"; printf \'{"score": %s}\' "$GOALSEEK_ITERATION" > answer.json'
+
+
+@pytest.fixture
+def repo(isolated: Path) -> Project:
+    """The repository of the recipes, ``~/repo``, with an origin."""
+    install()
+    project = Project.make(isolated / "repo")
+    project.set_moves(*(answer(score) for score in (2, 0, 3, 4, 5, 6, 7)))
+    project.git("init", "--quiet", "--bare", "--initial-branch=main", str(isolated / "origin.git"))
+    project.git("remote", "add", "origin", str(isolated / "origin.git"))
+    project.git("push", "--quiet", "origin", "main")
+    return project
+
+
+def clone(name: str) -> Project:
+    """Another machine's clone of the origin."""
+    Project(home(), home()).git("clone", "--quiet", str(home("origin.git")), name, folder=home())
+    return Project(home(name), home(name))
+
+
+def told(project: Project) -> list[tuple[int, str, int]]:
+    return [(record["iteration"], record["reason"], record["epoch"]) for record in project.iterations()]
+
+
+@pytest.mark.slow
+def test_steering_reaches_the_prompt_after_the_one_at_work(repo: Project) -> None:
+    repo.write({"hidden/judge.sh": WAITING, "program.md": "Be brief.\n"})
+    repo.set_manifest({"provider": {"name": "command", "command": ["sh", "-c", AGENT]}})
+    repo.commit("steered")
+    hold(1)
+    climbing = repo.start("iterate", "-n", "3")
+    until(home("waiting").exists)
+    said = [typed(command, repo.folder).stdout for command in lines("Steering a running loop")]
+    let_go()
+    assert climbing.communicate(timeout=60) and climbing.returncode == 0
+    assert "try a smaller batch" in said[1]
+    prompts = [home(f"prompt-{number}").read_text() for number in (1, 2, 3)]
+    for words in ("try a smaller batch", "Leave the tokenizer alone."):
+        assert [words in prompt for prompt in prompts] == [False, True, True]
+    for words in ("--from 12", "--to 20", "--drop 1"):  # what the comments name is there, too
+        assert words in block("Steering a running loop", "console")
+    typed('goalseek direct "later" --from 12 --to 20 && goalseek direct --drop 1', repo.folder)
+    assert repo.run("direct", "--list").stdout.split() == ["2", "from", "12", "to", "20:", "later"]
+
+
+@pytest.mark.slow
+def test_on_monday_what_was_kept_lands_on_main_and_the_climb_goes_on_from_there(repo: Project) -> None:
+    """The night ended at a limit, other commits are on main, and the verifier is another one."""
+    repo.set_manifest({"limits": {"iterations": 3}, "scope": {"writable": ["*.json"], "hidden": ["hidden/**"]}})
+    repo.write({"more.json": "1\n"})
+    repo.commit("limited")
+    assert repo.climb("iterate", "--forever")[-1]["iteration"] == 3
+    repo.write({"hidden/judge.sh": JUDGE + 'echo "another judge"\n', "other.txt": "moved on\n", "more.json": "2\n"})
+    monday = repo.commit("main has moved")
+    promote, merge, baseline, iterate = lines("On Monday, from a main that has moved")
+    assert "the result against the base: 200% better" in typed(promote, repo.folder).stdout
+    typed(merge, repo.folder)
+    assert repo.git("log", "--format=%s", f"{monday}..main").splitlines() == ["move 3", "move 1"]
+    assert (repo.folder / "answer.json").read_text() == answer(3)
+    assert (repo.folder / "other.txt").read_text() == "moved on\n"
+    typed(baseline, repo.folder)
+    typed(iterate, repo.folder)
+    assert told(repo) == [
+        (0, "measured", 0),
+        (1, "better", 0),
+        (2, "worse", 0),
+        (3, "better", 0),
+        (4, "measured", 1),
+        (5, "better", 1),
+        (6, "better", 1),
+        (7, "better", 1),
+    ]
+    assert "another judge" in (repo.run_folder(5) / "verifier.log").read_text()
+    found = [repo.git("show", f"goalseek/demo:{path}") for path in ("other.txt", "more.json")]
+    assert found == ["moved on", "2"], "what is the verifier's, and what is the candidate's"
+    assert repo.run("audit").exit_code == 0
+
+
+@pytest.mark.slow
+def test_another_machine_has_all_of_it_and_gives_it_back(repo: Project) -> None:
+    repo.climb("iterate", "-n", "3")
+    push, fetch, *there = lines("On another machine")
+    assert len(there) == 6
+    typed(push, repo.folder)
+    other = clone("other")
+    typed(fetch, other.folder)
+    said = [typed(command, other.folder).stdout for command in there]
+    assert (
+        (other.folder / ".goalseek/demo/logs/results.jsonl")
+        .read_bytes()
+        .startswith((repo.folder / ".goalseek/demo/logs/results.jsonl").read_bytes())
+    )
+    assert said[1].count("kept ") == 2 and '+{"score": 3,' in said[2]
+    assert "move 3" in (other.folder / "night.html").read_text()
+    assert other.git("log", "--format=%s", "origin/main..faster").splitlines() == ["move 3", "move 1"]
+    assert told(other)[-1] == (4, "better", 0)
+    typed(push, other.folder)
+    typed(fetch, repo.folder)
+    for project in (repo, other):
+        typed("goalseek iterate", project.folder)
+        assert told(project)[-1] == (5, "better", 0)
+    typed(push, repo.folder)
+    assert "fetch first" in typed(push, other.folder, exit_code=1).stderr
+
+
+def steps() -> list[dict[str, Any]]:
+    """The steps of the job that the recipe prints."""
+    found: list[dict[str, Any]] = yaml.safe_load(block("In CI", "yaml"))["jobs"]["climb"]["steps"]
+    return found
+
+
+def job(checkout: Project, summary: Path, most: str = "") -> bool:
+    """Runs the steps that are commands, as the service does; whether all of them succeeded.
+
+    What installs something is only noted: in ``~/installed``. ``most`` ends the climb before its time.
+    """
+    for name in ("sudo", "pip"):
+        put_on_path(name, f'echo {name} "$@" >> "$HOME/installed"')
+    has_failed = False
+    for step in steps():
+        if "run" not in step or (has_failed and step.get("if") != "always()"):
+            continue
+        environment = path_with_it() | {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_ACTIONS": "true"}
+        environment |= dict.fromkeys(step.get("env", {}), "given")
+        command = step["run"].replace("iterate ", f"iterate {most} ")
+        try:
+            typed(command, checkout.folder, environment)
+        except AssertionError:
+            has_failed = True
+    return not has_failed
+
+
+@pytest.fixture
+def climbs_in_ci(repo: Project) -> Project:
+    """A project with the number of the recipe."""
+    repo.write({"answer.json": '{"accuracy": 0.1}\n'})
+    metric = {"direction": "maximize", "query": "accuracy", "noise": "none"}
+    repo.set_manifest({"metric": metric, "env": {"agent": {"pass": ["ANTHROPIC_API_KEY"]}}})
+    repo.set_moves(*(f'{{"accuracy": {0.1 + number / 1000}}}\n' for number in range(1, 100)))
+    repo.commit("climbs in CI")
+    repo.git("push", "--quiet", "origin", "main")
+    return repo
+
+
+@pytest.mark.slow
+def test_in_ci_each_job_goes_on_where_the_one_before_ended(climbs_in_ci: Project) -> None:
+    first = clone("first")
+    assert job(first, home("summary-1"), most="-n 3")
+    records = first.iterations()
+    assert len(records) == 4
+    climbs_in_ci.set_moves(*['{"accuracy": 0.5}\n'] * len(records), *['{"accuracy": 0.995}\n'] * 3)
+    second = clone("second")
+    assert job(second, home("summary-2"))
+    after = second.iterations()
+    assert after[: len(records)] == records and len(after) > len(records)
+    assert [record["iteration"] for record in after] == list(range(len(after)))
+    assert after[-1]["metric"]["value"] == 0.995 and len({record["run_id"] for record in after}) == 1
+    uploads = next(step["with"]["path"] for step in steps() if "upload-artifact" in step.get("uses", ""))
+    assert "0.995" in (second.folder / uploads).read_text()
+    assert "0.995" in home("summary-2").read_text()
+    assert second.git("status", "--porcelain", "--untracked-files=no") == ""
+
+
+@pytest.mark.slow
+def test_in_ci_what_was_recorded_before_a_failure_is_pushed_all_the_same(climbs_in_ci: Project) -> None:
+    climbs_in_ci.write({"goalseek.toml": climbs_in_ci.manifest.read_text() + "\n[limits]\nfailures = 2\n"})
+    climbs_in_ci.commit("few failures")
+    climbs_in_ci.git("push", "--quiet", "origin", "main")
+    climbs_in_ci.set_moves('{"accuracy": 0.2}\n')
+    first = clone("first")
+    assert not job(first, home("summary")), "the control: there is no move after the first, which ends it with 1"
+    assert home("summary").exists() and (first.folder / "night.html").exists()
+    tip = climbs_in_ci.git("ls-remote", "origin", "refs/goalseek/demo/ledger").split()[0]
+    assert tip == first.git("rev-parse", "refs/goalseek/demo/ledger")
+
+
+def test_in_ci_the_rest_of_the_job_is_what_goalseek_needs() -> None:
+    """What only the service can run: its own actions, what it may do, and what it installs."""
+    job_of_it = yaml.safe_load(block("In CI", "yaml"))
+    assert job_of_it["permissions"] == {"contents": "write"} and job_of_it["concurrency"]
+    assert [step["uses"].partition("@")[0] for step in steps() if "uses" in step] == [
+        "actions/checkout",
+        "actions/setup-python",
+        "actions/upload-artifact",
+    ]
+    assert steps()[0]["with"]["fetch-depth"] == 0, "a climb goes back beyond the last commit"
+    runs = [step["run"] for step in steps() if "run" in step]
+    assert "apt-get install -qy bubblewrap" in runs[0]
+    (name,) = re.findall(r"sysctl -w ([\w.]+)=0$", runs[1])
+    place = home("settings", *name.split("."))
+    place.parent.mkdir(parents=True)
+    place.write_text("1\n")
+    assert f"{name}=0" in how_to_get("bubblewrap", home("settings")), "as goalseek itself says where bwrap cannot start"
+    wanted = Requirement(shlex.split(runs[2])[3])
+    assert wanted.name == "goalseek" and wanted.extras == {"tune"} and str(wanted.url).startswith("git+https://")

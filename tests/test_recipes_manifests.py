@@ -1,0 +1,148 @@
+"""The README's recipes that print a manifest, climbed as printed: a graphics card, a warm build, a hidden test set."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project
+from recipes import block, home, let_go, until
+from test_real_setups import C_FILES, CMAKE, DEVICE, program, with_device
+
+from goalseek import exclusive
+
+SCRIPTED = '\n[provider]\nname = "scripted"\nscript = "{}"\n'
+ASKED = '\n[provider]\nname = "command"\ncommand = ["sh", "-c", \'{}\']\n\n[sandbox]\nmode = "{}"\n'
+TRAIN = f"""\
+import os, pathlib, sys, time
+began = time.monotonic()
+assert sys.argv[1] == "--seed" and int(sys.argv[2]) and sys.prefix.endswith(".venv")
+print(open("data/rows").read(), os.environ.get("CUDA_VISIBLE_DEVICES"), os.path.exists("{DEVICE}"))
+home = pathlib.Path(os.environ["HOME"])
+while (home / "wait").exists() and time.monotonic() < began + 60:
+    (home / "waiting").touch()
+    time.sleep(0.02)
+print("loss: 2.5")
+"""
+AGENT = f"""sed -i s/2.5/1.5/ train.py; echo "# the agent: $CUDA_VISIBLE_DEVICES, $(ls {DEVICE})" >> train.py"""
+
+
+def records(project: Project) -> list[dict[str, Any]]:
+    """The iterations, whatever the project is called."""
+    (path,) = project.folder.glob(".goalseek/*/logs/results.jsonl")
+    rows = [json.loads(row) for row in path.read_text().splitlines()]
+    return [row for row in rows if row["kind"] == "iteration"]
+
+
+def artifact(project: Project, number: int, name: str) -> str:
+    """A file in an iteration's folder."""
+    (folder,) = project.folder.glob(f".goalseek/*/runs/{number:04d}")
+    return (folder / name).read_text()
+
+
+def training(name: str, manifest: str, mode: str) -> Project:
+    """A project of the recipe for a graphics card: an environment of its own, and data, both ignored by git."""
+    files = {".gitignore": ".venv\ndata\n", "train.py": TRAIN}
+    project = Project.make(home(name), files, manifest + ASKED.format(AGENT, mode))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(project.top / ".venv")], check=True)
+    project.write({"data/rows": "rows"})
+    return project
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> Iterator[str]:
+    """The manifest for a graphics card, under a name that nobody else on this machine waits for."""
+    text = block("A machine with one graphics card", "toml")
+    assert text.count('exclusive = "gpu0"') == 1
+    yield text.replace("gpu0", f"gpu of {tmp_path.name}")
+    for path in exclusive.FOLDER.glob(f"goalseek-exclusive-gpu-of-{tmp_path.name}*"):
+        path.unlink()
+
+
+@pytest.mark.slow
+def test_the_card_and_its_variable_are_the_verifiers(card: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    project = training("repo", card, "bubblewrap")
+    with_device(project, "iterate")
+    assert [(record["outcome"], record["metric"]["value"]) for record in records(project)] == [
+        ("baseline", 2.5),
+        ("kept", 1.5),
+    ]
+    assert "rows 3 True\n" in artifact(project, 1, "verifier.log")
+    assert artifact(project, 1, "snapshot/train.py").endswith("# the agent: , \n")
+
+
+@pytest.mark.slow
+def test_who_shares_the_card_waits_for_its_turn(card: str) -> None:
+    one, other = (training(name, card, "none") for name in ("one", "other"))
+    home("wait").touch()
+    first = one.start("iterate")
+    until(home("waiting").exists)
+    second = other.start("iterate")
+    until(lambda: "waits for gpu of" in other.run("status").stdout)
+    assert second.poll() is None and not list(other.folder.glob(".goalseek/*/logs/results.jsonl"))
+    let_go()
+    for started in (first, second):
+        assert started.communicate(timeout=60) and started.returncode == 0
+    assert [len(records(project)) for project in (one, other)] == [2, 2]
+
+
+@pytest.mark.slow
+def test_a_warm_build_compiles_what_changed_and_once_a_candidate() -> None:
+    """On a program whose time a candidate improves."""
+    program("cmake"), program("ninja")
+    wait = "#include <unistd.h>\nint answer(void) {{ usleep({}); return 1; }}\n"
+    files = {**C_FILES, "src/answer.c": wait.format(300_000), "CMakeLists.txt": CMAKE.replace("(work", "(app")}
+    project = Project.make(home("repo"), {**files, "input.txt": "1\n"}, "")
+    project.set_manifest(block("C++ with a warm build", "toml") + SCRIPTED.format(project.script))
+    project.commit("recipe")
+    project.set_moves({"files": {"src/answer.c": wait.format(1000)}})
+    assert project.run("iterate").exit_code == 0
+    record = records(project)[1]
+    assert (record["outcome"], record["reason"]) == ("kept", "better"), record["why"]
+    assert record["metric"]["value"] < 0.25
+    names = [command["name"] for command in record["verify"]]
+    assert names.count("build") == 1 and names.count("time") >= 2
+    built = [row for row in artifact(project, 1, "verifier.log").splitlines() if "Building" in row]
+    assert len(built) == 1 and "answer.c" in built[0], "the control: a cold folder would compile three"
+    assert not (project.top / "build").exists()
+
+
+SOLVED = "import sys\nfor row in sys.stdin:\n    print(int(row) {})\n"
+STOLEN = "print(open({!r}).read())\n"
+
+
+@pytest.mark.slow
+def test_a_hidden_test_set_outside_of_the_repository() -> None:
+    title = "A hidden test set outside of the repository"
+    project = Project.make(home("repo"), {"experiment.py": SOLVED.format("* 0"), "inputs.csv": "1\n2\n3\n4\n"}, "")
+    beside = home("digits-verifier")
+    beside.mkdir()
+    (beside / "score.py").write_text(block(title, "python"))
+    (beside / "labels.csv").write_text("1\n2\n0\n1\n")
+    project.set_manifest(block(title, "toml") + SCRIPTED.format(project.script))
+    project.commit("recipe")
+    codes = [
+        STOLEN.format(str(beside / "labels.csv")),
+        STOLEN.format("labels.csv"),
+        SOLVED.format("% 3"),
+        SOLVED.format("% 2"),
+    ]
+    project.set_moves(*({"files": {"experiment.py": code}} for code in codes))
+    ended = project.run("iterate", "-n", "3")
+    assert ended.exit_code == 0, ended.stderr
+    told = [(record["reason"], record["metric"]["value"]) for record in records(project)]
+    assert told == [("measured", 0.25), ("verify_failed", None), ("verify_failed", None), ("better", 1.0)]
+    assert records(project)[3]["isolation"] == {"sandbox": "bubblewrap", "verifier": "hidden"}
+    assert not list(project.trees().glob("workspace*/**/labels.csv"))
+    assert "labels.csv" not in project.git("log", "--all", "--format=", "--name-only")
+    (beside / "labels.csv").write_text("1\n2\n0\n2\n")
+    ended = project.run("iterate")
+    assert ended.exit_code == 3 and "labels.csv" in ended.stderr
+    assert project.run("baseline").exit_code == 0
+    assert [record["epoch"] for record in records(project)] == [0, 0, 0, 0, 0, 1]
