@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goalseek.deviations import Deviation
+from goalseek.errors import UNFIT, GoalseekError
 from goalseek.objects import Missing, Objects, ObjectsFailed
 from goalseek.plain import to_line
 from goalseek.records import Record, from_line
@@ -84,6 +85,22 @@ def walk_ledger(objects: Objects, head: str | None) -> Chain:
         found.append(commit)
         name = commit.parents[0]
     return Chain()
+
+
+def newest_records(objects: Objects, head: str | None) -> Iterator[Record]:
+    """The records below a ledger commit, newest first; what is not asked for is not read.
+
+    Raises GoalseekError where the chain ends before its root, or a message is no record.
+    """
+    name = head or ""
+    while name:
+        try:
+            commit = read_commit(objects, name)
+            if commit.parents:
+                yield from_line(commit.message)
+        except (Unreadable, ValueError) as error:
+            raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", UNFIT, "tampered") from None
+        name = commit.parents[0] if commit.parents else ""
 
 
 def links_of(chain: Chain) -> Iterator[Link | Deviation]:

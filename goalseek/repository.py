@@ -120,7 +120,8 @@ class Repository:
             found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
         except GitFailed:
             return None
-        return found.decode().strip()
+        name = found.decode().strip()
+        return None if name.startswith("^") else name
 
     def head(self) -> str:
         """The commit of HEAD. Raises GoalseekError where there is none yet."""

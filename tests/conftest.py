@@ -59,3 +59,17 @@ def make_project(tmp_path: Path) -> Callable[..., Project]:
 def project(make_project: Callable[..., Project]) -> Project:
     """A project whose candidate, ``answer.json``, is itself the metrics: ``{"score": 1, "size": 10}`` at first."""
     return make_project()
+
+
+@pytest.fixture(scope="session")
+def kept_aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the climb is kept that tests of ``promote`` begin with."""
+    return tmp_path_factory.mktemp("climbed")
+
+
+@pytest.fixture
+def climbed(tmp_path: Path, kept_aside: Path) -> Project:
+    """A copy of it: five iterations, of which 1, 3 and 5 were kept; see ``promoting``."""
+    from promoting import made
+
+    return made(kept_aside, tmp_path / "repository")
