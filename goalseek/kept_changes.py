@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from goalseek.chain import Commit, Unreadable, newest_records, read_commit
+from goalseek.chain import Commit, Unreadable, newest_with, read_commit
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.objects import Missing
 from goalseek.records import IterationRecord
@@ -76,13 +76,12 @@ def _chain(marks: list[IterationRecord], base: str) -> KeptChain:
 
 def _marks(repository: Repository) -> Iterator[IterationRecord]:
     """Keeps and baselines, newest first."""
-    for record in newest_records(repository.objects, repository.refs().ledger):
-        if isinstance(record, IterationRecord) and record.outcome in ("kept", "baseline"):
-            found = _commit(repository, str(record.commit_hash))
-            if found.tree != record.tree_hash:
-                message = f"the tree of {found.name} is {found.tree}, and record {record.seq} says {record.tree_hash}"
-                raise GoalseekError(message, "run: goalseek audit", UNFIT, "tampered")
-            yield record
+    for record in newest_with(repository.objects, repository.refs().ledger, ("kept", "baseline")):
+        found = _commit(repository, str(record.commit_hash))
+        if found.tree != record.tree_hash:
+            message = f"the tree of {found.name} is {found.tree}, and record {record.seq} says {record.tree_hash}"
+            raise GoalseekError(message, "run: goalseek audit", UNFIT, "tampered")
+        yield record
 
 
 def _users_commits(repository: Repository, record: IterationRecord) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from goalseek import process
 from goalseek.beneath import clear
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
+from goalseek.git import git_text
 from goalseek.objects import Objects
 from goalseek.process import Answer
 from goalseek.promote import Promoted
@@ -82,11 +83,11 @@ def commit_all(repository: Repository, promoted: Sequence[Promoted], base: str) 
         tree.mkdir(mode=0o700)
         (tree / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
         for one in promoted:
-            _commit(repository, one, git_dir, tree, hooks)
-        return (git_dir / "HEAD").read_text().strip()
+            base = _commit(repository, one, git_dir, tree, hooks)
+        return base
 
 
-def _commit(repository: Repository, one: Promoted, git_dir: Path, tree: Path, hooks: Path | None) -> None:
+def _commit(repository: Repository, one: Promoted, git_dir: Path, tree: Path, hooks: Path | None) -> str:
     # By the tool's own git directory: the files before the hooks are the bytes that were measured, whatever filters
     # the user has, which may fail in a place that they do not know.
     variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(tree)}
@@ -98,12 +99,13 @@ def _commit(repository: Repository, one: Promoted, git_dir: Path, tree: Path, ho
     answer = process.ask(arguments, users_environment(), folder=tree)
     if answer.exit_code:
         raise _no_commit(repository, one, answer, hooks)
-    commit = (git_dir / "HEAD").read_text().strip()
+    commit = git_text("rev-parse", "HEAD", git_dir=git_dir)  # a hook may have switched to a branch
     changed = repository.objects.differences(one.tree, repository.tree_of(commit))
     if changed:
         named = ", ".join(quote_path(found.path) for found in changed)
         message_text = f"a hook of yours changed {named} in {_which(one)}: that is not what was measured"
         raise GoalseekError(message_text, f"no branch was made; {_NO_HOOKS}", BAD_FINDING)
+    return commit
 
 
 def refuse_branch(repository: Repository, name: str) -> None:

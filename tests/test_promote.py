@@ -227,6 +227,8 @@ def test_after_a_second_baseline_the_keeps_of_both_rulers_go_onto_the_head_that_
     told = json.loads(climbed.run("promote", "--json").stdout)
     assert [commit["iterations"] for commit in told["commits"]] == [[1], [3], [5], [7]]
     assert (told["base"], told["unlike_best"]) == (head, [])
+    (whole,) = json.loads(climbed.run("promote", "--json", "--squash").stdout)["commits"]
+    assert whole["message"].endswith("* Further\n\nscore: 7 (was 4)\n"), "numbers of two rulers are never compared"
     assert climbed.run("promote", "--branch", "better").exit_code == 0
     assert subjects(climbed, "main..better") == ["Spell three", "Tidy up", "Spell fifteen", "Further"]
     assert tree(climbed, "better") == tree(climbed, climbed.iterations()[-1]["commit_hash"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from pathlib import Path
 
 import pytest
 from project import Project
-from promoting import all_refs, hook, subjects, tree
+from promoting import all_refs, hook, made, subjects, tree
 
 
 def promoted_trees() -> list[Path]:
@@ -115,3 +116,34 @@ def test_killed_in_a_hook_it_leaves_no_branch_and_the_next_clears_up(climbed: Pr
     assert not [path for path in left if path.exists()]
     assert not list((climbed.top / ".git/goalseek/demo").glob("promote-*"))
     assert climbed.run("promote", "--branch", "better").exit_code == 0
+
+
+def test_run_by_a_hook_or_an_alias_of_git_it_works_on_this_repository(
+    climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"):
+        monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
+    assert climbed.run("promote", "--branch", "better").exit_code == 0
+    assert not (tmp_path / "elsewhere").exists()
+    assert (climbed.top / ".git/refs/heads/better").exists()
+
+
+def test_a_hook_that_switches_to_a_branch_of_its_own_is_followed(climbed: Project) -> None:
+    hook(climbed, "post-commit", "git switch --quiet --force-create scratch")
+    before = climbed.users()
+    assert climbed.run("promote", "--branch", "better").exit_code == 0
+    assert tree(climbed, "better") == tree(climbed, climbed.iterations()[5]["commit_hash"])
+    assert subjects(climbed, "main..better") == ["Spell three", "Tidy up", "Spell fifteen"]
+    assert {**climbed.users(), "refs": ""} == {**before, "refs": ""}
+
+
+def test_a_repository_in_a_folder_with_an_odd_name(tmp_path: Path, kept_aside: Path) -> None:
+    project = made(kept_aside, tmp_path / "od\"d: dir 'ü")
+    patch = tmp_path / "a b'.patch"
+    ended = project.run("promote", "--branch", "better", "--patch", str(patch))
+    assert ended.exit_code == 0, ended.stderr
+    assert tree(project, "better") == tree(project, project.iterations()[5]["commit_hash"])
+    assert f"git am --keep --keep-cr {shlex.quote(str(patch))} takes it" in ended.stdout
+    broken = made(kept_aside, tmp_path / "two\nlines")
+    ended = broken.run("promote")
+    assert ended.exit_code == 3 and "has a line break" in ended.stderr
