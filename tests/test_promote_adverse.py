@@ -12,6 +12,10 @@ import pytest
 from project import Project, answer
 from promoting import PAGE, all_refs, subjects, tree
 
+from goalseek.kept_changes import kept_chain
+from goalseek.promote import unlike_best
+from goalseek.repository import Repository, locate
+
 FILES_OF_THE_CLIMB = ["answer.json", "src/old.txt", "src/page.txt", "src/picture.bin", "src/tool.sh"]
 
 
@@ -29,6 +33,20 @@ def test_what_somebody_wrote_into_the_results_does_not_get_home(climbed: Project
     assert climbed.run("promote", "--branch", "better").exit_code == 0
     assert tree(climbed, "better") == tree(climbed, best["commit_hash"])
     assert subjects(climbed, "main..better") == ["Spell three", "Tidy up", "Spell fifteen"]
+
+
+def test_a_result_that_is_not_the_best_on_the_code_it_was_measured_on_is_a_bug(climbed: Project) -> None:
+    repository = Repository(locate(climbed.top), "demo")
+    try:
+        chain = kept_chain(repository, lambda path: path.startswith("src/") or path == "answer.json")
+        trees = [chain.start, *(change.after for change in chain.changes)]
+        best = climbed.iterations()[5]["tree_hash"]
+        assert (trees[-1], chain.end, chain.base) == (best, best, climbed.git("rev-parse", "main"))
+        assert unlike_best(repository.objects, chain, chain.start, best, lambda path: True) == ()
+        with pytest.raises(RuntimeError, match=r"not those of the best commit: answer\.json, src/page\.txt"):
+            unlike_best(repository.objects, chain, chain.start, trees[-2], lambda path: True)
+    finally:
+        repository.close()
 
 
 def test_a_record_in_git_whose_tree_is_not_its_commits_is_refused(climbed: Project) -> None:
