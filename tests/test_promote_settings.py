@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,13 @@ from project import Project
 from promoting import all_refs, hook, made, subjects, tree
 
 
-def promoted_trees() -> list[Path]:
-    return list(Path(tempfile.gettempdir()).glob("goalseek-promote-*"))
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where this test's temporary folders are."""
+    place = tmp_path / "scratch"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    return place
 
 
 def without_identity(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,19 +107,20 @@ def test_a_patch_takes_the_place_of_a_file_when_all_went_well_only(climbed: Proj
     assert climbed.git("write-tree") == climbed.iterations()[5]["tree_hash"]
 
 
-def test_killed_in_a_hook_it_leaves_no_branch_and_the_next_clears_up(climbed: Project, tmp_path: Path) -> None:
+def test_killed_in_a_hook_it_leaves_no_branch_and_the_next_clears_up(
+    climbed: Project, tmp_path: Path, scratch: Path
+) -> None:
     there, patch = tmp_path / "there", tmp_path / "home.patch"
     hook(climbed, "commit-msg", f'touch "{there}"; while test -e "{there}"; do sleep 0.02; done')
     before, refs = climbed.users(), all_refs(climbed)
     climbed.kill_when(there, "promote", "--branch", "better", "--patch", str(patch))
-    left = promoted_trees()
     assert (all_refs(climbed), patch.exists()) == (refs, False)
     assert {**climbed.users(), "refs": ""} == {**before, "refs": ""}
-    assert left
+    assert list(scratch.iterdir())
     there.unlink()
     (climbed.top / ".git/hooks/commit-msg").unlink()
     assert climbed.run("promote").exit_code == 0
-    assert not [path for path in left if path.exists()]
+    assert not list(scratch.iterdir())
     assert not list((climbed.top / ".git/goalseek/demo").glob("promote-*"))
     assert climbed.run("promote", "--branch", "better").exit_code == 0
 
@@ -147,3 +154,21 @@ def test_a_repository_in_a_folder_with_an_odd_name(tmp_path: Path, kept_aside: P
     broken = made(kept_aside, tmp_path / "two\nlines")
     ended = broken.run("promote")
     assert ended.exit_code == 3 and "has a line break" in ended.stderr
+
+
+def test_interrupted_in_a_hook_it_makes_no_branch_and_clears_up(
+    climbed: Project, tmp_path: Path, scratch: Path
+) -> None:
+    there = tmp_path / "there"
+    hook(climbed, "pre-commit", f'touch "{there}"; while test -e "{there}"; do sleep 0.02; done')
+    before, refs = climbed.users(), all_refs(climbed)
+    process = climbed.start("promote", "--branch", "better")
+    deadline = time.monotonic() + 60
+    while not there.exists():
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    there.unlink()
+    assert (process.returncode, all_refs(climbed), list(scratch.iterdir())) == (130, refs, [])
+    assert {**climbed.users(), "refs": ""} == {**before, "refs": ""}
