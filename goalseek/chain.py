@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from goalseek.conversations import ObjectsFailed
 from goalseek.deviations import Deviation
+from goalseek.errors import UNFIT, GoalseekError
 from goalseek.missing import Missing
 from goalseek.objects import Objects
 from goalseek.plain import to_line
-from goalseek.records import Record, from_line
+from goalseek.records import IterationRecord, Record, from_line
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,25 @@ def walk_ledger(objects: Objects, head: str | None) -> Chain:
         found.append(commit)
         name = commit.parents[0]
     return Chain()
+
+
+def newest_with(objects: Objects, head: str | None, outcomes: Collection[str]) -> Iterator[IterationRecord]:
+    """The iterations with these outcomes below a ledger commit, newest first; what is not asked for is not read.
+
+    Raises GoalseekError where the chain ends before its root, or a message is no record.
+    """
+    marks = [f'"outcome":"{outcome}"' for outcome in outcomes]  # in a row's strings there is a backslash between
+    name = head or ""
+    while name:
+        try:
+            commit = read_commit(objects, name)
+            may_be = commit.parents and any(mark in commit.message for mark in marks)
+            record = from_line(commit.message) if may_be else None
+        except (Unreadable, ValueError) as error:
+            raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", UNFIT, "tampered") from None
+        if isinstance(record, IterationRecord) and record.outcome in outcomes:
+            yield record
+        name = commit.parents[0] if commit.parents else ""
 
 
 def links_of(chain: Chain) -> Iterator[Link | Deviation]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from goalseek.chain import Unreadable, read_commit
-from goalseek.history import History
+from goalseek.chain import Commit, Unreadable, newest_with, read_commit
+from goalseek.errors import UNFIT, GoalseekError
 from goalseek.missing import Missing
 from goalseek.records import IterationRecord
 from goalseek.repository import Repository
@@ -37,14 +37,16 @@ class KeptChain:
     base: str
 
 
-def kept_chain(repository: Repository, history: History, is_writable: Callable[[str], bool]) -> KeptChain:
+def kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
     """What leads to the best: from the newest baseline whose code the user had, so an earlier ruler's keeps are in it.
 
-    Raises ValueError where nothing was measured yet, and Missing where git does not have what a record names.
+    The records are read from the ledger in git, and their trees held against the commits that they name: what
+    somebody wrote into ``results.jsonl`` does not get home. Raises GoalseekError where one does not hold, where there
+    is no ledger and where nothing was measured yet, and Missing where git does not have what a record names.
     """
     marks: list[IterationRecord] = []
     users: list[str] = []
-    newest = _marks(history)
+    newest = _marks(repository)
     following = next(newest, None)
     while following is not None:
         record, following = following, next(newest, None)
@@ -58,7 +60,9 @@ def kept_chain(repository: Repository, history: History, is_writable: Callable[[
         if is_other_code or _first_with(repository, own, tree, is_writable):
             base = _first_with(repository, users, tree, is_writable)
             return _chain(marks[::-1], base or str(record.commit_hash))
-    raise ValueError("nothing was measured yet")
+    refs = f"refs/goalseek/{repository.name}/*"
+    hint = f"fetch it from where the climb ran: git fetch CLONE '{refs}:{refs}'"
+    raise GoalseekError(f"{repository.ledger_ref} has no measured code", hint, UNFIT, "repository")
 
 
 def _chain(marks: list[IterationRecord], base: str) -> KeptChain:
@@ -70,11 +74,14 @@ def _chain(marks: list[IterationRecord], base: str) -> KeptChain:
     return KeptChain(tuple(steps), str(marks[0].tree_hash), str(marks[-1].tree_hash), base)
 
 
-def _marks(history: History) -> Iterator[IterationRecord]:
+def _marks(repository: Repository) -> Iterator[IterationRecord]:
     """Keeps and baselines, newest first."""
-    for record in history.newest():
-        if isinstance(record, IterationRecord) and record.outcome in ("kept", "baseline"):
-            yield record
+    for record in newest_with(repository.objects, repository.refs().ledger, ("kept", "baseline")):
+        found = _commit(repository, str(record.commit_hash))
+        if found.tree != record.tree_hash:
+            message = f"the tree of {found.name} is {found.tree}, and record {record.seq} says {record.tree_hash}"
+            raise GoalseekError(message, "run: goalseek audit", UNFIT, "tampered")
+        yield record
 
 
 def _users_commits(repository: Repository, record: IterationRecord) -> list[str]:
@@ -82,15 +89,21 @@ def _users_commits(repository: Repository, record: IterationRecord) -> list[str]
     assert record.commit_hash
     if record.parent_commit_hash is None:
         return [record.commit_hash]
-    try:
-        made = read_commit(repository.objects, record.commit_hash)
-    except Unreadable:
-        raise Missing(record.commit_hash) from None
+    made = _commit(repository, record.commit_hash)
     if record.commit_hash != record.parent_commit_hash:
         return list(made.parents[0 if record.iteration == 0 else 1 :])
+    if repository.resolve("HEAD") is None:
+        return []
     listing = repository.git("log", "--first-parent", f"--max-count={HEADS_LOOKED_AT}", "--format=%T %H", "HEAD")
     lines = (line.split(" ") for line in listing.decode().splitlines())
     return [commit for tree, commit in lines if tree == made.tree][:1]
+
+
+def _commit(repository: Repository, name: str) -> Commit:
+    try:
+        return read_commit(repository.objects, name)
+    except Unreadable:
+        raise Missing(name) from None
 
 
 def _first_with(

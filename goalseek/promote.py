@@ -18,10 +18,15 @@ from goalseek.units import number
 class Promoted:
     """One commit to make: its tree on the new base, its message, and what it changes there."""
 
-    iterations: tuple[int, ...]
+    records: tuple[IterationRecord, ...]
     tree: str
     message: str
     files: tuple[str, ...]
+
+    @property
+    def iterations(self) -> tuple[int, ...]:
+        """The numbers of the iterations that are in it."""
+        return tuple(record.iteration for record in self.records)
 
 
 def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[Promoted]:
@@ -31,37 +36,47 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[Promoted]
     """
     made: list[Promoted] = []
     tree = base_tree
-    for change in chain.changes:
+    for change in chain.changes[_already_there(objects, chain, base_tree) :]:
         try:
             after = merged(objects, change.before, tree, change.after)
         except Conflicts as found:
             raise _conflict(change.record, found) from None
         if after != tree:
             files = _named(objects.differences(tree, after))
-            made.append(Promoted((change.record.iteration,), after, message_of(change.record), files))
+            made.append(Promoted((change.record,), after, message_of(change.record), files))
         tree = after
     return made
 
 
-def squashed(objects: Objects, promoted: Sequence[Promoted], base_tree: str, metric: str) -> list[Promoted]:
-    """All of them as one; none where they take each other back."""
+def squashed(objects: Objects, promoted: Sequence[Promoted], base_tree: str) -> list[Promoted]:
+    """All of them as one; none where they take each other back. Its metric is against where this ruler began."""
     if not promoted or promoted[-1].tree == base_tree:
         return []
     if len(promoted) == 1:
         return list(promoted)
-    titles = "".join(f"* {one.message.splitlines()[0]}\n" for one in promoted)
-    message = f"Improve {metric} in {len(promoted)} steps\n\n{titles}\n{promoted[-1].message.splitlines()[-1]}\n"
+    records = tuple(record for one in promoted for record in one.records)
+    first = next(record for record in records if record.epoch == records[-1].epoch)
+    titles = "".join(f"* {title_of(record)}\n" for record in records)
+    gain = _gain(records[-1], first.metric.incumbent)
+    message = f"Improve {records[-1].metric.name} in {len(promoted)} steps\n\n{titles}\n{gain}\n"
     files = _named(objects.differences(base_tree, promoted[-1].tree))
-    return [Promoted(tuple(n for one in promoted for n in one.iterations), promoted[-1].tree, message, files)]
+    return [Promoted(records, promoted[-1].tree, message, files)]
 
 
 def message_of(record: IterationRecord) -> str:
     """Title, why, and the metric."""
-    metric = record.metric
-    assert metric.value is not None
-    was = f" (was {number(metric.incumbent)})" if metric.incumbent is not None else ""
-    title = record.hypothesis_summary or f"Improve {metric.name}"
-    return f"{title}\n\n{record.why}\n\n{metric.name}: {number(metric.value)}{was}\n"
+    return f"{title_of(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
+
+
+def title_of(record: IterationRecord) -> str:
+    """What the author called it, in one line."""
+    return " ".join(record.hypothesis_summary.split()) or f"Improve {record.metric.name}"
+
+
+def _gain(record: IterationRecord, before: float | None) -> str:
+    assert record.metric.value is not None
+    was = f" (was {number(before)})" if before is not None else ""
+    return f"{record.metric.name}: {number(record.metric.value)}{was}"
 
 
 def unlike_best(
@@ -81,9 +96,32 @@ def unlike_best(
     return unlike
 
 
+def _already_there(objects: Objects, chain: KeptChain, base_tree: str) -> int:
+    """How many of the first changes the base has, as after a squashed merge: one by one they would conflict there.
+
+    It has them where each file that they touched is as they left it.
+    """
+    touched: list[frozenset[str]] = []
+    for change in chain.changes:
+        files = {found.path for found in objects.differences(change.before, change.after)}
+        touched.append(frozenset(files.union(*touched[-1:])))
+    for count in range(len(touched), 0, -1):
+        taken = touched[count - 1]
+
+        def has(tree: str, taken: frozenset[str] = taken) -> bool:
+            return not any(found.path in taken for found in objects.differences(base_tree, tree))
+
+        if has(chain.changes[0].before):
+            return 0
+        if has(chain.changes[count - 1].after):
+            return count
+    return 0
+
+
 def _conflict(record: IterationRecord, found: Conflicts) -> GoalseekError:
-    title = f" ({record.hypothesis_summary})" if record.hypothesis_summary else ""
-    message = f"iteration {record.iteration}{title} does not apply there: conflicts in {', '.join(found.files)}"
+    message = (
+        f"iteration {record.iteration} ({title_of(record)}) does not apply there: conflicts in {', '.join(found.files)}"
+    )
     hint = (
         "nothing was written; promote without --onto, and merge or rebase that branch yourself; "
         "or climb on from there: goalseek baseline --from REV"

@@ -71,6 +71,9 @@ def locate(folder: Path) -> Location:
             raise GoalseekError(f"git does not trust {folder}: {error}", "", UNFIT, "repository") from None
         hint = "run: git init && git add -A && git commit -m start"
         raise GoalseekError(f"{folder} is not in a git repository", hint, UNFIT, "repository") from None
+    if len(lines) != 4:
+        hint = "rename that folder, or clone the repository to another place"
+        raise GoalseekError(f"the path of {folder} has a line break in it", hint, UNFIT, "repository")
     if lines[0] == "true":
         hint = "goalseek reads files of a checkout; clone the repository, or add a worktree"
         raise GoalseekError(f"{folder} is in a bare repository", hint, UNFIT, "repository")
@@ -121,7 +124,8 @@ class Repository:
             found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
         except GitFailed:
             return None
-        return found.decode().strip()
+        name = found.decode().strip()
+        return None if name.startswith("^") else name
 
     def head(self) -> str:
         """The commit of HEAD. Raises GoalseekError where there is none yet."""

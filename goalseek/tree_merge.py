@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError
@@ -35,7 +36,7 @@ def merged(objects: Objects, before: str, ours: str, theirs: str) -> str:
     if answer.exit_code == 0:
         return fields[0]
     if answer.exit_code == 1:
-        raise Conflicts(_files(fields[1:]))
+        raise Conflicts(_files([_without_side(field, sides) for field in fields[1:]]))
     raise GoalseekError(f"git merge-tree failed: {os.fsdecode(answer.stderr).strip()}", "git 2.38 or newer", UNFIT)
 
 
@@ -44,6 +45,11 @@ def _commit(objects: Objects, tree: str, *parents: str) -> str:
     who = f"{AUTHOR[0]} <{AUTHOR[1]}> 0 +0000"
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
     return objects.write_bytes("\n".join([*lines, "", "to merge\n"]).encode(), "commit")
+
+
+def _without_side(path: str, sides: Sequence[str]) -> str:
+    """Where a file and a folder want one place, git calls the file ``name~side``: that is no file of anybody's."""
+    return re.sub(rf"~(?:{'|'.join(sides)})(?:_\d+)?$", "", path)
 
 
 def _files(fields: list[str]) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from goalseek import process
 from goalseek.beneath import clear
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
-from goalseek.git import git
 from goalseek.objects import Objects
 from goalseek.process import Answer
 from goalseek.promote import Promoted
@@ -23,7 +22,10 @@ _QUIET = (
     "-c gc.auto=0 -c maintenance.auto=false -c core.fsmonitor=false -c core.untrackedCache=false "
     "-c core.sparseCheckout=false -c core.splitIndex=false -c i18n.commitEncoding=UTF-8"
 ).split()
-_NO_HOOKS = "the same without your hooks: goalseek promote --patch home.patch; git am --keep-cr --no-verify home.patch"
+_NO_HOOKS = (
+    "the same without your hooks: goalseek promote --patch home.patch; git am --keep --keep-cr --no-verify home.patch"
+)
+_UNSIGNED = "unsigned: goalseek promote --patch home.patch; git -c commit.gpgSign=false am --keep --keep-cr home.patch"
 
 
 def users_environment() -> dict[str, str]:
@@ -39,12 +41,12 @@ def users_git(repository: Repository, *arguments: str) -> Answer:
 @contextlib.contextmanager
 def objects_apart(repository: Repository) -> Iterator[Objects]:
     """An object store that reads the repository's, and is gone after this block with what was written into it."""
-    with tempfile.TemporaryDirectory(prefix="goalseek-") as place:
-        store = Path(place, "objects")
-        (store / "info").mkdir(parents=True)
-        quoted = "".join(f"\\{byte:03o}" for byte in os.fsencode(repository.objects.store))
-        (store / "info" / "alternates").write_text(f'"{quoted}"\n')
-        objects = Objects(repository.objects.git_dir, store, repository.location.object_format)
+    store = repository.objects.store
+    with _own_folder(repository) as place:
+        (place / "info").mkdir()
+        quoted = "".join(f"\\{byte:03o}" for byte in os.fsencode(store))
+        (place / "info" / "alternates").write_text(f'"{quoted}"\n')
+        objects = Objects(repository.objects.git_dir, place, repository.location.object_format)
         try:
             yield objects
         finally:
@@ -59,7 +61,7 @@ def commit_plainly(repository: Repository, objects: Objects, promoted: Sequence[
         arguments = ["git", "-c", "i18n.commitEncoding=UTF-8", "commit-tree", one.tree, "-p", commit]
         answer = process.ask(arguments, variables, _message(one), repository.top)
         if answer.exit_code:
-            raise _no_commit(one, answer, "git config user.name and user.email say who you are")
+            raise _no_commit(repository, one, answer, None)
         commit = answer.stdout.decode().strip()
     return commit
 
@@ -70,49 +72,54 @@ def commit_all(repository: Repository, promoted: Sequence[Promoted], base: str) 
     Raises GoalseekError where git makes none, and where a hook made another commit of it than was asked for.
     """
     hooks = _hooks(repository)
-    clear_left_over(repository)
     # Below the repository's own git directory, so that `includeIf "gitdir:..."` holds here too.
-    git_dir = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=repository.own))
-    try:
-        with tempfile.TemporaryDirectory(prefix="goalseek-") as tree:
-            (git_dir / "commondir").write_bytes(os.fsencode(repository.location.common_dir) + b"\n")
-            (git_dir / "HEAD").write_text(base + "\n")
-            Path(tree, ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
-            for one in promoted:
-                _commit(repository, one, git_dir, Path(tree), hooks)
-            return (git_dir / "HEAD").read_text().strip()
-    finally:
-        clear(git_dir)
+    with _own_folder(repository) as git_dir:
+        tree = _tree_of(git_dir)
+        (git_dir / "gitdir").write_bytes(os.fsencode(tree / ".git") + b"\n")
+        (git_dir / "commondir").write_bytes(os.fsencode(repository.location.common_dir) + b"\n")
+        (git_dir / "HEAD").write_text(base + "\n")
+        _take_settings(repository, git_dir)
+        tree.mkdir(mode=0o700)
+        (tree / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
+        for one in promoted:
+            base = _commit(repository, one, git_dir, tree, hooks)
+        return base
 
 
-def _commit(repository: Repository, one: Promoted, git_dir: Path, tree: Path, hooks: Path | None) -> None:
-    files = ["--reset", "-u"] if hooks else ["--reset"]
-    git("read-tree", *files, one.tree, git_dir=git_dir, folder=tree, variables={"GIT_WORK_TREE": str(tree)})
+def _commit(repository: Repository, one: Promoted, git_dir: Path, tree: Path, hooks: Path | None) -> str:
+    # By the tool's own git directory: the files before the hooks are the bytes that were measured, whatever filters
+    # the user has, which may fail in a place that they do not know.
+    variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(tree)}
+    repository.objects.git("read-tree", "--reset", *(["-u"] if hooks else []), one.tree, variables=variables)
     message = git_dir / "message"
     message.write_bytes(_message(one))
     settings = [*_QUIET, *(["-c", f"core.hooksPath={hooks}"] if hooks else [])]
     arguments = ["git", *settings, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
     answer = process.ask(arguments, users_environment(), folder=tree)
     if answer.exit_code:
-        hint = "git config user.name and user.email say who you are"
-        raise _no_commit(one, answer, f"{hint}; {_NO_HOOKS}" if hooks else hint)
-    commit = (git_dir / "HEAD").read_text().strip()
+        raise _no_commit(repository, one, answer, hooks)
+    commit = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
     changed = repository.objects.differences(one.tree, repository.tree_of(commit))
     if changed:
         named = ", ".join(quote_path(found.path) for found in changed)
         message_text = f"a hook of yours changed {named} in {_which(one)}: that is not what was measured"
         raise GoalseekError(message_text, f"no branch was made; {_NO_HOOKS}", BAD_FINDING)
+    return commit
 
 
 def refuse_branch(repository: Repository, name: str) -> None:
     """Raises GoalseekError where no new branch can have this name: existing ones are never moved."""
-    if users_git(repository, "check-ref-format", "--branch", name).exit_code:
+    checked = users_git(repository, "check-ref-format", "--branch", name)
+    if checked.exit_code or os.fsdecode(checked.stdout) != name + "\n":  # it gives the branch that `@{-1}` stands for
         raise GoalseekError(f"--branch {name!r} is no name for a branch", "see: git help check-ref-format", USAGE)
+    if name.split("/")[0] == "goalseek":
+        raise GoalseekError(f"--branch {name!r}: goalseek/ has the tool's own branches", "name another", USAGE)
     parts = name.split("/")
     above = [f"refs/heads/{'/'.join(parts[:depth])}" for depth in range(1, len(parts))]
     taken = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{name}").decode().split()
     there = repository.git("for-each-ref", "--format=%(refname)", *above).decode().split() if above else []
-    if taken or set(there) & set(above):
+    is_link = not users_git(repository, "symbolic-ref", "--quiet", f"refs/heads/{name}").exit_code
+    if taken or is_link or set(there) & set(above):
         message = f"the branch {name!r} exists, or a branch is in its way"
         raise GoalseekError(message, "name a new one; existing branches are never moved", USAGE)
     if f"branch refs/heads/{name}\n" in os.fsdecode(repository.git("worktree", "list", "--porcelain")) + "\n":
@@ -124,19 +131,53 @@ def make_branch(repository: Repository, name: str, commit: str) -> None:
     """A new branch at a commit. Raises GoalseekError where git makes none."""
     answer = users_git(repository, "branch", "--no-track", name, commit)
     if answer.exit_code:
-        raise GoalseekError(f"git made no branch {name!r}: {_said(answer)}", "name another, or mend that", UNFIT)
+        hint = f"the commits are made: git branch NAME {commit} is all that is missing"
+        raise GoalseekError(f"git made no branch {name!r}: {_said(answer)}", hint, UNFIT)
 
 
 def mailbox(objects: Objects, base: str, commit: str) -> bytes:
-    """The commits after the base as ``git am`` takes them."""
-    return objects.git("format-patch", "--stdout", "--binary", "--full-index", "--no-signature", f"{base}..{commit}")
+    """The commits after the base as ``git am --keep`` takes them: a title may begin with a word in brackets."""
+    how = ("--stdout", "--keep-subject", "--binary", "--full-index", "--no-signature")
+    return objects.git("format-patch", *how, f"{base}..{commit}")
 
 
 def clear_left_over(repository: Repository) -> None:
     """Removes what promotions left behind that were killed."""
     for folder in repository.own.glob(f"{_FOLDER}*"):
         if not Path("/proc", folder.name.split("-")[1]).exists():
-            clear(folder)
+            _clear(folder)
+
+
+@contextlib.contextmanager
+def _own_folder(repository: Repository) -> Iterator[Path]:
+    """A folder of this process's; who is killed leaves it to the next."""
+    clear_left_over(repository)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=repository.own))
+    try:
+        yield folder
+    finally:
+        _clear(folder)
+
+
+def _tree_of(git_dir: Path) -> Path:
+    """The work tree that goes with it: not below it, for there are hooks that refuse to work in a ``.git``."""
+    return Path(tempfile.gettempdir(), f"goalseek-{git_dir.name}")
+
+
+def _clear(folder: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        tree = Path(os.fsdecode((folder / "gitdir").read_bytes().removesuffix(b"/.git\n")))
+        if tree.name == _tree_of(folder).name:
+            clear(tree)
+    clear(folder)
+
+
+def _take_settings(repository: Repository, git_dir: Path) -> None:
+    """Who the user is may be a setting of their checkout alone; where its files are is not for another tree."""
+    with contextlib.suppress(FileNotFoundError):
+        settings = git_dir / "config.worktree"
+        settings.write_bytes((repository.location.git_dir / "config.worktree").read_bytes())
+        users_git(repository, "config", "--file", str(settings), "--remove-section", "core")
 
 
 def _hooks(repository: Repository) -> Path | None:
@@ -151,8 +192,14 @@ def _hooks(repository: Repository) -> Path | None:
     return folder if is_there else None
 
 
-def _no_commit(one: Promoted, answer: Answer, hint: str) -> GoalseekError:
-    return GoalseekError(f"git made no commit of {_which(one)}: {_said(answer)}", hint, UNFIT, "repository")
+def _no_commit(repository: Repository, one: Promoted, answer: Answer, hooks: Path | None) -> GoalseekError:
+    hints = [_NO_HOOKS] if hooks else []
+    if users_git(repository, "var", "GIT_AUTHOR_IDENT").exit_code:
+        hints = ["git config user.name and user.email say who you are"]
+    elif users_git(repository, "config", "--type=bool", "commit.gpgSign").stdout == b"true\n":
+        hints.append(_UNSIGNED)
+    message = f"git made no commit of {_which(one)}: {_said(answer)}"
+    return GoalseekError(message, "; ".join(["no branch was made", *hints]), UNFIT, "repository")
 
 
 def _which(one: Promoted) -> str:

@@ -13,7 +13,7 @@ Write = Callable[[bytes], object]
 
 
 @contextlib.contextmanager
-def exported(path: Path) -> Iterator[Write]:
+def exported(path: Path, option: str = "-o") -> Iterator[Write]:
     """Gives what writes the file; it takes its place when the block ends, and is not there when it fails.
 
     What is no plain file, such as a pipe, is written as it comes. Raises GoalseekError at once where the file cannot
@@ -21,13 +21,13 @@ def exported(path: Path) -> Iterator[Write]:
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise GoalseekError(f"-o {path}: is a folder", "name a file in it")
+        raise GoalseekError(f"{option} {path}: is a folder", "name a file in it")
     is_plain = target.is_file() or not target.exists()
     temporary = target.with_name(f".{target.name}.{os.getpid()}.new") if is_plain else target
     try:
         file = temporary.open("wb")
     except OSError as error:
-        raise GoalseekError(f"-o {path}: {error.strerror}", "name a file that can be written") from None
+        raise GoalseekError(f"{option} {path}: {error.strerror}", "name a file that can be written") from None
     try:
         with file:
             yield file.write

@@ -75,3 +75,17 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake]
         return made
 
     return make
+
+
+@pytest.fixture(scope="session")
+def kept_aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the climb is kept that tests of ``promote`` begin with."""
+    return tmp_path_factory.mktemp("climbed")
+
+
+@pytest.fixture
+def climbed(tmp_path: Path, kept_aside: Path) -> Project:
+    """A copy of it: five iterations, of which 1, 3 and 5 were kept; see ``promoting``."""
+    from promoting import made
+
+    return made(kept_aside, tmp_path / "repository")

@@ -9,32 +9,13 @@ from pathlib import Path
 
 import pytest
 from project import FILES, Project, answer
-from promoting import PAGE, all_refs, made, subjects, tree
-
-
-@pytest.fixture(scope="session")
-def kept_aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the climb that most tests begin with is kept."""
-    return tmp_path_factory.mktemp("climbed")
-
-
-@pytest.fixture
-def climbed(tmp_path: Path, kept_aside: Path) -> Project:
-    """A copy of it."""
-    return made(kept_aside, tmp_path / "repository")
+from promoting import PAGE, all_refs, hook, subjects, tree
 
 
 def objects(project: Project) -> set[str]:
     """Every object of the repository, reachable or not."""
     format_ = "--batch-check=%(objectname)"
     return set(project.git("cat-file", "--batch-all-objects", "--unordered", format_).splitlines())
-
-
-def hook(project: Project, name: str, script: str) -> None:
-    place = project.top / ".git" / "hooks" / name
-    place.parent.mkdir(exist_ok=True)
-    place.write_text(f"#!/bin/sh\n{script}\n")
-    place.chmod(0o755)
 
 
 @pytest.mark.parametrize(
@@ -232,10 +213,19 @@ def test_what_a_killed_promotion_left_is_removed_by_the_next(climbed: Project) -
 
 
 def test_titles_reach_git_and_the_mail_as_they_are(make_project: Callable[..., Project]) -> None:
-    titles = ["# not a comment", "Zürich: größer, 改善", "x" * 180, "--force"]
+    titles = [
+        "# not a comment",
+        "Zürich: größer, 改善",
+        "x" * 180,
+        "--force",
+        "[ui] faster",
+        "Re: again",
+        "---",
+        "diff --git a/x b/x",
+    ]
     project = make_project()
     project.set_moves(*({"title": title, "files": {"answer.json": answer(n)}} for n, title in enumerate(titles, 2)))
-    project.climb("iterate", "-n", "4")
+    project.climb("iterate", "-n", str(len(titles)))
     project.git("config", "i18n.commitEncoding", "ISO-8859-1")
     project.git("config", "commit.cleanup", "strip")
     assert project.run("promote", "--branch", "better").exit_code == 0
@@ -244,7 +234,7 @@ def test_titles_reach_git_and_the_mail_as_they_are(make_project: Callable[..., P
     patch = project.top.parent / "home.patch"
     assert project.run("promote", "--patch", str(patch)).exit_code == 0
     project.git("switch", "--quiet", "--create", "mailed", "main")
-    project.git("-c", "commit.cleanup=verbatim", "am", "--quiet", str(patch))
+    project.git("-c", "commit.cleanup=verbatim", "am", "--quiet", "--keep", str(patch))
     assert subjects(project, "main..mailed") == titles
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, Project, answer
+from project import FILES, Project, answer, living
 
 # The number is the candidate's times what a file beside it says, so it depends on the base as well.
 JUDGE = """\
@@ -88,14 +90,37 @@ def test_a_base_without_a_number_is_named(climbed: Project) -> None:
     climbed.git("rm", "--quiet", "factor.txt")
     climbed.write({"factor.txt/x": "now a folder\n"})
     climbed.commit("broken")
-    ended = climbed.run("promote", "--measure", "--onto", "main")
+    patch = climbed.top.parent / "home.patch"
+    ended = climbed.run("promote", "--measure", "--onto", "main", "--branch", "better", "--patch", str(patch))
     assert ended.exit_code == 1
     assert "the base has no number" in ended.stderr
+    assert "better" not in climbed.git("for-each-ref") and not patch.exists()
+
+
+def test_killed_while_it_measures_the_same_command_measures_and_makes(climbed: Project, seen: Path) -> None:
+    judge = 'while test -e "$HOME/hold"; do sleep 0.02; done\n' + JUDGE % seen
+    climbed.write({"hidden/judge.sh": judge})
+    climbed.commit("a judge that can be held")
+    assert climbed.run("baseline").exit_code == 0
+    seen.unlink()
+    hold = Path(os.environ["HOME"], "hold")
+    hold.touch()
+    command = ("promote", "--measure", "--branch", "better")
+    process = climbed.start(*command)
+    deadline = time.monotonic() + 30
+    while not any("judge.sh" in line for line in living(hold.parent).values()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    assert "better" not in climbed.git("for-each-ref")
+    hold.unlink()
+    assert climbed.run(*command).exit_code == 0
+    assert climbed.git("log", "--reverse", "--format=%s", "main..better").split("\n") == ["move 1", "move 2"]
+    assert len(seen.read_text().splitlines()) >= 4
 
 
 def test_while_a_climb_is_at_work_nothing_is_measured_or_made(climbed: Project) -> None:
     import fcntl
-    import os
 
     lock = os.open(climbed.top / ".git/goalseek/demo/lock", os.O_RDWR)
     try:

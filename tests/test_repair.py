@@ -99,6 +99,9 @@ def test_a_crashed_candidate_goes_back_with_its_last_lines_and_its_repair_is_kep
     project.git("checkout", "--quiet", "-b", "taken")
     assert project.run("promote", "--branch", "mine").exit_code == 0
     assert project.git("show", "mine:answer.json") == '{"score": 2}'
+    assert project.run("promote", "--branch", "better").exit_code == 0
+    assert project.git("log", "--format=%s", "main..better") == "the idea of 1"
+    assert project.git("rev-parse", "better^{tree}") == record["tree_hash"]
 
 
 def test_a_rejected_repair_takes_every_try_back_newest_first(agent: Callable[..., Project]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +17,6 @@ from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.fetched import way_to_fetched
-from goalseek.history import History
 from goalseek.kept_changes import kept_chain
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.new_base import SettledOnBase, settle_on_base
@@ -28,7 +29,9 @@ from goalseek.repository import Repository
 from goalseek.run import Run
 from goalseek.settle import PAIRS
 from goalseek.units import number
+from goalseek.views.harmless import one_line
 from goalseek.views.style import painter
+from goalseek.whole_file import exported
 
 
 @dataclass(frozen=True)
@@ -51,33 +54,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Previews, or makes branch or patch; measures what came of it where that is asked for."""
+    if options.patch == "-" and wants_json(options):
+        raise GoalseekError("--patch - and --json would both write to standard output", "name a file for the patch")
     manifest = loaded(options)
-    history = History(manifest.logs / "results.jsonl")
     if believed_standing(manifest).baseline is None:
         hint = way_to_fetched(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
     if not options.measure:
-        return _promote(options, manifest, history, None)
+        return _promote(options, manifest, None)
     with opened(manifest, watch_in_words(options)) as run_now:
         check_fit(run_now)
-        return _promote(options, manifest, history, run_now)
+        return _promote(options, manifest, run_now)
 
 
-def _promote(options: argparse.Namespace, manifest: Loaded, history: History, run_now: Run | None) -> int:
+def _promote(options: argparse.Namespace, manifest: Loaded, run_now: Run | None) -> int:
     repository = run_now.repository if run_now else open_repository(manifest)
     try:
-        if options.branch:
+        if options.branch is not None:
             users_git.refuse_branch(repository, options.branch)
         is_writable = _is_writable(manifest, repository)
-        chain = kept_chain(repository, history, is_writable)
-        base = _onto(repository, options.onto) if options.onto else chain.base
+        chain = kept_chain(repository, is_writable)
+        base = chain.base if options.onto is None else _onto(repository, options.onto)
 
         def planned(objects: Objects) -> Plan:
             base_tree = repository.tree_of(base)
             made = promote.replay(objects, chain, base_tree)
             unlike = promote.unlike_best(objects, chain, base_tree, made[-1].tree, is_writable) if made else ()
-            metric = manifest.manifest.metric.name
-            made = promote.squashed(objects, made, base_tree, metric) if options.squash else made
+            made = promote.squashed(objects, made, base_tree) if options.squash else made
             return Plan(base, tuple(made), unlike)
 
         return _carry_out(options, repository, planned, run_now)
@@ -101,27 +104,30 @@ def _onto(repository: Repository, revision: str) -> str:
 def _carry_out(
     options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], run_now: Run | None
 ) -> int:
+    """What may be refused comes before the measurement, and what lasts after it: what ends early can be repeated."""
     with users_git.objects_apart(repository) as apart:
         plan = planned(apart)
-        patch = b""
-        if options.patch and plan.promoted:
+        patch = None
+        if options.patch is not None and plan.promoted:
             last = users_git.commit_plainly(repository, apart, plan.promoted, plan.base)
             patch = users_git.mailbox(apart, plan.base, last)
     if not plan.promoted:
         say(options, "nothing was kept, or the base has it all: there is nothing to promote")
-    elif options.patch and options.patch != "-":
-        _write(Path(options.patch), patch)
-    commit = None
-    if (options.branch or run_now) and plan.promoted:
-        plan = planned(repository.objects)
-    if options.branch and plan.promoted:
-        commit = users_git.commit_all(repository, plan.promoted, plan.base)
-        users_git.make_branch(repository, options.branch, commit)
-    made = _measured(options, run_now, plan) if run_now and plan.promoted else None
-    if options.patch == "-" and plan.promoted:
+    with contextlib.ExitStack() as written:
+        if patch is not None and options.patch != "-":
+            written.enter_context(exported(Path(options.patch), "--patch"))(patch)
+        commit = None
+        if (options.branch or run_now) and plan.promoted:
+            plan = planned(repository.objects)
+        if options.branch and plan.promoted:
+            commit = users_git.commit_all(repository, plan.promoted, plan.base)
+        made = _measured(options, run_now, plan) if run_now and plan.promoted else None
+        if commit:
+            users_git.make_branch(repository, options.branch, commit)
+    if options.patch == "-" and patch is not None:
         sys.stdout.buffer.write(patch)
-        if made:
-            say(options, _measured_line(made))
+        for line in (*([_measured_line(made)] if made else []), *([_branch_line(options, commit)] if commit else [])):
+            say(options, line)
     elif wants_json(options):
         answer(options, _plain(options, plan, commit, made))
     else:
@@ -140,11 +146,8 @@ def _measured_line(made: SettledOnBase) -> str:
     return "; ".join([f"{told}, {made.compared.in_words('the base', 'the result')}", *made.broken])
 
 
-def _write(path: Path, patch: bytes) -> None:
-    try:
-        path.write_bytes(patch)
-    except OSError as error:
-        raise GoalseekError(f"--patch {path}: {error.strerror}", "name a file that can be written") from None
+def _branch_line(options: argparse.Namespace, commit: str) -> str:
+    return f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}"
 
 
 def _plain(
@@ -159,7 +162,7 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
     paint, promoted = painter(sys.stdout, options.color), plan.promoted
     print(f"{len(promoted)} commit{'s' if len(promoted) != 1 else ''} on {plan.base[:12]}:")
     for one in promoted:
-        title, *_, last = one.message.strip().splitlines()
+        title, *_, last = map(one_line, one.message.strip().split("\n"))
         print(f"  {', '.join(map(str, one.iterations)):>4}  {title}  {paint(last, 'green')}")
         for path in one.files:
             print(f"        {paint(path, 'grey')}")
@@ -175,8 +178,8 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
             )
         )
     if commit:
-        print(f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}")
+        print(_branch_line(options, commit))
     if options.patch and promoted:
-        print(f"written to {options.patch}; git am --keep-cr {options.patch} takes it")
+        print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
     elif promoted and not commit:
         print("this was a preview; make them with: goalseek promote --branch NAME")
