@@ -187,3 +187,11 @@ def test_the_schema_is_json_and_knows_the_keys_as_people_write_them() -> None:
     schema = json.loads(json.dumps(manifest_file.schema()))
     assert {"version", "project", "scope", "metric", "verify", "limits"} <= set(schema["properties"])
     assert '"pass"' in json.dumps(schema) and '"pass_"' not in json.dumps(schema)
+
+
+def test_one_in_a_folder_below_is_named_where_there_is_none_above(tmp_path: Path) -> None:
+    (tmp_path / "native code").mkdir()
+    (tmp_path / "native code" / "goalseek.toml").write_text(SMALLEST)
+    with pytest.raises(GoalseekError) as caught:
+        manifest_file.find(tmp_path)
+    assert caught.value.hint == "one is below: goalseek -C 'native code'; or make one with: goalseek init"
