@@ -59,12 +59,15 @@ def composed(ruler_tree: str, code_tree: str, scope: Scope, run: Run) -> str:
     return objects.splice(ruler_tree, edits) if edits else ruler_tree
 
 
-def failed_baseline(verdict: Verdict, run_folder: Path, what: str = "the baseline") -> GoalseekError:
-    """The error for a baseline, or another tree, without a number, with the verifier's last lines."""
+def failed_baseline(verdict: Verdict, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
+    """The error for a baseline, or another tree, without a number, with the verifier's last lines.
+
+    ``remedy`` is what is likely to help, where that is known.
+    """
     log = run_folder / "verifier.log"
     lines = log.read_text("utf-8", "replace").splitlines()[-_LINES_SHOWN:] if log.exists() else []
     message = f"{what} has no number: {verdict.why}"
     if lines:
         message += "\n" + "\n".join(f"  | {line}" for line in lines)
-    hint = "mend the verifier or the code, commit, and run the same command again"
+    hint = f"{remedy or 'mend the verifier or the code'}, commit, and run the same command again"
     return GoalseekError(message, hint, BAD_FINDING, "baseline_failed")

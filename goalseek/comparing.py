@@ -129,7 +129,8 @@ def _measured(run: Run, side: Contender, seconds: Mapping[str, float], of: Side)
 def _commit(run: Run, revision: str) -> str:
     found = run.repository.resolve(revision)
     if found is None:
-        raise GoalseekError(f"{revision}: there is no such commit", "name a commit, branch or tag", USAGE)
+        hint = f"name a commit, branch or tag; what the climb reached is the branch {run.repository.branch}"
+        raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
     return found
 
 

@@ -22,6 +22,7 @@ from goalseek.limits import ENDS_THE_RUN, Stop, nearing, pace, why_stop
 from goalseek.missing import Missing
 from goalseek.notify import NotifyWatch
 from goalseek.opening import check_fit, check_provider, opened
+from goalseek.out_of_sight import out_of_sight
 from goalseek.packing import pack_when_due
 from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_baseline_context, read_context
@@ -154,7 +155,7 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
     decision = desk.do("DECIDE", "verdict", Decision, lambda: Decision(verdict))
     if not decision.verdict:
         desk.forget("evidence")
-        raise failed_baseline(decision.verdict, folder)
+        raise failed_baseline(decision.verdict, folder, remedy=out_of_sight(setting.manifest, evidence.verify))
     outcome = Outcome(context, decision.verdict, None, None, candidate, evidence, decision)
     record = record_iteration(run, setting, desk, outcome, folder, ruler)
     land(run)

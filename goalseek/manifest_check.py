@@ -16,6 +16,22 @@ from goalseek.scope import scope
 from goalseek.toml_lines import line_of
 
 _RENAMED = {"pass_": "pass"}
+_IN_TOML = {
+    "should be a valid array": 'should be a list, such as ["a", "b"]',
+    "should be a valid integer": "should be a whole number, such as 1_000",
+    "should be a valid number": "should be a number, such as 0.5",
+    "should be a valid boolean": "should be true or false",
+    "should be a valid string": 'should be a text in quotes, such as "a"',
+    "should be an object": 'should be a table, such as { key = "a" }',
+}
+_REQUIRED = {
+    "version": "version = 1",
+    "project": 'project.name = "digits"',
+    "scope": 'scope.writable = ["experiment.py"]',
+    "scope.writable": 'scope.writable = ["experiment.py"]',
+    "metric": 'metric = { direction = "maximize", query = "accuracy" }',
+    "verify": '[[verify]] with run = "python validate_results.py"',
+}
 
 
 def checked(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
@@ -28,8 +44,9 @@ def checked(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
             return manifest
     else:
         wrong = found
-    lines = [f"{path}:{line_of(text, place) or 1}: {_dotted(place)}: {reason}" for place, reason in wrong]
-    raise GoalseekError("\n".join(lines), "the manifest's keys: goalseek manifest schema")
+    lines = sorted((line_of(text, place) or 1, f"{_dotted(place)}: {reason}") for place, reason in wrong)
+    told = "\n".join(f"{path}:{line}: {said}" for line, said in lines)
+    raise GoalseekError(told, "the manifest's keys: goalseek manifest schema")
 
 
 def schema() -> dict[str, Any]:
@@ -66,7 +83,9 @@ def _validated(plain: Any) -> Manifest | list[Wrong]:
 
 
 def _is_choice(part: str | int) -> bool:
-    return isinstance(part, str) and ("[" in part or part in ("str", "float", "int"))
+    return isinstance(part, str) and (
+        "[" in part or part in ("str", "float", "int") or is_dataclass(getattr(tables, part, None))
+    )
 
 
 def _inwords_of(item: Any, place: tuple[str | int, ...]) -> str:
@@ -74,9 +93,13 @@ def _inwords_of(item: Any, place: tuple[str | int, ...]) -> str:
         known = _known_keys(place[:-1])
         return f"there is no such key; known here: {', '.join(known)}" if known else "there is no such key"
     if item["type"] == "missing":
-        return "is required"
+        example = _REQUIRED.get(_dotted(place))
+        return f"is required: {example}" if example else "is required"
     message: str = item["msg"]
     message = message.removeprefix("Value error, ").replace("Input should be", "should be")
+    message = _IN_TOML.get(message, message)
+    if isinstance(item["input"], dict) and len(place) == 1 and message.startswith("should be a list"):
+        message = f"should be a list of tables: [[{place[0]}]] in double brackets"
     shown = json.dumps(item["input"], default=str)
     return message if len(shown) > 60 or item["type"] == "value_error" else f"{message}, not {shown}"
 
@@ -87,8 +110,11 @@ def _known_keys(place: tuple[str | int, ...]) -> list[str]:
     kind: Any = Manifest
     for part in place:
         if isinstance(part, int):
-            kind = typing.get_args(kind)[0]
+            inside = typing.get_args(kind)[:1]
+            kind = next((one for one in (*typing.get_args(*inside), *inside) if is_dataclass(one)), None)
             continue
+        if not is_dataclass(kind):
+            return []
         hints = typing.get_type_hints(kind)
         name = next((inside for inside, outside in _RENAMED.items() if outside == part), part)
         kind = hints.get(name)

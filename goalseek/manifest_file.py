@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,9 @@ def find(start: Path, asked: str | None = None) -> Path:
     for folder in (start, *start.parents):
         if (folder / name).is_file():
             return folder / name
-    raise GoalseekError(f"no {name} in {start} or any folder above it", "make one with: goalseek init")
+    below = next((found for depth in ("*", "*/*") for found in sorted(start.glob(f"{depth}/{name}"))), None)
+    hint = f"one is below: goalseek -C {shlex.quote(str(below.parent.relative_to(start)))}; or " if below else ""
+    raise GoalseekError(f"no {name} in {start} or any folder above it", f"{hint}make one with: goalseek init")
 
 
 def load(path: Path, before: Loaded | None = None) -> Loaded:

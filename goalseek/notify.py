@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from goalseek.relay import Relay
 from goalseek.watch import Watch
 
 SECONDS_MOST = 30.0
+_LAST_END = "last_end.json"
 
 
 class NotifyWatch(Relay):
@@ -63,7 +65,12 @@ class NotifyWatch(Relay):
         self._tell_end(stop)
 
     def _tell_end(self, stop: Stop) -> None:
-        """The end on "stopped"; one that needs a person also where only "needs_human" is asked for. Once."""
+        """The end on "stopped"; one that needs a person also where only "needs_human" is asked for. Once.
+
+        An end that was told, with nothing recorded since, is not told again: cron may come to it every minute.
+        """
+        if _was_told(self._loaded(), stop):
+            return
         events = {"stopped", "needs_human"} if stop.reason == "needs_human" else {"stopped"}
         told = {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next, "line": stop.line}
         self._tell(events, told, is_end=True)
@@ -93,6 +100,22 @@ class NotifyWatch(Relay):
             said = (finished.stderr or finished.stdout).decode("utf-8", "replace").strip().splitlines()
             return f"{command[0]} ended with {finished.exit_code}" + (f": {said[-1][:200]}" if said else "")
         return ""
+
+
+def _was_told(loaded: Loaded, stop: Stop) -> bool:
+    """Whether the last end that was told is this one; from now on it is. A changed ``[notify]`` is told afresh."""
+    path = loaded.logs / _LAST_END
+    why = stop.why.partition("\n")[0]
+    told = [stop.reason, why, believed_standing(loaded).seq, loaded.manifest.notify]
+    line = to_line({"end": told})
+    with contextlib.suppress(OSError, ValueError):
+        if path.read_text(encoding="utf-8") == line:
+            return True
+    with contextlib.suppress(OSError):
+        temporary = path.with_suffix(".new")
+        temporary.write_text(line, encoding="utf-8")
+        temporary.replace(path)
+    return False
 
 
 def _result(loaded: Loaded) -> dict[str, Any]:

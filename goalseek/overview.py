@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
 from goalseek.git import GitFailed, git_text
 from goalseek.level import level_moved
+from goalseek.limits import why_stop
 from goalseek.lock import holder_of
 from goalseek.manifest import Metric
 from goalseek.manifest_file import Loaded, base_of
@@ -75,7 +77,8 @@ def overview(loaded: Loaded) -> Overview:
     run_id = (pending_run(own) if own else "") or standing.run_id
     waits = waiting(loaded.manifest, loaded.runs, standing, run_id)
     word = word_on(loaded.logs, waits) if waits else None
-    told = _next_word(waits, word, holder) if waits else _next(status, standing, str(picture.get("next", "")))
+    over = "" if is_at_work else _over(loaded, standing, run_id)
+    told = _next_word(waits, word, holder) if waits else _next(status, standing, str(picture.get("next", "")), over)
     last = standing.last
     return Overview(
         project=loaded.manifest.project.name,
@@ -134,7 +137,14 @@ def _next_word(waits: Question, word: Word | None, holder: str | None) -> str:
     return f"iteration {waits.iteration} has its word, {word}: {holder or 'goalseek iterate'} goes on"
 
 
-def _next(status: str, standing: Standing, told: str) -> str:
+def _over(loaded: Loaded, standing: Standing, run_id: str) -> str:
+    """The limit that ends the run, with what to do, where ``iterate`` would do no more than say so; or ""."""
+    manifest = loaded.manifest
+    stop = why_stop(manifest.limits, manifest.metric, standing.of_run(run_id), datetime.now(UTC))
+    return f"{stop.why}; {stop.next}" if stop else ""
+
+
+def _next(status: str, standing: Standing, told: str, over: str) -> str:
     if status == "waiting":
         return told
     if status == "running":
@@ -143,6 +153,8 @@ def _next(status: str, standing: Standing, told: str) -> str:
         return "goalseek doctor, then goalseek iterate"
     if status in ("failed", "blocked") and told:
         return told
+    if over:
+        return over
     return "goalseek iterate goes on; goalseek promote takes the kept changes home"
 
 

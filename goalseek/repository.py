@@ -118,6 +118,13 @@ class Repository:
         """One hardened git command on the repository itself."""
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin)
 
+    def cut(self) -> frozenset[str]:
+        """The commits at which a shallow clone's history ends; their parents are not there."""
+        try:
+            return frozenset((self.location.common_dir / "shallow").read_text().split())
+        except FileNotFoundError:
+            return frozenset()
+
     def resolve(self, revision: str) -> str | None:
         """The commit that a revision names, or None."""
         try:

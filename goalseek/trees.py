@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from goalseek.objects import Entry, Objects
 
 
-def walk(objects: Objects, commit: str, most: int) -> Iterable[tuple[str, bytes]]:
-    """The first-parent history from a commit on: (hash, raw commit), newest first."""
+def walk(objects: Objects, commit: str, most: int, cut: Collection[str] = ()) -> Iterable[tuple[str, bytes]]:
+    """The first-parent history from a commit on: (hash, raw commit), newest first.
+
+    It ends at a commit of ``cut``, those whose parents a shallow clone does not have.
+    """
     for _ in range(most):
         raw = objects.read(commit)
         yield commit, raw
         parent = next(
             (line[7:].decode() for line in raw.split(b"\n\n")[0].split(b"\n") if line[:7] == b"parent "), None
         )
-        if parent is None:
+        if parent is None or commit in cut:
             return
         commit = parent
 

@@ -12,6 +12,7 @@ from goalseek.decide import ToBeat, decide, median
 from goalseek.findings import Finding
 from goalseek.manifest import Manifest
 from goalseek.noise_findings import fixed_seed
+from goalseek.out_of_sight import out_of_sight
 from goalseek.outside import why_inside
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
 from goalseek.run import Run
@@ -40,7 +41,7 @@ def trial(
             evidence = measure_subject(run, subject, len(made), folder)
             if (verdict := unfit(manifest.metric, manifest.guard, evidence)) is not None:
                 is_fit = False
-                error = failed_baseline(verdict, folder)
+                error = failed_baseline(verdict, folder, remedy=out_of_sight(manifest, evidence.verify))
                 yield Finding("verifier", False, error.message, error.hint)
                 yield from why_inside(run, subject, folder, may_leave)
                 return

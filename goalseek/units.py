@@ -12,8 +12,8 @@ _BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 def seconds(text: str | int | float) -> float:
     """``90``, ``"90s"``, ``"30m"``, ``"8h"`` or ``"1h30m"`` in seconds. Raises ValueError otherwise."""
     if not isinstance(text, str):
-        if isinstance(text, bool) or not 0 < text < float("inf"):
-            raise ValueError("a duration is a positive number of seconds")
+        if isinstance(text, bool) or not isinstance(text, int | float) or not 0 < text < float("inf"):
+            raise ValueError('a duration is a positive number of seconds, or a text such as "90s", "30m", "8h"')
         return float(text)
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
     if not parts or not re.fullmatch(r"(\d+(?:\.\d+)?\s*[a-z]*\s*)+", text):
@@ -43,6 +43,8 @@ def share_of(text: str | int | float, whole: float) -> float:
         if not match:
             raise ValueError(f'{text!r} is neither a number nor a percentage such as "0.5%"')
         return abs(whole) * float(match[1]) / 100
+    if isinstance(text, bool) or not isinstance(text, int | float):
+        raise ValueError('a number, or a percentage such as "0.5%"')
     return float(text)
 
 

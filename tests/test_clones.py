@@ -138,3 +138,15 @@ def test_what_was_sealed_with_another_key_is_never_believed(origin: Project, tmp
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def test_a_shallow_clone_climbs_and_takes_home(project: Project, tmp_path: Path) -> None:
+    project.write({"other.txt": "a second commit, whose parent the clone has not"})
+    project.commit()
+    project.git("clone", "--quiet", "--depth=1", f"file://{project.top}", str(tmp_path / "shallow"))
+    clone = Project(tmp_path / "shallow", tmp_path / "shallow")
+    project.set_moves(answer(2), answer(0.5))
+    assert [record["outcome"] for record in clone.climb("iterate", "-n", "2")] == ["baseline", "kept", "reverted"]
+    assert clone.run("promote", "--branch", "home").exit_code == 0
+    assert clone.run("promote", "--branch", "merged", "--onto", "main").exit_code == 0
+    assert clone.run("audit").exit_code == 0

@@ -115,7 +115,7 @@ def test_the_tree_of_the_checkout_is_what_a_commit_of_all_would_be(two: Project)
     [
         ((), "compare what?"),
         (("nothing",), "nothing: there is no such commit"),
-        (("HEAD~1", "nothing"), "nothing: there is no such commit"),
+        (("HEAD~1", "nothing"), "what the climb reached is the branch goalseek/"),
         (("HEAD",), "are the same tree"),
         (("--dirty",), "HEAD and the checkout are the same tree"),
         (("HEAD~1", "HEAD", "--dirty"), "--dirty stands for B"),

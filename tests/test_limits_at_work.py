@@ -195,3 +195,14 @@ def test_a_limit_that_makes_no_sense_is_refused(spending: Callable[..., Project]
     ended = spending(limits).run("iterate")
     (key,) = limits
     assert ended.exit_code == 2 and f"limits.{key}" in ended.stderr
+
+
+def test_status_says_what_ends_the_run_and_what_to_do_not_that_it_goes_on(spending: Callable[..., Project]) -> None:
+    project = spending({"iterations": 1})
+    end(project)
+    assert (
+        "next: limits.iterations = 1 is reached, 1 spent; raise it in the manifest, or begin a new run with: "
+        "goalseek iterate --new\n" in project.run("status").stdout
+    )
+    spending({"iterations": 2})
+    assert "next: goalseek iterate goes on" in project.run("status").stdout

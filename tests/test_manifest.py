@@ -1,11 +1,19 @@
 """The manifest: wrong keys with their line, every documented key, defaults that follow from other keys."""
 
+import contextlib
+import dataclasses
+import datetime
 import json
+import math
+import tomllib
+import typing
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from goalseek import manifest_file
+from goalseek import manifest, manifest_check, manifest_file
 from goalseek.errors import GoalseekError
 
 SMALLEST = """\
@@ -62,6 +70,10 @@ def test_the_smallest_manifest_of_the_contract_has_the_documented_defaults(tmp_p
         ("[sandbox]\nread = '~/.cache'", "line :11: sandbox.read"),
         ("[[verify]]\nrun = 'x'\nnetwork = 'yes'", "line :12: verify[1].network"),
         ("[provider]\ntimeout = '5m'", "line :10: provider.name: is required"),
+        (
+            "[provider]\nname = 'claude'\nfallback = [{ nme = 'codex' }]",
+            "line :12: provider.fallback[0].nme: there is no such key; known here: name, model",
+        ),
         ("[[verify]]\nrun = 5", "line :11: verify[1].run"),
         ("[[verify]]\nrun = 'x'\nsees = 'all'", "line :12: verify[1].sees"),
         ("[[verify]]\nrun = 'x'\ncwd = '/tmp'", "line :12: verify[1].cwd"),
@@ -72,6 +84,63 @@ def test_the_smallest_manifest_of_the_contract_has_the_documented_defaults(tmp_p
 )
 def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, line: str, said: str) -> None:
     assert said in problems(tmp_path, SMALLEST + line + "\n")
+
+
+@pytest.fixture(scope="module")
+def adapter() -> Any:
+    """Made once: making it takes longer than all the checks."""
+    return manifest_check._adapter()
+
+
+def keys_of(kind: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every key of a table and of those in it, as it is written, without the places of lists."""
+    for name, hint in typing.get_type_hints(kind).items():
+        key = (*place, name.removesuffix("_"))
+        yield key
+        for choice in (hint, *typing.get_args(hint)):
+            if dataclasses.is_dataclass(choice) and len(key) < 3:
+                yield from keys_of(choice, key)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, 0, -1, 1.5, math.nan, "", "a\0b", [], [1], [[]], {}, {"a": 1}, [{}], [{"a": []}], datetime.date.min],
+    ids=repr,
+)
+def test_no_value_of_any_key_is_a_bug(
+    tmp_path: Path, value: Any, adapter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest_check, "_adapter", lambda: adapter)
+    plain = tomllib.loads(SMALLEST)
+    path = tmp_path / "goalseek.toml"
+    for key in keys_of(manifest.Manifest):
+        tables = json.loads(json.dumps(plain))
+        table = tables
+        for part in key[:-1]:
+            below = table.get(part) or ([{}] if part in ("verify", "guard", "cheat", "price") else {})
+            table[part] = below
+            table = below[0] if isinstance(below, list) else below
+        table[key[-1]] = value
+        with contextlib.suppress(GoalseekError):
+            manifest_check.checked(path, "", tables)
+
+
+def test_a_wrong_type_says_what_is_right_in_the_words_of_the_file(tmp_path: Path) -> None:
+    told = problems(
+        tmp_path,
+        "version = 1\nscope.writable = 'x'\nguard = { max = 1 }\n"
+        "[limits]\ntokens = '1M'\niterations = 2.5\ntime = [1]\n",
+    )
+    assert told.splitlines() == [
+        'line :1: metric: is required: metric = { direction = "maximize", query = "accuracy" }',
+        'line :1: project: is required: project.name = "digits"',
+        'line :1: verify: is required: [[verify]] with run = "python validate_results.py"',
+        'line :2: scope.writable: should be a list, such as ["a", "b"], not "x"',
+        'line :3: guard: should be a list of tables: [[guard]] in double brackets, not {"max": 1}',
+        'line :5: limits.tokens: should be a whole number, such as 1_000, not "1M"',
+        "line :6: limits.iterations: should be a whole number, such as 1_000, not 2.5",
+        'line :7: limits.time: a duration is a positive number of seconds, or a text such as "90s", "30m", "8h"',
+    ]
 
 
 def test_every_wrong_line_is_told_at_once(tmp_path: Path) -> None:
@@ -118,3 +187,11 @@ def test_the_schema_is_json_and_knows_the_keys_as_people_write_them() -> None:
     schema = json.loads(json.dumps(manifest_file.schema()))
     assert {"version", "project", "scope", "metric", "verify", "limits"} <= set(schema["properties"])
     assert '"pass"' in json.dumps(schema) and '"pass_"' not in json.dumps(schema)
+
+
+def test_one_in_a_folder_below_is_named_where_there_is_none_above(tmp_path: Path) -> None:
+    (tmp_path / "native code").mkdir()
+    (tmp_path / "native code" / "goalseek.toml").write_text(SMALLEST)
+    with pytest.raises(GoalseekError) as caught:
+        manifest_file.find(tmp_path)
+    assert caught.value.hint == "one is below: goalseek -C 'native code'; or make one with: goalseek init"

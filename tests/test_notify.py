@@ -60,6 +60,19 @@ def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
     assert [end["stop_reason"] for end in told()] == ["needs_human"] * 2
 
 
+def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(project: Project) -> None:
+    set_notify(project, on=["stopped"], tables={"limits": {"iterations": 1}})
+    project.set_moves(answer(2), answer(3))
+    project.climb("iterate", "--forever")
+    for _ in range(3):
+        assert project.run("iterate", "--no-wait").exit_code == 0
+    assert [end["stop_reason"] for end in told()] == ["iterations"]
+    set_notify(project, on=["stopped"], tables={"limits": {"iterations": 2}})
+    for _ in range(3):
+        assert project.run("iterate", "--no-wait").exit_code == 0
+    assert [end["stop_reason"] for end in told()] == ["iterations"] * 2
+
+
 def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
     set_notify(project)
     project.write({"answer.json": answer(1, more='"fail": 1,\n')})

@@ -21,6 +21,11 @@ def test_without_a_target_it_previews_and_writes_nothing(climbed: Project) -> No
     assert (climbed.users(), all_refs(climbed)) == (before, refs)
 
 
+def test_the_preview_says_how_to_make_what_it_shows(climbed: Project) -> None:
+    shown = climbed.run("promote", "--onto", "main", "--squash").stdout
+    assert shown.endswith("make them with: goalseek promote --branch NAME --onto main --squash\n"), shown
+
+
 def test_the_preview_as_json_names_iterations_and_files(climbed: Project) -> None:
     told = json.loads(climbed.run("promote", "--json").stdout)
     assert [commit["iterations"] for commit in told["commits"]] == [[1], [3], [5]]

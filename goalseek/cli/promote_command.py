@@ -182,4 +182,5 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
     if options.patch and promoted:
         print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
     elif promoted and not commit:
-        print("this was a preview; make them with: goalseek promote --branch NAME")
+        asked = f" --onto {options.onto}" * bool(options.onto) + " --squash" * options.squash
+        print(f"this was a preview; make them with: goalseek promote --branch NAME{asked}")

@@ -102,7 +102,7 @@ def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
 def commit_lines(repository: Repository, commit: str, most: int) -> list[str]:
     """Hash and subject of the newest commits, newest first."""
     lines = []
-    for name, raw in walk(repository.objects, commit, most):
+    for name, raw in walk(repository.objects, commit, most, repository.cut()):
         subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "replace")
         lines.append(f"{name[:12]} {subject}")
     return lines
