@@ -11,6 +11,7 @@ from pathlib import Path
 from goalseek import process
 from goalseek.beneath import clear
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
+from goalseek.git import git
 from goalseek.objects import Objects
 from goalseek.process import Answer
 from goalseek.promote import Promoted
