@@ -40,6 +40,14 @@ def test_an_answer_may_hold_any_character_that_ends_a_line_elsewhere() -> None:
     assert read("opencode", {"type": "text", "sessionID": "s", "part": {"text": text}}).text == text
 
 
+def test_what_gemini_tells_is_found_between_warnings() -> None:
+    tokens = {"prompt": 90, "cached": 20, "candidates": 10, "tool": 5}
+    told = json.dumps({"response": "done", "stats": {"models": {"m": {"tokens": tokens}}}}, indent=1)
+    for before in ("", "Loaded\n", "{ half\n", '{"level": "warn"}\n'):
+        answer = preset("gemini").read(Printed(0, f"{before}{told}\nbye\n", "", lambda path: ""))  # type: ignore[union-attr]
+        assert (answer.text, answer.usage, answer.model) == ("done", Usage(75, 20, 10), "m"), before
+
+
 @pytest.mark.parametrize("cost", [HUGE, -1, True, "1", float("nan"), float("inf"), 1e300])
 def test_a_sum_that_nobody_pays_is_none(cost: object, tmp_path: Path) -> None:
     (tmp_path / "usage.json").write_text(json.dumps({"input_tokens": HUGE, "output_tokens": 7, "cost_usd": cost}))

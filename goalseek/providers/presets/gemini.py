@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
+from itertools import islice
+
 from goalseek.providers.failures import Kind, kind_of_status
 from goalseek.providers.login import Source
-from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, json_or_none, text_of
+from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, text_of
 from goalseek.values import Usage
 
 _SETTINGS = '{"security": {"auth": {"selectedType": "%s"}}}\n'
 _AUTH_EXIT = 41
 _TURNS_EXIT = 53
 _LEAST_STATUS = 400
+_TELLING = {"response", "stats", "error"}
+_OBJECTS_MOST = 50
 
 
 def read(printed: Printed) -> Answer:
@@ -32,10 +38,16 @@ def read(printed: Printed) -> Answer:
 
 
 def _document(text: str) -> dict[str, object] | None:
-    """The JSON object at the end of an output that may begin with warnings."""
-    start = 0 if text.startswith("{") else text.find("\n{") + 1
-    found = json_or_none(text[start:])
-    return found if isinstance(found, dict) else None
+    """The JSON object that tells how it ended, wherever a line begins with it: warnings may stand before and after."""
+    starts = [found.start() for found in islice(re.finditer(r"^\{", text, re.MULTILINE), _OBJECTS_MOST)]
+    for start in starts:
+        try:
+            found, _ = json.JSONDecoder().raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if _TELLING & found.keys():
+            return dict(found)
+    return None
 
 
 def _kind(code: object, exit_code: int) -> Kind:
