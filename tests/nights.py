@@ -69,6 +69,7 @@ def night(tries: int, seed: int = 0, texts: Iterable[str] = (), noise: float = 0
             "runs": runs(chance, value, noise),
             "guards": {"size_kb": 400.0 + number % 7} if value is not None else {},
             "commit_hash": f"{number:040x}",
+            "tree_hash": f"{number + 10**9:040x}",
             "parent_commit_hash": f"{max(0, number - 1):040x}",
             "changed_files": [titles[number % len(titles)]] if titles else ["src/model.py"],
             "changed_loc": 12,

@@ -203,8 +203,8 @@ class TestOfANight:
         assert "val_loss 3.41 → 3.3725" in text
         assert "1.1% ± 0.3% better" in text
         assert "Settled: 1.1% better (95% interval 0.8% to 1.4%), 5 pairs, measured afresh in turn" in text
-        assert "luck alone would have kept about 3" in text
-        assert "Look 1: 3.39; the gap to the verifier's gain is 0.004" in text
+        assert "luck alone would have kept about 2" in text
+        assert "Look 1: 3.39; the verifier's gain is 0.004 more than the holdout's" in text
         assert "flatters" not in text
 
     def test_a_metric_that_moves_and_was_not_settled_is_said_to_flatter(self, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from goalseek.noise_report import expected_false_keeps
+from goalseek.luck import luck_in_words
 from goalseek.noise_words import percent
 from goalseek.units import number
 from goalseek.views.report.night import Climb
@@ -63,10 +63,9 @@ def gain_in_words(before: float, after: float, direction: str) -> str:
 
 def kept_in_words(climb: Climb) -> str:
     """``3 kept of 12 tries``; of a metric that moves, also what luck alone would have kept."""
-    told = f"{climb.kept.added} kept of {climb.tried} {'try' if climb.tried == 1 else 'tries'}"
-    if climb.repeats.differed and climb.tried:
-        told += f"; luck alone would have kept about {expected_false_keeps(min(climb.tried, 10**5)):.0f}"
-    return told
+    told = f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
+    luck = luck_in_words(climb.measured, climb.repeats.differed)
+    return f"{told}; {luck}" if luck else told
 
 
 def _caution(climb: Climb) -> tuple[str, bool]:

@@ -96,12 +96,22 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:
 
 def look_in_words(look: Look) -> str:
     """One look at the holdout in a sentence."""
+    of = f" at the {look.of}" if look.of else ""
+    of += f", iteration {look.iteration}" if of and look.iteration is not None else ""
     if look.value is None:
-        return f"Look {look.number}: begun, and not measured."
-    told = f"Look {look.number}: {number(look.value)}"
+        return f"Look {look.number}{of}: {look.why.rstrip('.') or 'begun, and not measured'}."
+    told = f"Look {look.number}{of}: {number(look.value)}"
     told += f", the baseline {number(look.baseline)}" if look.baseline is not None else ""
-    gap = f"; the gap to the verifier's gain is {number(look.gap)}" if look.gap is not None else ""
-    return f"{told}{gap}."
+    if look.gap is not None:
+        told += f"; the verifier's gain is {_more(look.gap)} the holdout's"
+    return f"{told}."
+
+
+def _more(gap: float) -> str:
+    """How the verifier's gain compares: what it has more than the holdout's was not gained where it counts."""
+    if gap == 0:
+        return "the same as"
+    return f"{number(abs(gap))} {'more' if gap > 0 else 'less'} than"
 
 
 def _look(look: Look) -> Html:

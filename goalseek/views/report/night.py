@@ -36,7 +36,10 @@ class Earlier:
 
 @dataclass
 class Climb:
-    """What happened under one ruler. ``best`` is the newest kept try, or the baseline, ``last`` the last iteration."""
+    """What happened under one ruler. ``best`` is the newest kept try, or the baseline, ``last`` the last iteration.
+
+    ``measured`` are the candidates that had a number.
+    """
 
     epoch: int = 0
     metric: str = "metric"
@@ -44,6 +47,7 @@ class Climb:
     baseline: Try | None = None
     best: Try | None = None
     last: int = -1
+    measured: int = 0
     kept: Thinned[Try] = field(default_factory=lambda: Thinned(KEPT_MOST))
     rejected: Thinned[Try] = field(default_factory=lambda: Thinned(DOTS_MOST))
     counts: Counter[Label] = field(default_factory=Counter)
@@ -101,9 +105,10 @@ class Night:
         elif kind == "settle":
             self.climb.settled = settled_of(row) or self.climb.settled
             self.climb.settled_at = self.climb.last
-            self.climb.spending.add_measurement(row)
+            self.climb.spending.add_settled(row)
         elif kind == "holdout":
             self._add_look(row)
+            self.climb.spending.add_measurement(row)
         self.first = self.first or moment
         self.newest = moment or self.newest
 
@@ -128,6 +133,7 @@ class Night:
         climb.direction = "minimize" if text_at(row, "metric", "direction") == "minimize" else "maximize"
         climb.last = int(number_at(row, "iteration") or 0)
         climb.counts[label] += 1
+        climb.measured += label.outcome != "baseline" and number_at(row, "metric", "value") is not None
         if label.outcome == "baseline":
             climb.baseline = climb.best = try_of(row)
         elif label.outcome == "kept":

@@ -56,9 +56,7 @@ def plot_of(climb: Climb) -> Plot | None:
         upward=upward,
         tries=tries,
         best=best,
-        band=tuple(
-            climb.repeats.band(climb.direction, done.value) if done.value is not None else None for done in best
-        ),
+        band=climb.repeats.bands(climb.direction, [done.value for done in best]),
         runs_at=tuple(climb.runs_at),
         last=climb.last,
         left_out=climb.tried + 1 - len(tries),

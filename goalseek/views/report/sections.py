@@ -13,7 +13,7 @@ from goalseek.views.report.night import Climb, Night
 from goalseek.views.report.plot import Plot, stretched
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.tries import Label, Try
-from goalseek.views.report.words import REASONS, dollars
+from goalseek.views.report.words import REASONS, dollars, is_told
 
 KEPT_SHOWN = 1000
 NEWEST_SHOWN = 5
@@ -117,7 +117,7 @@ def _facts(night: Night) -> Iterator[str]:
         return
     yield kept_in_words(climb)
     yield f"{in_words(climb.spending.seconds)} at work"
-    if climb.spending.total.cost_usd is not None:
+    if is_told(climb.spending.total):
         yield dollars(climb.spending.total)
     for sandbox, _ in climb.levels.most_common(1):
         yield f"sandbox: {sandbox[0]}" if sandbox[0] != "none" else "no sandbox"

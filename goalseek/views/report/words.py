@@ -43,16 +43,24 @@ VERIFIERS = {
 def tokens_in_words(usage: Usage) -> str:
     """``1,234,567 tokens, $4.10``; nothing where nothing was reported."""
     parts = [f"{usage.tokens:,} tokens"] if usage.tokens else []
-    if usage.cost_usd is not None:
+    if is_told(usage):
         parts.append(dollars(usage))
     return ", ".join(parts)
 
 
+def is_told(usage: Usage) -> bool:
+    """Whether somebody reported dollars."""
+    return usage.cost_usd is not None or usage.about_usd is not None
+
+
 def dollars(usage: Usage) -> str:
-    """``$4.10``, ``about $4.10`` where estimated, ``unknown`` where nobody reported it."""
-    if usage.cost_usd is None:
-        return "unknown"
-    return f"{'about ' if usage.estimated else ''}${usage.cost_usd:.2f}"
+    """``$4.10``, ``about $4.10`` where estimated or a subscription pays, ``unknown`` where nobody reported it."""
+    parts = []
+    if usage.cost_usd is not None and (usage.cost_usd or usage.about_usd is None):
+        parts.append(f"{'about ' if usage.estimated else ''}${usage.cost_usd:,.2f}")
+    if usage.about_usd is not None:
+        parts.append(f"about ${usage.about_usd:,.2f} by subscription")
+    return " and ".join(parts) or "unknown"
 
 
 def joined(parts: Iterable[str]) -> str:
