@@ -7,7 +7,7 @@ from goalseek.manifest import Manifest
 from goalseek.noise_words import percent
 from goalseek.records import SettleRecord
 from goalseek.standing import Standing
-from goalseek.units import number
+from goalseek.units import apart, number
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:
@@ -35,9 +35,9 @@ def _claim(standing: Standing, manifest: Manifest) -> str:
         return f"{name} {number(before)}" + (", nothing beat it" if standing.last_iteration else "")
     settled = standing.settled
     if settled:
-        return f"{name} {number(settled.baseline)} → {number(settled.best)}, {_settled(settled)}"
+        return f"{name} {' → '.join(apart(settled.baseline, settled.best))}, {_settled(settled)}"
     is_noisy = standing.noise.differed or manifest.metric.noise == "always"
-    return f"{name} {number(before)} → {number(after)}" + (", not settled" if is_noisy else "")
+    return f"{name} {' → '.join(apart(before, after))}" + (", not settled" if is_noisy else "")
 
 
 def _settled(record: SettleRecord) -> str:
@@ -69,7 +69,7 @@ def _holdout(standing: Standing, manifest: Manifest) -> list[str]:
     if before is None or after is None or after.commit_hash != standing.best.commit:
         return []
     assert before.value is not None and after.value is not None
-    return [f"holdout {number(before.value)} → {number(after.value)}"]
+    return [f"holdout {' → '.join(apart(before.value, after.value))}"]
 
 
 def _spent(standing: Standing, manifest: Manifest, tried: int) -> list[str]:

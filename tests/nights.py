@@ -97,6 +97,11 @@ def looked(number: int, look: int = 1, value: float | None = 3.39) -> Row:
     return {**_late(number), "kind": "holdout", "look": look, "value": value, "gap": 0.004}
 
 
+def late(number: int, kind: str, at: float, **more: Any) -> Row:
+    """Another record, so many seconds into the night."""
+    return {**_late(number), "kind": kind, "timestamp": stamp(at), **more}
+
+
 def write(path: Path, rows: Iterable[Row]) -> Path:
     """The rows as a ``results.jsonl``."""
     path.parent.mkdir(parents=True, exist_ok=True)

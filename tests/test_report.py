@@ -16,6 +16,7 @@ from typing import Any
 import nights
 import pytest
 from project import Ended, Project, answer, ended
+from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
 from goalseek.views.report.diffs import diff_of
@@ -25,6 +26,7 @@ from goalseek.views.report.page import page
 from goalseek.views.report.scale import value_axis
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.thinned import Thinned
+from goalseek.views.report.words import REASONS
 from goalseek.whole_file import exported
 
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
@@ -243,8 +245,88 @@ class TestOfANight:
         text = Page(reported(tmp_path, nights.night(31, 3))).text
         assert "agent 7m 12s" in text and "verifier 12m 48s" in text
         assert "claude large 160,000 28,800 22,400 $4.16" in text
-        for incident in ("the verifier timed out", "a call to the agent was killed", "gone on", "after 1h 00m"):
+        for incident in (
+            "the verifier timed out",
+            "a call to the agent was killed",
+            "nothing was at work",
+            "for 1h 00m",
+        ):
             assert incident in text, incident
+
+    def test_all_that_happened_in_a_night_is_told(self, tmp_path: Path) -> None:
+        with_patches(tmp_path / "copy", rich_night())
+        done = run(tmp_path, "report", "copy", "-o", "-")
+        page = Page(done.stdout)
+        for expected in (
+            "val_loss 3.41 → 3.07408",
+            "9.8% ± 0.7% better",
+            "6 kept of 80 tries; luck alone would have kept about 3",
+            "1 Jan 00:00 to 20:30 UTC",
+            "$30.53 and about $2.79 by subscription",
+            "sandbox: bubblewrap (41), landlock (40)",
+            "size_kb 400 401",
+            "3 tries were refused for a guard",
+            "Look 1 at the baseline, iteration 5: 3.5.",
+            "Look 2 at the best, iteration 76: 3.2; the verifier's gain is 0.041 more than the holdout's.",
+            "agent 1h 12m 27% $30.53 and about $2.79 by subscription",
+            "codex gpt-5-codex 459,000 3,780,000 63,900 about $2.79 by subscription",
+            "waited for the agent 1 iteration 11: waited 42m 00s: claude is rate limited",
+            "resumed in the middle of an iteration 1 iteration 19: an earlier invocation ended in the middle",
+            "a call to the agent was killed, and is charged 1 iteration 14",
+            "a call to the agent failed, and was made again 1 iteration 26: in PLAN claude is overloaded; codex is asked",
+            "programs ended that the agent left running 1",
+            "programs ended that the verifier left running 1",
+            "the verifier timed out 3 iteration 12: train ran longer than its timeout of 20m 00s",
+            "the agent timed out 2",
+            "iteration 65: for 4h 00m before or within it",
+            "a new run began 1 iteration 45: asked for",
+            "Sandbox landlock, verifier hidden (40 of 81 iterations).",
+            "Under earlier rulers Numbers of two rulers are never compared. epoch iterations baseline best kept 0 0 to 4",
+            "No number came of the tries in the lane “none”.",
+            "1 try lies beyond the scale",
+            "self.first = nn.Conv1d",
+        ):
+            assert expected in page.text, expected
+        reasons = {label[1] for label in page.data["labels"]} - {"better", "simpler", "measured"}
+        assert reasons == set(REASONS) and all(f"{text} " in page.text for text in REASONS.values())
+        assert len(page.of_class("dot")) == 81
+
+    def test_what_was_waited_for_is_no_gap_and_what_was_settled_counts_once(self, tmp_path: Path) -> None:
+        rows = [{**row, "timestamp": nights.stamp(40 * place)} for place, row in enumerate(nights.night(3))]
+        rows[-1]["timestamp"] = nights.stamp(5000)
+        begun = Page(reported(tmp_path, rows)).text
+        assert "nothing was at work" in begun
+        rows[-1]["notes"] = ["waited 1h 21m: claude is rate limited"]
+        assert "nothing was at work" not in Page(reported(tmp_path, rows)).text
+        rows[-1]["notes"] = []
+        pair = {"asked_by": "settle", "value": 3.4, "seconds": 120.0}
+        between = [nights.late(3, "measurement", 4000, **pair), nights.late(3, "measurement", 4900, **pair)]
+        text = Page(reported(tmp_path, [*rows[:-1], *between, rows[-1], nights.settled(3)])).text
+        assert "nothing was at work" not in text and "verifier 5m 36s" in text
+        text = Page(reported(tmp_path, [*rows, *between, nights.settled(3)])).text
+        assert "verifier 5m 36s" in text
+
+    def test_numbers_that_differ_are_told_apart(self, tmp_path: Path) -> None:
+        rows = list(nights.night(40, 3))
+        for row in rows[1:]:
+            row["metric"] = {
+                name: 123456.789 + (value - 3) / 1000 if isinstance(value, float) and name != "odds" else value
+                for name, value in row["metric"].items()
+            }
+        page = Page(reported(tmp_path, rows))
+        assert re.search(r"val_loss 123456\.789\d* → 123456\.789\d* ", page.text)
+        axis = value_axis([123456.7890, 123456.7892], []).labels
+        assert len(set(axis)) == len(axis) > 3
+
+    def test_a_keep_without_a_number_does_not_move_the_line(self, tmp_path: Path) -> None:
+        rows = list(nights.night(40, 3))
+        broken = next(row for row in rows if row.get("outcome") == "kept")
+        broken["metric"]["value"] = None
+        page = Page(reported(tmp_path, rows))
+        line = next(str(found["d"]) for found in page.of_class("line"))
+        assert (
+            len(page.of_class("dot")) == 41 and "V380" not in line and line.count("V") == len(page.of_class("kept")) - 1
+        )
 
     def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:
         odd = [{"kind": "omen"}, {"kind": "settle"}, {"kind": "holdout", "value": "x"}, {"kind": "measurement"}]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from goalseek.luck import luck_in_words
 from goalseek.noise_words import percent
-from goalseek.units import number
+from goalseek.units import apart, number
 from goalseek.views.report.night import Climb
 from goalseek.views.report.settled import has_medians, reach
 
@@ -49,7 +49,8 @@ def claim_of(climb: Climb) -> Claim:
         if has_medians(climb.settled):
             before, after = climb.settled.before, climb.settled.after
         gain, told = reach(climb.settled), f"Settled: {climb.settled.in_words()}, measured afresh in turn."
-    return Claim(climb.metric, number(before), number(after), gain, told, *_caution(climb))
+    told_before, told_after = apart(before, after)
+    return Claim(climb.metric, told_before, told_after, gain, told, *_caution(climb))
 
 
 def gain_in_words(before: float, after: float, direction: str) -> str:

@@ -46,9 +46,10 @@ def spending_section(spending: Spending) -> Html:
         "section",
         tag("h2", "Time and money"),
         _split(parts, spending.seconds),
+        tag("ul", *(tag("li", name, class_=f"key-{name}") for name, _ in parts), class_="legend"),
         table(("who", "time", "share", "money"), rows),
         table(("verify command", "time"), commands) if commands else Html(),
-        table(("agent", "input", "from a cache", "output", "money"), usage) if usage else Html(),
+        table(("agent", "input", "from a cache", "output", "money"), usage, is_stacked=True) if usage else Html(),
         id="spending",
     )
 
@@ -81,17 +82,17 @@ def isolation_section(night: Night) -> Html:
     before = [
         tag("h3", "Under earlier rulers"),
         _quiet("Numbers of two rulers are never compared."),
-        table(("epoch", "iterations", "baseline", "best", "kept"), earlier),
+        table(("epoch", "iterations", "baseline", "best", "kept"), earlier, is_stacked=True),
     ]
     nothing = [_quiet("Nothing ran yet.")]
     return tag("section", tag("h2", "Isolation"), *(told or nothing), *(before if earlier else []), id="isolation")
 
 
-def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:
-    """A table whose first column names its rows."""
+def table(heads: tuple[str, ...], rows: Iterable[Iterable[str]], is_stacked: bool = False) -> Html:
+    """A table whose first column names its rows; stacked, a row's cells stand below each other on a narrow page."""
     head = tag("thead", tag("tr", *(tag("th", text, scope="col") for text in heads)))
-    body = [tag("tr", *_cells(list(row))) for row in rows]
-    return tag("div", tag("table", head, tag("tbody", *body)), class_="wide")
+    body = [tag("tr", *_cells(heads, list(row))) for row in rows]
+    return tag("div", tag("table", head, tag("tbody", *body)), class_="wide stacked" if is_stacked else "wide")
 
 
 def look_in_words(look: Look) -> str:
@@ -118,9 +119,9 @@ def _look(look: Look) -> Html:
     return tag("p", tag("strong", "Holdout. "), look_in_words(look))
 
 
-def _cells(cells: list[str]) -> Iterator[Html]:
+def _cells(heads: tuple[str, ...], cells: list[str]) -> Iterator[Html]:
     for place, cell in enumerate(cells):
-        yield tag("td", cell) if place else tag("th", cell, scope="row")
+        yield tag("td", cell, data_head=heads[place]) if place else tag("th", cell, scope="row")
 
 
 def _split(parts: Iterable[tuple[str, float]], whole: float) -> Html:

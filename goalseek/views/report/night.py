@@ -98,7 +98,6 @@ class Night:
             self._add_run(row)
         elif kind == "iteration":
             self._add_iteration(row)
-            self._worked = moment or self._worked
         elif kind == "measurement":
             self.climb.repeats.add_measurement(row)
             self.climb.spending.add_measurement(row)
@@ -109,6 +108,7 @@ class Night:
         elif kind == "holdout":
             self._add_look(row)
             self.climb.spending.add_measurement(row)
+        self._worked = moment or self._worked
         self.first = self.first or moment
         self.newest = moment or self.newest
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC
 
 from goalseek.noise_words import odds_in_words
 from goalseek.units import in_words, number
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
 from goalseek.views.report.diffs import Diff
+from goalseek.views.report.evidence import table
 from goalseek.views.report.markup import Html, fragment, tag
 from goalseek.views.report.night import Climb, Night
 from goalseek.views.report.plot import Plot, stretched
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.tries import Label, Try
-from goalseek.views.report.words import REASONS, dollars, is_told
+from goalseek.views.report.words import REASONS, dollars, is_told, sandboxes_in_words
 
 KEPT_SHOWN = 1000
 NEWEST_SHOWN = 5
@@ -56,9 +58,11 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
             "section", tag("h2", "Progress"), tag("p", "A plot appears with the first measurement."), id="progress"
         )
     legend = [tag("li", label, class_=kind) for kind, label in _legend(plot)]
-    body = [tag("tr", *(tag("td", cell) for cell in _step_cells(climb, done))) for done in plot.best[-KEPT_SHOWN:]]
+    steps = [_step_cells(climb, done) for done in plot.best[-KEPT_SHOWN:]]
+    beyond = "1 try lies" if plot.beyond == 1 else f"{plot.beyond:,} tries lie"
     told = [
-        f"{plot.beyond} {'lies' if plot.beyond == 1 else 'lie'} beyond the scale, at its edge" if plot.beyond else "",
+        "No number came of the tries in the lane “none”" if plot.has_lane else "",
+        f"{beyond} beyond the scale, at its edge" if plot.beyond else "",
         f"{plot.left_out:,} more tries are left out of the plot, evenly" if plot.left_out else "",
     ]
     return tag(
@@ -72,7 +76,7 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
         tag(
             "details",
             tag("summary", "The line as a table"),
-            _table(("iteration", climb.metric, "change", "what"), body),
+            table(("iteration", "value", "change", "what"), steps, is_stacked=True),
             id="as-table",
         ),
         id="progress",
@@ -116,11 +120,22 @@ def _facts(night: Night) -> Iterator[str]:
     if climb.baseline is None:
         return
     yield kept_in_words(climb)
+    if around := _from_to(night):
+        yield around
     yield f"{in_words(climb.spending.seconds)} at work"
     if is_told(climb.spending.total):
         yield dollars(climb.spending.total)
-    for sandbox, _ in climb.levels.most_common(1):
-        yield f"sandbox: {sandbox[0]}" if sandbox[0] != "none" else "no sandbox"
+    if climb.levels:
+        yield sandboxes_in_words(climb.levels)
+
+
+def _from_to(night: Night) -> str:
+    """``21 Nov 22:04 to 22 Nov 06:55 UTC``: from the first record to the last; "" where no record says when."""
+    if night.first is None or night.newest is None:
+        return ""
+    first, newest = night.first.astimezone(UTC), night.newest.astimezone(UTC)
+    end = f"{newest:%H:%M}" if first.date() == newest.date() else f"{newest.day} {newest:%b %H:%M}"
+    return f"{first.day} {first:%b %H:%M} to {end} UTC"
 
 
 def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
@@ -130,8 +145,8 @@ def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
     yield "key-line", "best so far"
     if any(plot.band):
         yield "key-band", "noise of one run, ± 1 sd"
-    if plot.has_lane:
-        yield "key-none", "none: no number came of it"
+    if any(done.label.outcome == "skipped" for done in plot.tries):
+        yield "key-skipped", "skipped"
     if plot.runs_at:
         yield "key-run", "a new run"
 

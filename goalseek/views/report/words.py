@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from goalseek.values import Usage
@@ -61,6 +62,16 @@ def dollars(usage: Usage) -> str:
     if usage.about_usd is not None:
         parts.append(f"about ${usage.about_usd:,.2f} by subscription")
     return " and ".join(parts) or "unknown"
+
+
+def sandboxes_in_words(levels: Counter[tuple[str, str]]) -> str:
+    """``sandbox: bubblewrap``; of several, each with its share of the iterations: a night is as safe as its weakest."""
+    counts: Counter[str] = Counter()
+    for (sandbox, _), count in levels.items():
+        counts[sandbox or "not told"] += count
+    if len(counts) == 1:
+        return "no sandbox" if "none" in counts else f"sandbox: {next(iter(counts))}"
+    return "sandbox: " + ", ".join(f"{sandbox} ({count:,})" for sandbox, count in counts.most_common())
 
 
 def joined(parts: Iterable[str]) -> str:
