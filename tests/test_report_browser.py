@@ -375,7 +375,7 @@ NAMELESS = """() => [...document.querySelectorAll("button, input, summary, svg:n
   .map((one) => one.outerHTML.slice(0, 80))"""
 FOCUS = """() => {
   const one = document.activeElement, style = getComputedStyle(one), box = one.getBoundingClientRect();
-  return { name: `${one.tagName}.${one.id}`, outline: style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth),
+  return { name: `${one.tagName}.${one.id || one.parentElement.id}`, outline: style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth),
     seen: box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 };
 }"""
 # Text that its own box does not show whole, but for code, which scrolls.
