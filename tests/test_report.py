@@ -7,8 +7,9 @@ import hashlib
 import json
 import os
 import re
+import tracemalloc
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -358,18 +359,7 @@ class TestHostile:
     @pytest.fixture
     def page(self, tmp_path: Path) -> Page:
         """A page whose every text is an attack."""
-        rows = [{**row, "project": nights.HOSTILE[0]} for row in nights.night(60, texts=nights.HOSTILE)]
-        for row in rows[1:]:
-            row["metric"]["name"] = nights.HOSTILE[1]
-            row["guards"] = {nights.HOSTILE[2]: 1.0}
-            row["provider"], row["isolation"] = (
-                nights.HOSTILE[3],
-                {"sandbox": nights.HOSTILE[4], "verifier": nights.HOSTILE[5]},
-            )
-            row["verify"] = [{"name": nights.HOSTILE[6], "seconds": 1.0, "killed": 2}]
-            row["notes"] = [nights.HOSTILE[0]]
-            row["reason"] = row["reason"] if row["iteration"] % 2 else nights.HOSTILE[2]
-        return Page(reported(tmp_path, rows))
+        return Page(reported(tmp_path, nights.hostile_night(60)))
 
     def test_every_attack_is_text(self, page: Page) -> None:
         for text in nights.HOSTILE[:8]:
@@ -405,6 +395,12 @@ class TestHostile:
         ):
             assert sink not in page.raw["script"], sink
 
+    @pytest.mark.parametrize("kind", ["html", "svg", "md"])
+    def test_texts_of_megabytes_are_cut(self, tmp_path: Path, kind: str) -> None:
+        text = reported(tmp_path, nights.hostile_night(3, nights.LONG), kind)
+        assert len(text.encode()) < {"html": 200_000, "svg": 10_000, "md": 60_000}[kind]
+        assert max(map(len, re.findall(r"x{9,}", text)), default=0) <= 400
+
     def test_a_hostile_patch_is_text(self, make_project: Callable[..., Project]) -> None:
         files = {
             "answer.json": answer(2),
@@ -422,8 +418,8 @@ class TestHostile:
         assert "b" not in {name for name, _ in page.elements}
 
     def test_the_plot_alone_is_well_formed_and_has_no_script(self, tmp_path: Path) -> None:
-        rows = list(nights.night(60, texts=nights.HOSTILE))
-        for row in rows[1:]:
+        rows = list(nights.hostile_night(60))
+        for row in rows[1:-3]:
             row["metric"]["name"] = nights.HOSTILE[1] + nights.HOSTILE[8]
         text = reported(tmp_path, rows, "svg")
         root = ElementTree.fromstring(text.encode())
@@ -435,7 +431,7 @@ class TestHostile:
         assert nights.HOSTILE[1] in (root.find(f"{space}title").text or "")  # type: ignore[union-attr]
 
     def test_in_markdown_what_an_agent_wrote_stands_in_code_only(self, tmp_path: Path) -> None:
-        text = reported(tmp_path, nights.night(60, texts=nights.HOSTILE), "md")
+        text = reported(tmp_path, nights.hostile_night(60), "md")
         outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
         assert not set(re.findall(r"<(?!br>)|@|\]\(|://|javascript:|!\[", outside)), outside
         cells = {line.count("|") for line in outside.splitlines() if line.startswith("|")}
@@ -447,6 +443,36 @@ class TestHostile:
         fence = re.match("`+", span)
         assert fence and span.endswith(fence[0]) and "|" not in span and "\n" not in span
         assert fence[0] not in re.findall("`+", span[len(fence[0]) : -len(fence[0])])
+
+
+def ever_new(number: int) -> Iterator[nights.Row]:
+    """Records in which no name is one that was there before."""
+    outcome = "baseline" if not number or number == 300 else ("kept", "reverted", "skipped")[number % 3]
+    value = None if outcome == "skipped" else 3.0 + number % 7
+    yield nights.late(
+        number,
+        "iteration",
+        number * 1000.0,
+        iteration=number,
+        outcome=outcome,
+        reason=f"reason {number}",
+        why=f"why {number}",
+        metric=nights.metric(value, 3.0, 2.0),
+        runs=[{"of": "candidate", "value": value}, {"of": "incumbent", "value": 3.0 + number % 5}],
+        guards={f"guard {number}": 1.0},
+        hypothesis_summary=f"title {number}",
+        changed_files=[f"file {number}"],
+        provider=f"provider {number}",
+        model=f"model {number}",
+        usage={"input_tokens": 1, "cost_usd": 0.1},
+        seconds={f"phase {number}": 1.0},
+        verify=[{"name": f"command {number}", "seconds": 1.0, "killed": 1}],
+        isolation={"sandbox": f"sandbox {number}", "verifier": "hidden"},
+        notes=[f"note {number}"],
+    )
+    yield nights.late(number, "run", number * 1000.0, began=f"began {number}", versions={f"name {number}": "1"})
+    yield nights.late(number, "measurement", number * 1000.0, tree=f"{number}", value=3.0, seconds=1.0)
+    yield nights.late(number, "holdout", number * 1000.0, look=number, value=3.0)
 
 
 class TestSize:
@@ -473,6 +499,24 @@ class TestSize:
         assert drawn < 1100
         assert f"{2101 - drawn:,} more tries are left out of the plot" in text
         assert text.count('class="dot kept') == seen.climb.kept.added > 5
+
+    def test_what_is_remembered_of_a_night_is_bounded_whatever_its_records_say(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("goalseek.views.report.night.DOTS_MOST", 100)
+        monkeypatch.setattr("goalseek.views.report.night.KEPT_MOST", 100)
+        night, weighed = Night(), []
+        tracemalloc.start()
+        try:
+            for number in range(1001):
+                for row in ever_new(number):
+                    night.add(row)
+                if number in (500, 1000):
+                    weighed.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert night.climb.tried > 600 and night.earlier
+        assert weighed[1] < 1.15 * weighed[0]
 
     def test_a_list_is_thinned_evenly(self) -> None:
         thinned: Thinned[int] = Thinned(10)

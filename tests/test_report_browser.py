@@ -17,7 +17,7 @@ from pathlib import Path
 import nights
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from project import ended
+from project import Project, answer, ended
 from rich_night import rich_night, with_patches
 
 from goalseek.views.report import serving
@@ -270,11 +270,7 @@ def test_the_filter_narrows_groups_and_dots(tmp_path: Path, open_page: Callable[
 
 
 def test_hostile_text_stays_text_wherever_it_is_shown(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
-    rows = [{**row, "project": nights.HOSTILE[0]} for row in nights.night(60, texts=nights.HOSTILE)]
-    for row in rows[1:]:
-        row["reason"] = row["reason"] if row["iteration"] % 2 else nights.HOSTILE[2]
-        row["notes"] = [nights.HOSTILE[1]]
-    url = report(tmp_path, *rows)
+    url = report(tmp_path, *nights.hostile_night(60))
     seen = open_page(url)
     page = seen.page
     for details in page.locator("details").all():
@@ -295,6 +291,46 @@ def test_hostile_text_stays_text_wherever_it_is_shown(tmp_path: Path, open_page:
     assert page.evaluate("document.scripts.length") == 2
     assert seen.requests == [url]
     page.screenshot(path=str(tmp_path / "hostile.png"), full_page=True)
+
+
+def test_hostile_text_in_the_plot_alone_stays_text(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
+    nights.write(tmp_path / "results.jsonl", nights.hostile_night(60))
+    done = ended(("report", "results.jsonl", "-o", "night.svg"), tmp_path)
+    assert done.exit_code == 0, done.stderr
+    url = (tmp_path / "night.svg").as_uri()
+    seen = open_page(url)
+    found = seen.page.evaluate("[...new Set([...document.querySelectorAll('*')].map((one) => one.localName))].sort()")
+    assert found == ["desc", "g", "path", "rect", "style", "svg", "text", "title"]
+    assert seen.page.evaluate("window.owned") is None and seen.requests == [url]
+    assert nights.HOSTILE[1] in seen.page.locator("text.title").text_content()  # type: ignore[operator]
+    seen.page.screenshot(path=str(tmp_path / "hostile-svg.png"))
+
+
+def test_the_page_is_live_while_a_climb_goes_on(project: Project, open_page: Callable[..., Opened]) -> None:
+    project.write({"hidden/judge.sh": 'sleep 1; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'})
+    project.commit()
+    project.set_moves(*(answer(number) for number in range(2, 60)))
+    serving_now = project.start("serve")
+    climbing = project.start("iterate", "--forever")
+    try:
+        assert serving_now.stdout
+        seen = open_page(serving_now.stdout.readline().strip())
+        until(seen.page, "document.querySelectorAll('#stage .dot.kept').length >= 1")
+        assert seen.page.locator("#status").inner_text() == "running"
+        before = seen.dots()
+        seen.page.evaluate("document.querySelector('#kept details').open = true")
+        until(seen.page, f"document.querySelectorAll('#stage .dot').length >= {before + 2}")
+        until(seen.page, "document.getElementById('phase').textContent.includes('in VERIFY of iteration')")
+        assert seen.page.locator("#kept details[open] .diff").count() == 1
+        climbing.terminate()
+        climbing.communicate(timeout=30)
+        until(seen.page, "document.getElementById('status').textContent.startsWith('interrupted')")
+    finally:
+        for started in (climbing, serving_now):
+            started.terminate()
+            started.communicate(timeout=30)
+    until(seen.page, "document.getElementById('phase').textContent.includes('has ended')")
+    seen.complaints[:] = [told for told in seen.complaints if "net::ERR_" not in told]
 
 
 def test_the_policy_holds_where_escaping_would_not(tmp_path: Path, open_page: Callable[..., Opened]) -> None:

@@ -116,7 +116,7 @@ def _evidence(climb: Climb) -> Iterator[str]:
     if climb.looks:
         yield "### Holdout"
         yield ""
-        yield from (f"- {look_in_words(look)}" for look in climb.looks)
+        yield from (f"- {code(look_in_words(look))}" for look in climb.looks)
         yield ""
 
 

@@ -19,6 +19,7 @@ from goalseek.views.report.tries import Label, Try, label_of, try_of
 DOTS_MOST = 20_000
 KEPT_MOST = 5_000
 _LEVELS_MOST = 20
+_LABELS_MOST = 100
 _BROUGHT_MOST = 100
 
 
@@ -129,18 +130,20 @@ class Night:
         if label.outcome == "baseline":
             self._begin(row)
         climb = self.climb
+        if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
+            label = Label(label.outcome, "others")
         climb.metric = one_line(text_at(row, "metric", "name"), 60) or climb.metric
         climb.direction = "minimize" if text_at(row, "metric", "direction") == "minimize" else "maximize"
         climb.last = int(number_at(row, "iteration") or 0)
         climb.counts[label] += 1
         climb.measured += label.outcome != "baseline" and number_at(row, "metric", "value") is not None
         if label.outcome == "baseline":
-            climb.baseline = climb.best = try_of(row)
+            climb.baseline = climb.best = try_of(row, label)
         elif label.outcome == "kept":
-            kept = climb.best = try_of(row)
+            kept = climb.best = try_of(row, label)
             climb.kept.add(lambda: kept)
         else:
-            climb.rejected.add(lambda: try_of(row))
+            climb.rejected.add(lambda: try_of(row, label))
         climb.repeats.add_iteration(row)
         climb.spending.add_iteration(row)
         level = one_line(text_at(row, "isolation", "sandbox"), 30), one_line(text_at(row, "isolation", "verifier"), 30)

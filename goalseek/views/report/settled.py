@@ -36,7 +36,7 @@ def has_medians(settled: Settled) -> bool:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the holdout: of the "baseline" or the "best", which was kept in ``iteration``.
+    """One look at the holdout: of the "baseline" or the "best", kept in ``iteration``, or "".
 
     Where it has no ``value`` it was begun only, or failed, and ``why`` says how. ``gap`` is in the metric's units.
     """
@@ -60,7 +60,7 @@ def look_of(row: Row) -> Look:
     iteration = number_at(row, "iteration")
     return Look(
         int(number_at(row, "look") or 0),
-        one_line(text_at(row, "of"), 40),
+        text_at(row, "of") if text_at(row, "of") in ("baseline", "best") else "",
         None if iteration is None else int(iteration),
         value,
         baseline,
