@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,8 +73,9 @@ def rich_night(tries: int = 80, scale: float = 1.0) -> Iterator[Row]:
     """Two rulers, two runs, every reason, guards, waits, kills, resumes, two providers, two levels, all settled."""
     yield from _earlier()
     chance, at, best = random.Random(7), 5000.0, 3.412 * scale
-    reasons = [reason for reason in WHYS for _ in range(1 + chance.randrange(3))]
-    chance.shuffle(reasons)
+    shuffled = [reason for reason in WHYS for _ in range(1 + chance.randrange(3))]
+    chance.shuffle(shuffled)
+    reasons = itertools.cycle(shuffled)
     for number in range(5, tries + 6):
         n = number - 5
         if n == 40:
@@ -85,7 +87,7 @@ def rich_night(tries: int = 80, scale: float = 1.0) -> Iterator[Row]:
             outcome, reason = "kept", "simpler" if n == 33 else "better"
             value = best * (1 - KEPT[n])
         elif n:
-            reason = reasons[n % len(reasons)]
+            reason = next(reasons)
             outcome = "skipped" if reason in SKIPPED else "reverted"
             value = best * (1.002 + abs(chance.gauss(0, 0.03)) * (12 if n == 27 else 1))
         found = None if reason in UNMEASURED else value
