@@ -70,7 +70,7 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
         tag("h2", "Progress"),
         tag("div", stretched(plot), tag("div", id="tip", hidden=True), id="stage"),
         tag("ul", *legend, class_="legend"),
-        *(tag("p", f"{text}.", class_="quiet") for text in told if text),
+        tag("p", " ".join(f"{text}." for text in told if text), class_="quiet", hidden=not any(told)),
         tag("p", "", id="readout", class_="unseen", aria_live="polite"),
         tag("div", id="record", tabindex="-1", hidden=True),
         tag(
