@@ -8,10 +8,12 @@ from pathlib import Path
 
 from goalseek.git import GitFailed, git
 from goalseek.views.harmless import harmless
+from goalseek.views.report.budget import share, written
 from goalseek.views.report.tries import Try
 
-_BUDGETS = ((10, 60_000), (60, 10_000), (400, 1_800))
-_LEAST = 700
+_WHOLE = 600_000
+_ONE_MOST = 60_000
+_MARKUP = 30
 _LINE_MOST = 400
 _SKIPPED = ("index ", "--- ", "+++ ")
 
@@ -55,16 +57,16 @@ def patches(runs: Path | None, repository: Path | None) -> PatchOf:
 
 
 def most_for(count: int) -> int:
-    """How many characters of each patch to show where so many are shown."""
-    return next((most for limit, most in _BUDGETS if count <= limit), _LEAST)
+    """How many bytes of each patch to show where so many are shown."""
+    return share(_WHOLE, count, _ONE_MOST)
 
 
 def diff_of(patch: bytes, most: int) -> Diff:
-    """A patch as lines: whole ones, until ``most`` characters are shown."""
+    """A patch as lines: whole ones, until ``most`` bytes are shown."""
     shown: list[DiffLine] = []
     left_out = length = 0
     for line in _lines(patch.decode("utf-8", "replace")):
-        length += len(line.text)
+        length += written(line.text) + _MARKUP
         if length > most:
             left_out += 1
         else:

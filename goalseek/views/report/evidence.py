@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from goalseek.units import in_words, number
+from goalseek.views.report.budget import within
 from goalseek.views.report.markup import Html, fragment, tag
 from goalseek.views.report.night import Climb, Night
 from goalseek.views.report.settled import Look
 from goalseek.views.report.spending import Spending
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.words import SANDBOXES, VERIFIERS, dollars
+
+_INCIDENT_MOST = 600
 
 
 def guards_section(climb: Climb, around: Surroundings) -> Html:
@@ -58,7 +61,10 @@ def incidents_section(climb: Climb) -> Html:
     """Timeouts, kills, waits, failures and notes, by kind."""
     entries: list[Html] = []
     for kind, count in climb.incidents.counts.most_common():
-        items = [tag("li", _told(incident.iteration, incident.text)) for incident in climb.incidents.newest[kind]]
+        items = [
+            tag("li", _told(incident.iteration, within(incident.text, _INCIDENT_MOST)))
+            for incident in climb.incidents.newest[kind]
+        ]
         more = _quiet(f"The newest {len(items)} of {count:,}.") if count > len(items) else Html()
         summary = tag("summary", tag("span", kind, class_="title"), tag("span", f"{count:,}", class_="value"))
         entries.append(tag("details", summary, tag("ul", *items), more, class_="group", id=f"incident-{len(entries)}"))

@@ -7,6 +7,7 @@ from datetime import UTC
 
 from goalseek.noise_words import odds_in_words
 from goalseek.units import in_words, number
+from goalseek.views.report.budget import share, within
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
 from goalseek.views.report.diffs import Diff
 from goalseek.views.report.evidence import table
@@ -17,8 +18,11 @@ from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.tries import Label, Try
 from goalseek.views.report.words import REASONS, dollars, is_told, sandboxes_in_words
 
-KEPT_SHOWN = 1000
+KEPT_SHOWN = 300
 NEWEST_SHOWN = 5
+_KEPT_TEXTS = 600_000
+_NEWEST_TEXTS = 300_000
+_ONE_TEXT = 2_500
 NONE = Html()
 
 
@@ -109,7 +113,8 @@ def rejected_section(climb: Climb) -> Html:
     for done in reversed(climb.rejected.items):
         if len(newest[done.label]) < NEWEST_SHOWN:
             newest[done.label].append(done)
-    groups = [_group(label, climb.counts[label], most, newest[label]) for label in labels]
+    texts = share(_NEWEST_TEXTS // 2, sum(map(len, newest.values())), _ONE_TEXT)
+    groups = [_group(label, climb.counts[label], most, newest[label], texts) for label in labels]
     intro = tag("p", "Everything was kept." if climb.kept.added else "Nothing was tried yet.", class_="quiet")
     total = sum(climb.counts[label] for label in labels)
     return tag("section", _titled("Not kept", total), finder if groups else intro, *groups, id="rejected")
@@ -153,7 +158,8 @@ def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
 
 def _step_cells(climb: Climb, done: Try) -> tuple[str, ...]:
     value = "" if done.value is None else number(done.value)
-    return str(done.iteration), value, _change(climb, done), done.title or done.label.outcome
+    title = within(done.title, share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT))
+    return str(done.iteration), value, _change(climb, done), title or done.label.outcome
 
 
 def _change(climb: Climb, done: Try) -> str:
@@ -165,22 +171,23 @@ def _change(climb: Climb, done: Try) -> str:
 
 def _kept_entry(climb: Climb, done: Try, diff: Diff | None) -> Html:
     value = "" if done.value is None else number(done.value)
+    most = share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
     summary = tag(
         "summary",
         tag("span", str(done.iteration), class_="number"),
-        tag("span", done.title or "without a title", class_="title"),
+        tag("span", within(done.title, most) or "without a title", class_="title"),
         tag("span", value, class_="value"),
         tag("span", _change(climb, done), class_="change"),
     )
     facts = [
-        done.why,
+        within(done.why, most),
         odds_in_words(done.odds),
         f"{done.changed_loc} lines changed" if done.changed_loc else "",
         in_words(done.seconds),
         f"commit {done.commit[:12]}" if done.commit else "",
     ]
     told = tag("p", *_dotted(facts))
-    return tag("details", summary, told, _files(done), _shown(diff), class_="entry", id=f"kept-{done.iteration}")
+    return tag("details", summary, told, _files(done, most), _shown(diff), class_="entry", id=f"kept-{done.iteration}")
 
 
 def _shown(diff: Diff | None) -> Html:
@@ -192,11 +199,13 @@ def _shown(diff: Diff | None) -> Html:
     return fragment(block, more if diff.left_out else NONE)
 
 
-def _files(done: Try) -> Html:
-    return tag("ul", *(tag("li", tag("code", name)) for name in done.files), class_="files") if done.files else NONE
+def _files(done: Try, most: int) -> Html:
+    each = share(most, len(done.files), most)
+    named = [tag("li", tag("code", within(name, each))) for name in done.files]
+    return tag("ul", *named, class_="files") if named else NONE
 
 
-def _group(label: Label, count: int, most: int, newest: list[Try]) -> Html:
+def _group(label: Label, count: int, most: int, newest: list[Try], texts: int) -> Html:
     bar = tag(
         "svg",
         tag("rect", width=round(100 * count / most, 1), height=4),
@@ -217,7 +226,7 @@ def _group(label: Label, count: int, most: int, newest: list[Try]) -> Html:
             "tr",
             tag("td", str(done.iteration)),
             tag("td", "" if done.value is None else number(done.value)),
-            _tried(done),
+            _tried(within(done.title, texts), within(done.why, texts)),
         )
         for done in newest
     ]
@@ -226,10 +235,10 @@ def _group(label: Label, count: int, most: int, newest: list[Try]) -> Html:
     return tag("details", summary, _table(("iteration", "value", "what and why"), body), more, class_="group", id=named)
 
 
-def _tried(done: Try) -> Html:
-    if not done.title:
-        return tag("td", tag("span", done.why, class_="tried"))
-    return tag("td", tag("span", done.title, class_="tried"), tag("span", done.why, class_="why"))
+def _tried(title: str, why: str) -> Html:
+    if not title:
+        return tag("td", tag("span", why, class_="tried"))
+    return tag("td", tag("span", title, class_="tried"), tag("span", why, class_="why"))
 
 
 def _titled(title: str, count: int) -> Html:
