@@ -20,7 +20,7 @@ from project import Ended, Project, answer, ended
 from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
-from goalseek.views.report.diffs import diff_of
+from goalseek.views.report.diffs import diff_of, most_for
 from goalseek.views.report.markdown import code
 from goalseek.views.report.night import Night
 from goalseek.views.report.page import page
@@ -488,6 +488,21 @@ class TestSize:
         page = reported(tmp_path, nights.night(10_000, texts=[text]))
         assert len(page.encode()) < 5_000_000
         assert page.count('class="dot ') == 10_001
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kept_every", [3, 30, 300])
+    @pytest.mark.parametrize("sign", ["<", '"', "\u4e2d"])
+    def test_so_do_many_kept_ones_with_long_texts_and_patches(self, sign: str, kept_every: int) -> None:
+        text, night = sign * 400, Night()
+        patch = ("diff --git a/x b/x\n@@ -1 +1,900 @@\n" + f"+{sign * 20}\n" * 900).encode()
+        for place, row in enumerate(nights.night(10_000, texts=[text])):
+            if row["kind"] == "iteration":
+                row["changed_files"] = [text] * 12
+                if place % kept_every == 2:
+                    row["outcome"], row["metric"]["value"] = "kept", 3.0 - place / 10_000
+            night.add(row)
+        made = page(night, Surroundings(), lambda done, count: diff_of(patch, most_for(count)))
+        assert night.climb.kept.added > 30 and len(made.encode()) < 5_000_000
 
     def test_beyond_so_many_dots_are_left_out_evenly_and_it_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("goalseek.views.report.night.DOTS_MOST", 1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +58,8 @@ def patches(runs: Path | None, repository: Path | None) -> PatchOf:
 
 
 def most_for(count: int) -> int:
-    """How many bytes of each patch to show where so many are shown."""
-    return share(_WHOLE, count, _ONE_MOST)
+    """How many bytes of each patch to show where about so many are shown: the same as for one more, mostly."""
+    return share(_WHOLE, 10 * 2 ** max(0, math.ceil(math.log2(max(1, count) / 10))), _ONE_MOST)
 
 
 def diff_of(patch: bytes, most: int) -> Diff:
