@@ -149,6 +149,8 @@ def test_the_structure_is_there_for_who_does_not_see_it(tmp_path: Path, open_pag
         "lower is better: the baseline is 3.412, the best so far 3.06183, of iteration 76; 6 kept of 80 tries" in told
     )
     assert page.evaluate(NAMELESS) == []
+    hint = "getComputedStyle(document.getElementById('filter'), '::placeholder').color"
+    assert page.evaluate(hint) == page.locator("#matches").evaluate("one => getComputedStyle(one).color")
     style = page.evaluate("document.querySelector('style').textContent")
     assert not re.search("transition|animation|scroll-behavior", style), "nothing moves by itself"
 
