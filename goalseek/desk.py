@@ -47,7 +47,8 @@ class Desk:
 
     ``on_phase`` is told of a phase that is about to begin (True) or to go on with its next part (False), and may raise.
     ``done`` are the answers by the names under which they are stored, their seconds of ``clock``, with what each said
-    that it cost; ``calls`` knows the rest.
+    that it cost; ``calls`` knows the rest. ``found`` are the answers that an earlier invocation had left, but where
+    only so many are done at a time anyway.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Desk:
         self._on_phase = on_phase
         self._left = most
         self._clock = clock
+        self.found = tuple(self.chain()) if most is None else ()
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -103,7 +103,14 @@ def record_iteration(
                 **run.shares.digests(setting.manifest.scope.share),
             },
             run_dir=f"runs/{folder.name}",
-            notes=(*setting.notes, *desk.calls.notes, *outcome.notes, *_of_shares(run, setting, ruler)),
+            notes=(
+                *setting.notes,
+                *desk.calls.notes,
+                *outcome.notes,
+                *run.waited,
+                *_of_resuming(desk),
+                *_of_shares(run, setting, ruler),
+            ),
         ),
     )
     _begin_run(run, setting, digest)
@@ -126,6 +133,13 @@ def _who(outcome: Outcome) -> str:
 def _model(outcome: Outcome) -> str:
     source = outcome.change if outcome.change and outcome.change.provider else outcome.plan
     return source.model if source else ""
+
+
+def _of_resuming(desk: Desk) -> tuple[str, ...]:
+    """Where an earlier invocation left the iteration, whatever ended that one."""
+    if not desk.found:
+        return ()
+    return (f"an earlier invocation ended in the middle; gone on with from its {', '.join(desk.found)}",)
 
 
 def _of_shares(run: Run, setting: Setting, ruler: Ruler | None) -> tuple[str, ...]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from goalseek.luck import luck_in_words
 from goalseek.manifest import Manifest
-from goalseek.noise_report import expected_false_keeps
 from goalseek.noise_words import percent
 from goalseek.records import SettleRecord
 from goalseek.standing import Standing
-from goalseek.units import number
-
-_LUCK_COUNTED_MOST = 10**5
+from goalseek.units import apart, number
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:
@@ -24,9 +22,8 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     parts = [_claim(standing, manifest), *_holdout(standing, manifest)]
     if tried:
         parts.append(f"{standing.keeps} kept of {tried}")
-    if standing.measured and standing.noise.differed:
-        luck = expected_false_keeps(min(standing.measured, _LUCK_COUNTED_MOST))
-        parts.append(f"luck alone would have kept about {luck:.0f}")
+    if luck := luck_in_words(standing.measured, standing.noise.differed):
+        parts.append(luck)
     parts += _spent(standing, manifest, tried)
     return " · ".join([*parts, "your checkout is untouched", "goalseek promote" if kept else "goalseek log"])
 
@@ -38,9 +35,9 @@ def _claim(standing: Standing, manifest: Manifest) -> str:
         return f"{name} {number(before)}" + (", nothing beat it" if standing.last_iteration else "")
     settled = standing.settled
     if settled:
-        return f"{name} {number(settled.baseline)} → {number(settled.best)}, {_settled(settled)}"
+        return f"{name} {' → '.join(apart(settled.baseline, settled.best))}, {_settled(settled)}"
     is_noisy = standing.noise.differed or manifest.metric.noise == "always"
-    return f"{name} {number(before)} → {number(after)}" + (", not settled" if is_noisy else "")
+    return f"{name} {' → '.join(apart(before, after))}" + (", not settled" if is_noisy else "")
 
 
 def _settled(record: SettleRecord) -> str:
@@ -72,18 +69,17 @@ def _holdout(standing: Standing, manifest: Manifest) -> list[str]:
     if before is None or after is None or after.commit_hash != standing.best.commit:
         return []
     assert before.value is not None and after.value is not None
-    return [f"holdout {number(before.value)} → {number(after.value)}"]
+    return [f"holdout {' → '.join(apart(before.value, after.value))}"]
 
 
 def _spent(standing: Standing, manifest: Manifest, tried: int) -> list[str]:
     """The run's dollars, and what each kept change of it took; "about" where no bill says so."""
     usage, kept = standing.spend.usage, standing.outcomes.get("kept", 0)
-    unpaid: float | None = getattr(usage, "about_usd", None)
-    dollars = unpaid if usage.cost_usd is None else usage.cost_usd + (unpaid or 0.0)
+    dollars = (usage.cost_usd or 0.0) + (usage.about_usd or 0.0)
     if not dollars:
         return []
-    is_subscribed = getattr(manifest.provider, "billing", "auto") == "subscription"
-    about = "about " if usage.estimated or unpaid or is_subscribed else ""
+    is_subscribed = manifest.provider is not None and manifest.provider.billing == "subscription"
+    about = "about " if usage.estimated or usage.about_usd or is_subscribed else ""
     of_run = " in this run" if standing.spend.iterations < tried else ""
     each = f", ${dollars / kept:.2f} a kept change" if kept > 1 else ""
     return [f"{about}${dollars:.2f}{of_run}{each}"]

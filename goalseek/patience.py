@@ -34,4 +34,5 @@ def wait(run: Run, limits: Limits, seconds: float, why: str) -> bool:
                 raise LimitReached(stop)
             run.picture.beat()
             time.sleep(max(0.0, min(_PAUSE, until - time.time())))
+    run.waited += (f"waited {in_words(seconds)}: {why}",)
     return True

@@ -62,6 +62,7 @@ class Run:
         self.places = places
         self.folder = manifest_file.base_of(loaded, repository.top)
         self.picture = Picture(loaded.logs / "state.json")
+        self.waited: tuple[str, ...] = ()
         self._idle = 0.0
         self.programs = Programs(places.owner, repository.own / PROGRAMS_LOCK, self.picture.beat)
         self.seal = Seal.open(repository.own)
@@ -225,7 +226,8 @@ class Run:
             self.picture.waiting("")
 
     def remember(self, record: IterationRecord) -> None:
-        """Takes in a record that was just written."""
+        """Takes in a record that was just written, with the waits that it told of."""
+        self.waited = ()
         self.measured.add(record)
         self.recent.appendleft(record)
 

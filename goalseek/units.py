@@ -65,3 +65,12 @@ def in_words(duration: float) -> str:
 def number(value: float) -> str:
     """A number for people: six significant digits, no trailing zeros."""
     return f"{value:.6g}"
+
+
+def apart(*values: float) -> tuple[str, ...]:
+    """Numbers for people that stand side by side: as many digits as it takes to tell those apart that differ."""
+    for digits in (6, 8, 10, 12, 15):
+        told = tuple(f"{value:.{digits}g}" for value in values)
+        if len(set(told)) == len(set(values)):
+            return told
+    return tuple(f"{value!r}" for value in values)

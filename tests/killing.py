@@ -13,6 +13,7 @@ from typing import Any
 from project import Project, living
 
 VOLATILE = {"timestamp", "run_id", "seal", "seconds", "runs", "verify", "digests", "versions"}
+OF_KILLS = ("a call in APPLY_CHANGE came to no answer", "an earlier invocation ended in the middle")
 CHARGED = {"usage", "notes"}  # a call that was killed was paid for, and its record says so
 JUDGE = """\
 echo "measured $GOALSEEK_ITERATION" >> "$HOME/journal"
@@ -62,7 +63,7 @@ def _move(number: int) -> str:
 def told(project: Project) -> list[dict[str, Any]]:
     """The records without what differs from run to run, and without what killed calls were charged."""
     for record in project.records():
-        assert all(note.startswith("a call in APPLY_CHANGE came to no answer") for note in record.get("notes", ()))
+        assert all(note.startswith(OF_KILLS) for note in record.get("notes", ()))
     return [
         {key: value for key, value in record.items() if key not in VOLATILE | CHARGED and not key.endswith("_hash")}
         for record in project.records()

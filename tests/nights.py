@@ -23,6 +23,7 @@ HOSTILE = (
     "</style><style>@import 'http://192.0.2.1/x.css'",
     '"a\\nb\\302\\240<b>c</b>"',
 )
+LONG = ("x" * 1_000_000, "<b>" * 400_000, "\u202e" + "\U0001f600" * 300_000, "word " * 200_000)
 _REASONS = (
     ("reverted", "worse"),
     ("reverted", "within_noise"),
@@ -69,6 +70,7 @@ def night(tries: int, seed: int = 0, texts: Iterable[str] = (), noise: float = 0
             "runs": runs(chance, value, noise),
             "guards": {"size_kb": 400.0 + number % 7} if value is not None else {},
             "commit_hash": f"{number:040x}",
+            "tree_hash": f"{number + 10**9:040x}",
             "parent_commit_hash": f"{max(0, number - 1):040x}",
             "changed_files": [titles[number % len(titles)]] if titles else ["src/model.py"],
             "changed_loc": 12,
@@ -94,6 +96,38 @@ def settled(number: int) -> Row:
 def looked(number: int, look: int = 1, value: float | None = 3.39) -> Row:
     """One look at the holdout."""
     return {**_late(number), "kind": "holdout", "look": look, "value": value, "gap": 0.004}
+
+
+def hostile_night(tries: int, texts: tuple[str, ...] = HOSTILE) -> Iterator[Row]:
+    """A night whose every text, of whatever field, was written by somebody who means harm."""
+
+    def text(number: int) -> str:
+        return texts[number % len(texts)]
+
+    for place, row in enumerate(night(tries, texts=texts)):
+        row["project"] = text(0)
+        if row["kind"] == "run":
+            yield {**row, "began": text(1), "versions": {text(2): text(3)}, "run_id": text(4)}
+            continue
+        row["metric"]["name"] = text(1)
+        row["guards"] = {text(2): 1.0, text(3): 2.0}
+        row["provider"], row["model"] = text(place), text(place + 1)
+        row["isolation"] = {"sandbox": text(4), "verifier": text(5)}
+        row["verify"] = [{"name": text(place + number), "seconds": 1.0, "killed": 2} for number in range(2)]
+        row["notes"] = [text(place), f"waited 3m 00s: {text(place)}", f"review: {text(place + 1)}"]
+        row["seconds"] = {**row["seconds"], text(place): 1.0}
+        row["changed_files"] = [text(place + number) for number in range(12)]
+        if place % 2:
+            row["reason"], row["commit_hash"], row["timestamp"] = text(2), text(3), text(6)
+        yield row
+    yield {**settled(tries), "why": text(0), "metric": text(1)}
+    yield {**looked(tries), "of": text(2), "why": text(3), "reason": "failed", "value": None}
+    yield {**looked(tries, 2), "of": text(4)}
+
+
+def late(number: int, kind: str, at: float, **more: Any) -> Row:
+    """Another record, so many seconds into the night."""
+    return {**_late(number), "kind": kind, "timestamp": stamp(at), **more}
 
 
 def write(path: Path, rows: Iterable[Row]) -> Path:

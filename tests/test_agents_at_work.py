@@ -156,6 +156,9 @@ def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(
     _, record = project.iterations()
     assert record["outcome"] == "kept" and record["iteration"] == 1 and not record["usage"]["estimated"]
     assert any("rate limited" in note for note in record["notes"]) and record["seconds"]["PLAN"] < 2.5
+    waited = [note for note in record["notes"] if note.startswith("waited ")]
+    assert len(waited) == 1 and waited[0].endswith("s: claude is rate limited")
+    assert "- waited for the agent: 1" in project.run("report", "-o", "-", "--format", "md").stdout
 
 
 def test_a_wait_ends_when_a_person_asks_the_run_to_stop(

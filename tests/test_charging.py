@@ -141,7 +141,10 @@ def test_a_call_that_was_killed_with_the_tool_is_charged_the_median_call(
     assert record["usage"] == {
         "input_tokens": 140, "cached_tokens": 40, "output_tokens": 20, "cost_usd": 0.5, "estimated": True
     }  # fmt: skip
-    assert record["notes"] == ["a call in APPLY_CHANGE came to no answer; it is charged 100 tokens, 0.25 dollars"]
+    assert record["notes"] == [
+        "a call in APPLY_CHANGE came to no answer; it is charged 100 tokens, 0.25 dollars",
+        "an earlier invocation ended in the middle; gone on with from its context, plan",
+    ]
     record = project.climb()[-1]
     assert (tokens(record), record["usage"]["estimated"], record["notes"]) == (100, False, [])
 
@@ -179,7 +182,10 @@ def test_a_killed_plan_is_half_of_what_an_iteration_costs(agent: Callable[..., P
     killed_in_the_call(project, signal.SIGKILL)
     record = project.climb()[-1]
     assert (tokens(record), record["usage"]["estimated"]) == (300, True)
-    assert record["notes"] == ["a call in PLAN came to no answer; it is charged 100 tokens, 0.25 dollars"]
+    assert record["notes"] == [
+        "a call in PLAN came to no answer; it is charged 100 tokens, 0.25 dollars",
+        "an earlier invocation ended in the middle; gone on with from its context",
+    ]
 
 
 @pytest.mark.parametrize("arguments", [("baseline",), ("iterate", "--new")])

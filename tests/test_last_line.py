@@ -2,20 +2,25 @@
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import nights
 import pytest
-from project import Project, answer
+from project import FILES, Project, answer
+from test_under_noise import METRIC, NOISY
 
 from goalseek.last_line import last_line
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import load
 from goalseek.noise_state import NoiseState
-from goalseek.records import HoldoutRecord, SettleRecord
+from goalseek.records import HoldoutRecord, SettleRecord, from_line
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.values import Usage
 from goalseek.views.legible import legible
+from goalseek.views.report.claim import kept_in_words
+from goalseek.views.report.night import Night
 
 HEAD: dict[str, Any] = {"seq": 9, "project": "demo", "run_id": "r", "epoch": 0, "timestamp": "2026-01-01T00:00:00Z"}
 BASELINE = Mark(0, 1, "a" * 40, "b" * 40, 3.412)
@@ -50,6 +55,7 @@ SETTLED = SettleRecord(
     why="",
     **HEAD,
 )
+RUN = {"sandbox": "none", "limits": {}, "ruler": ""}
 END = "your checkout is untouched · goalseek promote"
 
 
@@ -95,9 +101,39 @@ def test_a_metric_to_maximize_rises(manifest: Manifest) -> None:
 
 
 def test_luck_is_counted_over_the_candidates_that_had_a_number(manifest: Manifest) -> None:
-    told = of(CLIMBED, manifest, measured=1, noise=NoiseState(differed=True))
-    assert "luck alone would have kept about 0 · " in told or "about 1 · " in told
-    assert "luck" not in of(CLIMBED, manifest, measured=0, noise=NoiseState(differed=True))
+    moving = NoiseState(differed=True)
+    assert "luck alone would have kept less than one · " in of(CLIMBED, manifest, measured=1, noise=moving)
+    assert "luck alone would have kept about 4 · " in of(CLIMBED, manifest, measured=80, noise=moving)
+    assert "luck" not in of(CLIMBED, manifest, measured=0, noise=moving)
+
+
+@pytest.mark.parametrize(
+    ("tries", "seed", "noise"), [(31, 3, 0.01), (90, 4, 0.01), (4, 1, 0.01), (60, 5, 0.0), (0, 1, 0.01)]
+)
+def test_last_line_and_report_say_the_same_of_keeps_and_luck(
+    manifest: Manifest, tries: int, seed: int, noise: float
+) -> None:
+    standing, night = Standing(), Night()
+    rows = [{**row, **({} if noise else {"runs": []})} for row in nights.night(tries, seed, noise=noise)]
+    measured = [row for row in rows[2:] if row["metric"]["value"] is not None]
+    again = {"asked_by": "noise", "tree": rows[-1]["tree_hash"], "ruler": "", "value": 9.0, "seed": 1, "seconds": 1.0}
+    for row in [*rows, {**HEAD, "schema": 1, "kind": "measurement", **again}]:
+        standing = standing.after(from_line(json.dumps({**RUN, **row} if row["kind"] == "run" else row)))
+        night.add(row)
+    told = kept_in_words(night.climb)
+    line = last_line(standing, manifest)
+    assert standing.measured == night.climb.measured == len(measured) <= tries
+    assert ("luck" in line) == ("luck" in told) == bool(noise and measured)
+    assert not measured or f" · {told.replace(' tries', '').replace('; ', ' · ')} · " in line
+
+
+def test_the_report_says_the_same_as_the_last_line_of_a_real_climb(make_project: Callable[..., Project]) -> None:
+    noisy = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": METRIC})
+    noisy.set_moves(answer(40), answer(40), answer(30))
+    line = noisy.run("-q", "iterate", "-n", "3").stdout.splitlines()[-1]
+    assert " · 1 kept of 3 · luck alone would have kept less than one · " in line
+    told = noisy.run("report", "-o", "-", "--format", "md").stdout
+    assert "1 kept of 3 tries; luck alone would have kept less than one\n" in told
 
 
 def test_dollars_that_nobody_is_billed_for_are_about(manifest: Manifest) -> None:
@@ -106,6 +142,9 @@ def test_dollars_that_nobody_is_billed_for_are_about(manifest: Manifest) -> None
     second = Spend(iterations=5, usage=Usage(cost_usd=4.1))
     assert " · $4.10 in this run · " in of(CLIMBED, manifest, spend=second, outcomes={"kept": 1})
     assert "$" not in of(CLIMBED, manifest, spend=Spend(iterations=31, usage=Usage(9, 9, 9)))
+    assert " · about $4.10, " in of(CLIMBED, manifest, spend=Spend(iterations=31, usage=Usage(about_usd=4.1)))
+    both = Spend(iterations=31, usage=Usage(cost_usd=1.0, about_usd=3.1))
+    assert " · about $4.10, " in of(CLIMBED, manifest, spend=both)
 
 
 def test_the_holdout_of_both_is_told(project: Project) -> None:

@@ -7,8 +7,9 @@ import hashlib
 import json
 import os
 import re
+import tracemalloc
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,17 @@ from typing import Any
 import nights
 import pytest
 from project import Ended, Project, answer, ended
+from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
-from goalseek.views.report.diffs import diff_of
+from goalseek.views.report.diffs import diff_of, most_for
 from goalseek.views.report.markdown import code
 from goalseek.views.report.night import Night
 from goalseek.views.report.page import page
 from goalseek.views.report.scale import value_axis
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.thinned import Thinned
+from goalseek.views.report.words import REASONS
 from goalseek.whole_file import exported
 
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
@@ -203,8 +206,8 @@ class TestOfANight:
         assert "val_loss 3.41 → 3.3725" in text
         assert "1.1% ± 0.3% better" in text
         assert "Settled: 1.1% better (95% interval 0.8% to 1.4%), 5 pairs, measured afresh in turn" in text
-        assert "luck alone would have kept about 3" in text
-        assert "Look 1: 3.39; the gap to the verifier's gain is 0.004" in text
+        assert "luck alone would have kept about 2" in text
+        assert "Look 1: 3.39; the verifier's gain is 0.004 more than the holdout's" in text
         assert "flatters" not in text
 
     def test_a_metric_that_moves_and_was_not_settled_is_said_to_flatter(self, tmp_path: Path) -> None:
@@ -243,8 +246,88 @@ class TestOfANight:
         text = Page(reported(tmp_path, nights.night(31, 3))).text
         assert "agent 7m 12s" in text and "verifier 12m 48s" in text
         assert "claude large 160,000 28,800 22,400 $4.16" in text
-        for incident in ("the verifier timed out", "a call to the agent was killed", "gone on", "after 1h 00m"):
+        for incident in (
+            "the verifier timed out",
+            "a call to the agent was killed",
+            "nothing was at work",
+            "for 1h 00m",
+        ):
             assert incident in text, incident
+
+    def test_all_that_happened_in_a_night_is_told(self, tmp_path: Path) -> None:
+        with_patches(tmp_path / "copy", rich_night())
+        done = run(tmp_path, "report", "copy", "-o", "-")
+        page = Page(done.stdout)
+        for expected in (
+            "val_loss 3.41 → 3.07408",
+            "9.8% ± 0.7% better",
+            "6 kept of 80 tries; luck alone would have kept about 3",
+            "1 Jan 00:00 to 20:30 UTC",
+            "$30.53 and about $2.79 by subscription",
+            "sandbox: bubblewrap (41), landlock (40)",
+            "size_kb 400 401",
+            "2 tries were refused for a guard",
+            "Look 1 at the baseline, iteration 5: 3.5.",
+            "Look 2 at the best, iteration 76: 3.2; the verifier's gain is 0.041 more than the holdout's.",
+            "agent 1h 12m 28% $30.53 and about $2.79 by subscription",
+            "codex gpt-5-codex 459,000 3,780,000 63,900 about $2.79 by subscription",
+            "waited for the agent 1 iteration 11: waited 42m 00s: claude is rate limited",
+            "resumed in the middle of an iteration 1 iteration 19: an earlier invocation ended in the middle",
+            "a call to the agent was killed, and is charged 1 iteration 14",
+            "a call to the agent failed, and was made again 1 iteration 26: in PLAN claude is overloaded; codex is asked",
+            "programs ended that the agent left running 1",
+            "programs ended that the verifier left running 1",
+            "the verifier timed out 3 iteration 14: train ran longer than its timeout of 20m 00s",
+            "the agent timed out 2",
+            "iteration 65: for 4h 01m before or within it",
+            "a new run began 1 iteration 45: asked for",
+            "Sandbox landlock, verifier hidden (40 of 81 iterations).",
+            "Under earlier rulers Numbers of two rulers are never compared. epoch iterations baseline best kept 0 0 to 4",
+            "No number came of the tries in the lane “none”.",
+            "1 try lies beyond the scale",
+            "self.first = nn.Conv1d",
+        ):
+            assert expected in page.text, expected
+        reasons = {label[1] for label in page.data["labels"]} - {"better", "simpler", "measured"}
+        assert reasons == set(REASONS) and all(f"{text} " in page.text for text in REASONS.values())
+        assert len(page.of_class("dot")) == 81
+
+    def test_what_was_waited_for_is_no_gap_and_what_was_settled_counts_once(self, tmp_path: Path) -> None:
+        rows = [{**row, "timestamp": nights.stamp(40 * place)} for place, row in enumerate(nights.night(3))]
+        rows[-1]["timestamp"] = nights.stamp(5000)
+        begun = Page(reported(tmp_path, rows)).text
+        assert "nothing was at work" in begun
+        rows[-1]["notes"] = ["waited 1h 21m: claude is rate limited"]
+        assert "nothing was at work" not in Page(reported(tmp_path, rows)).text
+        rows[-1]["notes"] = []
+        pair = {"asked_by": "settle", "value": 3.4, "seconds": 120.0}
+        between = [nights.late(3, "measurement", 4000, **pair), nights.late(3, "measurement", 4900, **pair)]
+        text = Page(reported(tmp_path, [*rows[:-1], *between, rows[-1], nights.settled(3)])).text
+        assert "nothing was at work" not in text and "verifier 5m 36s" in text
+        text = Page(reported(tmp_path, [*rows, *between, nights.settled(3)])).text
+        assert "verifier 5m 36s" in text
+
+    def test_numbers_that_differ_are_told_apart(self, tmp_path: Path) -> None:
+        rows = list(nights.night(40, 3))
+        for row in rows[1:]:
+            row["metric"] = {
+                name: 123456.789 + (value - 3) / 1000 if isinstance(value, float) and name != "odds" else value
+                for name, value in row["metric"].items()
+            }
+        page = Page(reported(tmp_path, rows))
+        assert re.search(r"val_loss 123456\.789\d* → 123456\.789\d* ", page.text)
+        axis = value_axis([123456.7890, 123456.7892], []).labels
+        assert len(set(axis)) == len(axis) > 3
+
+    def test_a_keep_without_a_number_does_not_move_the_line(self, tmp_path: Path) -> None:
+        rows = list(nights.night(40, 3))
+        broken = next(row for row in rows if row.get("outcome") == "kept")
+        broken["metric"]["value"] = None
+        page = Page(reported(tmp_path, rows))
+        line = next(str(found["d"]) for found in page.of_class("line"))
+        assert (
+            len(page.of_class("dot")) == 41 and "V380" not in line and line.count("V") == len(page.of_class("kept")) - 1
+        )
 
     def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:
         odd = [{"kind": "omen"}, {"kind": "settle"}, {"kind": "holdout", "value": "x"}, {"kind": "measurement"}]
@@ -276,18 +359,7 @@ class TestHostile:
     @pytest.fixture
     def page(self, tmp_path: Path) -> Page:
         """A page whose every text is an attack."""
-        rows = [{**row, "project": nights.HOSTILE[0]} for row in nights.night(60, texts=nights.HOSTILE)]
-        for row in rows[1:]:
-            row["metric"]["name"] = nights.HOSTILE[1]
-            row["guards"] = {nights.HOSTILE[2]: 1.0}
-            row["provider"], row["isolation"] = (
-                nights.HOSTILE[3],
-                {"sandbox": nights.HOSTILE[4], "verifier": nights.HOSTILE[5]},
-            )
-            row["verify"] = [{"name": nights.HOSTILE[6], "seconds": 1.0, "killed": 2}]
-            row["notes"] = [nights.HOSTILE[0]]
-            row["reason"] = row["reason"] if row["iteration"] % 2 else nights.HOSTILE[2]
-        return Page(reported(tmp_path, rows))
+        return Page(reported(tmp_path, nights.hostile_night(60)))
 
     def test_every_attack_is_text(self, page: Page) -> None:
         for text in nights.HOSTILE[:8]:
@@ -323,6 +395,12 @@ class TestHostile:
         ):
             assert sink not in page.raw["script"], sink
 
+    @pytest.mark.parametrize("kind", ["html", "svg", "md"])
+    def test_texts_of_megabytes_are_cut(self, tmp_path: Path, kind: str) -> None:
+        text = reported(tmp_path, nights.hostile_night(3, nights.LONG), kind)
+        assert len(text.encode()) < {"html": 200_000, "svg": 10_000, "md": 60_000}[kind]
+        assert max(map(len, re.findall(r"x{9,}", text)), default=0) <= 400
+
     def test_a_hostile_patch_is_text(self, make_project: Callable[..., Project]) -> None:
         files = {
             "answer.json": answer(2),
@@ -340,8 +418,8 @@ class TestHostile:
         assert "b" not in {name for name, _ in page.elements}
 
     def test_the_plot_alone_is_well_formed_and_has_no_script(self, tmp_path: Path) -> None:
-        rows = list(nights.night(60, texts=nights.HOSTILE))
-        for row in rows[1:]:
+        rows = list(nights.hostile_night(60))
+        for row in rows[1:-3]:
             row["metric"]["name"] = nights.HOSTILE[1] + nights.HOSTILE[8]
         text = reported(tmp_path, rows, "svg")
         root = ElementTree.fromstring(text.encode())
@@ -353,7 +431,7 @@ class TestHostile:
         assert nights.HOSTILE[1] in (root.find(f"{space}title").text or "")  # type: ignore[union-attr]
 
     def test_in_markdown_what_an_agent_wrote_stands_in_code_only(self, tmp_path: Path) -> None:
-        text = reported(tmp_path, nights.night(60, texts=nights.HOSTILE), "md")
+        text = reported(tmp_path, nights.hostile_night(60), "md")
         outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
         assert not set(re.findall(r"<(?!br>)|@|\]\(|://|javascript:|!\[", outside)), outside
         cells = {line.count("|") for line in outside.splitlines() if line.startswith("|")}
@@ -365,6 +443,36 @@ class TestHostile:
         fence = re.match("`+", span)
         assert fence and span.endswith(fence[0]) and "|" not in span and "\n" not in span
         assert fence[0] not in re.findall("`+", span[len(fence[0]) : -len(fence[0])])
+
+
+def ever_new(number: int) -> Iterator[nights.Row]:
+    """Records in which no name is one that was there before."""
+    outcome = "baseline" if not number or number == 300 else ("kept", "reverted", "skipped")[number % 3]
+    value = None if outcome == "skipped" else 3.0 + number % 7
+    yield nights.late(
+        number,
+        "iteration",
+        number * 1000.0,
+        iteration=number,
+        outcome=outcome,
+        reason=f"reason {number}",
+        why=f"why {number}",
+        metric=nights.metric(value, 3.0, 2.0),
+        runs=[{"of": "candidate", "value": value}, {"of": "incumbent", "value": 3.0 + number % 5}],
+        guards={f"guard {number}": 1.0},
+        hypothesis_summary=f"title {number}",
+        changed_files=[f"file {number}"],
+        provider=f"provider {number}",
+        model=f"model {number}",
+        usage={"input_tokens": 1, "cost_usd": 0.1},
+        seconds={f"phase {number}": 1.0},
+        verify=[{"name": f"command {number}", "seconds": 1.0, "killed": 1}],
+        isolation={"sandbox": f"sandbox {number}", "verifier": "hidden"},
+        notes=[f"note {number}"],
+    )
+    yield nights.late(number, "run", number * 1000.0, began=f"began {number}", versions={f"name {number}": "1"})
+    yield nights.late(number, "measurement", number * 1000.0, tree=f"{number}", value=3.0, seconds=1.0)
+    yield nights.late(number, "holdout", number * 1000.0, look=number, value=3.0)
 
 
 class TestSize:
@@ -381,6 +489,21 @@ class TestSize:
         assert len(page.encode()) < 5_000_000
         assert page.count('class="dot ') == 10_001
 
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kept_every", [3, 30, 300])
+    @pytest.mark.parametrize("sign", ["<", '"', "\u4e2d"])
+    def test_so_do_many_kept_ones_with_long_texts_and_patches(self, sign: str, kept_every: int) -> None:
+        text, night = sign * 400, Night()
+        patch = ("diff --git a/x b/x\n@@ -1 +1,900 @@\n" + f"+{sign * 20}\n" * 900).encode()
+        for place, row in enumerate(nights.night(10_000, texts=[text])):
+            if row["kind"] == "iteration":
+                row["changed_files"] = [text] * 12
+                if place % kept_every == 2:
+                    row["outcome"], row["metric"]["value"] = "kept", 3.0 - place / 10_000
+            night.add(row)
+        made = page(night, Surroundings(), lambda done, count: diff_of(patch, most_for(count)))
+        assert night.climb.kept.added > 30 and len(made.encode()) < 5_000_000
+
     def test_beyond_so_many_dots_are_left_out_evenly_and_it_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("goalseek.views.report.night.DOTS_MOST", 1000)
         seen = Night()
@@ -391,6 +514,24 @@ class TestSize:
         assert drawn < 1100
         assert f"{2101 - drawn:,} more tries are left out of the plot" in text
         assert text.count('class="dot kept') == seen.climb.kept.added > 5
+
+    def test_what_is_remembered_of_a_night_is_bounded_whatever_its_records_say(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("goalseek.views.report.night.DOTS_MOST", 100)
+        monkeypatch.setattr("goalseek.views.report.night.KEPT_MOST", 100)
+        night, weighed = Night(), []
+        tracemalloc.start()
+        try:
+            for number in range(1001):
+                for row in ever_new(number):
+                    night.add(row)
+                if number in (500, 1000):
+                    weighed.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert night.climb.tried > 600 and night.earlier
+        assert weighed[1] < 1.15 * weighed[0]
 
     def test_a_list_is_thinned_evenly(self) -> None:
         thinned: Thinned[int] = Thinned(10)

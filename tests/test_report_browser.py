@@ -5,7 +5,9 @@ Pictures at phone and desktop width, light and dark, are left in pytest's folder
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import shutil
 import threading
 import time
@@ -15,7 +17,8 @@ from pathlib import Path
 import nights
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from project import ended
+from project import Project, answer, ended
+from rich_night import rich_night, with_patches
 
 from goalseek.views.report import serving
 from goalseek.views.report.serving import PageServer
@@ -115,6 +118,102 @@ def test_it_renders_at_every_width_and_in_both_lights(
     assert {name: found for name, found in contrasts.items() if found < 4.5} == {}
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_night_of_all_that_can_happen_is_readable_with_everything_open(
+    tmp_path: Path, open_page: Callable[..., Opened], width: str, scheme: str
+) -> None:
+    with_patches(tmp_path / "night", rich_night())
+    assert ended(("report", "night", "-o", "night.html"), tmp_path).exit_code == 0
+    seen = open_page((tmp_path / "night.html").as_uri(), width, scheme)
+    seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    until(seen.page, "document.querySelectorAll('#rejected tbody button').length == 74")
+    seen.page.screenshot(path=str(tmp_path / f"rich-{width}-{scheme}.png"), full_page=True)
+    assert seen.dots() == 81
+    assert seen.page.evaluate("document.documentElement.scrollWidth") == WIDTHS[width][0]
+    assert seen.page.evaluate(CUT_OFF) == []
+    assert {name: found for name, found in seen.page.evaluate(CONTRASTS).items() if found < 4.5} == {}
+    assert {name: found for name, found in seen.page.evaluate(MARKS).items() if found < 3} == {}
+
+
+def test_the_structure_is_there_for_who_does_not_see_it(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
+    with_patches(tmp_path / "night", rich_night())
+    assert ended(("report", "night", "-o", "night.html"), tmp_path).exit_code == 0
+    page = open_page((tmp_path / "night.html").as_uri()).page
+    levels = [int(name[1]) for name in page.evaluate(HEADINGS)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    assert page.evaluate("document.documentElement.lang") == "en" and "val_loss 3.41" in page.title()
+    told = page.locator("#stage svg").get_attribute("aria-label") or ""
+    assert (
+        "lower is better: the baseline is 3.412, the best so far 3.06183, of iteration 76; 6 kept of 80 tries" in told
+    )
+    assert page.evaluate(NAMELESS) == []
+    hint = "getComputedStyle(document.getElementById('filter'), '::placeholder').color"
+    assert page.evaluate(hint) == page.locator("#matches").evaluate("one => getComputedStyle(one).color")
+    style = page.evaluate("document.querySelector('style').textContent")
+    assert not re.search("transition|animation|scroll-behavior", style), "nothing moves by itself"
+
+
+def test_the_keyboard_alone_reaches_all_and_shows_where_it_is(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
+    page = open_page(report(tmp_path, *nights.night(48, 3))).page
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        focus = page.evaluate(FOCUS)
+        if focus["name"] == "BODY.":
+            break
+        assert focus["outline"] >= 2 and focus["seen"], focus
+        reached.append(focus["name"])
+    assert reached[0] == "A." and {"DIV.stage", "INPUT.filter", "SUMMARY.as-table"} <= set(reached)
+    page.locator("#filter").focus()
+    page.keyboard.type("warm up")
+    until(page, "document.querySelectorAll('#rejected details[open] tbody button').length > 0")
+    page.locator("#rejected tbody button").first.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "record"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.locator("#record").is_hidden() and page.evaluate("document.activeElement.id") == "stage"
+
+
+@pytest.mark.parametrize("name", ["zero", "one", "equal", "outlier", "far apart", "close", "without numbers"])
+def test_the_plot_can_be_read_whatever_the_numbers(tmp_path: Path, open_page: Callable[..., Opened], name: str) -> None:
+    rows = odd_night(name)
+    page = open_page(report(tmp_path, *rows), "phone").page
+    page.screenshot(path=str(tmp_path / "plot.png"))
+    dots = sum(row["kind"] == "iteration" for row in rows)
+    assert page.locator("#stage .dot").count() == dots
+    assert page.evaluate("document.documentElement.scrollWidth") == WIDTHS["phone"][0]
+    if not dots:
+        return
+    labels = page.locator(".upward span").all_inner_texts()
+    assert len(set(labels)) == len(labels) >= 2
+    assert page.evaluate(OVERLAPPING) == []
+    assert page.evaluate(BEYOND_THE_STAGE) == []
+
+
+def odd_night(name: str) -> list[nights.Row]:
+    """A night whose numbers are hard to draw."""
+    rows = list(nights.night({"zero": 0, "one": 0}.get(name, 40), 3))[: 1 if name == "zero" else None]
+    for row in rows[1:]:
+        found = row["metric"]
+        for key in ("value", "incumbent"):
+            if found[key] is None:
+                continue
+            if name == "equal":
+                found[key] = 2.5
+            elif name == "outlier" and row["iteration"] == 9:
+                found[key] = 1e9
+            elif name == "far apart" and row["outcome"] == "kept":
+                found[key] = found[key] / 10.0 ** row["iteration"]
+            elif name == "close":
+                found[key] = 123456.789 + (found[key] - 3) / 1000
+            elif name == "without numbers" and row["iteration"]:
+                found["value"] = None
+    return rows
+
+
 def test_pointing_and_clicking_at_a_dot_opens_its_record(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
     page = open_page(report(tmp_path, *nights.night(48, 3))).page
     kept = page.locator("#stage .dot.kept").first.bounding_box()
@@ -173,11 +272,7 @@ def test_the_filter_narrows_groups_and_dots(tmp_path: Path, open_page: Callable[
 
 
 def test_hostile_text_stays_text_wherever_it_is_shown(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
-    rows = [{**row, "project": nights.HOSTILE[0]} for row in nights.night(60, texts=nights.HOSTILE)]
-    for row in rows[1:]:
-        row["reason"] = row["reason"] if row["iteration"] % 2 else nights.HOSTILE[2]
-        row["notes"] = [nights.HOSTILE[1]]
-    url = report(tmp_path, *rows)
+    url = report(tmp_path, *nights.hostile_night(60))
     seen = open_page(url)
     page = seen.page
     for details in page.locator("details").all():
@@ -198,6 +293,46 @@ def test_hostile_text_stays_text_wherever_it_is_shown(tmp_path: Path, open_page:
     assert page.evaluate("document.scripts.length") == 2
     assert seen.requests == [url]
     page.screenshot(path=str(tmp_path / "hostile.png"), full_page=True)
+
+
+def test_hostile_text_in_the_plot_alone_stays_text(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
+    nights.write(tmp_path / "results.jsonl", nights.hostile_night(60))
+    done = ended(("report", "results.jsonl", "-o", "night.svg"), tmp_path)
+    assert done.exit_code == 0, done.stderr
+    url = (tmp_path / "night.svg").as_uri()
+    seen = open_page(url)
+    found = seen.page.evaluate("[...new Set([...document.querySelectorAll('*')].map((one) => one.localName))].sort()")
+    assert found == ["desc", "g", "path", "rect", "style", "svg", "text", "title"]
+    assert seen.page.evaluate("window.owned") is None and seen.requests == [url]
+    assert nights.HOSTILE[1] in seen.page.locator("text.title").text_content()  # type: ignore[operator]
+    seen.page.screenshot(path=str(tmp_path / "hostile-svg.png"))
+
+
+def test_the_page_is_live_while_a_climb_goes_on(project: Project, open_page: Callable[..., Opened]) -> None:
+    project.write({"hidden/judge.sh": 'sleep 1; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'})
+    project.commit()
+    project.set_moves(*(answer(number) for number in range(2, 60)))
+    serving_now = project.start("serve")
+    climbing = project.start("iterate", "--forever")
+    try:
+        assert serving_now.stdout
+        seen = open_page(serving_now.stdout.readline().strip())
+        until(seen.page, "document.querySelectorAll('#stage .dot.kept').length >= 1")
+        assert seen.page.locator("#status").inner_text() == "running"
+        before = seen.dots()
+        seen.page.evaluate("document.querySelector('#kept details').open = true")
+        until(seen.page, f"document.querySelectorAll('#stage .dot').length >= {before + 2}")
+        until(seen.page, "document.getElementById('phase').textContent.includes('in VERIFY of iteration')")
+        assert seen.page.locator("#kept details[open] .diff").count() == 1
+        climbing.terminate()
+        climbing.communicate(timeout=30)
+        until(seen.page, "document.getElementById('status').textContent.startsWith('interrupted')")
+    finally:
+        for started in (climbing, serving_now):
+            started.terminate()
+            started.communicate(timeout=30)
+    until(seen.page, "document.getElementById('phase').textContent.includes('has ended')")
+    seen.complaints[:] = [told for told in seen.complaints if "net::ERR_" not in told]
 
 
 def test_the_policy_holds_where_escaping_would_not(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
@@ -271,6 +406,45 @@ def test_the_live_page_follows_the_records(
     seen.complaints[:] = [told for told in seen.complaints if "ERR_CONNECTION_REFUSED" not in told]
 
 
+HEADINGS = "[...document.querySelectorAll('h1, h2, h3, h4')].map((one) => one.tagName)"
+# What has no name that can be read aloud: a button, a field, a picture that is not there for decoration alone.
+NAMELESS = """() => [...document.querySelectorAll("button, input, summary, svg:not([aria-hidden]), [tabindex='0']")]
+  .filter((one) => !(one.getAttribute("aria-label") || one.textContent.trim() || one.labels?.length))
+  .map((one) => one.outerHTML.slice(0, 80))"""
+FOCUS = """() => {
+  const one = document.activeElement, style = getComputedStyle(one), box = one.getBoundingClientRect();
+  return { name: `${one.tagName}.${one.id || one.parentElement.id}`, outline: style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth),
+    seen: box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 };
+}"""
+# Text that its own box does not show whole, but for code, which scrolls.
+CUT_OFF = """() => [...document.querySelectorAll(".wide, td, th, p, li, h1, h2, summary, summary span, dd")]
+  .filter((one) => !one.closest(".diff, .unseen, [hidden]") && one.clientWidth && one.scrollWidth > one.clientWidth + 1)
+  .map((one) => `${one.tagName}.${one.className} ${one.textContent.slice(0, 60)}`)"""
+OVERLAPPING = """() => {
+  const texts = [...document.querySelectorAll(".upward span, .lane, .across span")].map((one) => {
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    const box = range.getBoundingClientRect();
+    return [one.textContent, box.left, box.right, box.top + 4, box.bottom - 4];
+  });
+  return texts.flatMap((a, i) => texts.slice(i + 1)
+    .filter((b) => a[1] < b[2] && b[1] < a[2] && a[3] < b[4] && b[3] < a[4]).map((b) => [a[0], b[0]]));
+}"""
+BEYOND_THE_STAGE = """() => [...document.querySelectorAll("#stage .dot, .upward span, .across span")].filter((one) => {
+  const box = one.getBoundingClientRect();
+  return box.left < 0 || box.right > innerWidth;
+}).map((one) => one.outerHTML.slice(0, 80))"""
+MARKS = """() => {
+  const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number)
+    .map((c) => c / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const paper = light(getComputedStyle(document.body).backgroundColor), found = {};
+  for (const one of document.querySelectorAll("#stage .dot, #stage .line")) {
+    const [a, b] = [light(getComputedStyle(one).stroke), paper].sort((x, y) => y - x);
+    found[one.getAttribute("class")] = (a + 0.05) / (b + 0.05);
+  }
+  return found;
+}"""
 CONTRASTS = """() => {
   const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number)
     .map((c) => c / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)

@@ -54,6 +54,13 @@ def ask(
     return told
 
 
+def by_hand(server: PageServer, request: bytes) -> bytes:
+    """The whole answer to a request as it is."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
 class TestPage:
     def test_it_is_the_report_and_may_ask_its_own_server_only(self, server: PageServer) -> None:
         status, headers, body = ask(server)
@@ -118,6 +125,56 @@ class TestRefusals:
     @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1", "https://127.0.0.1:{port}"])
     def test_a_foreign_origin_is_refused(self, server: PageServer, origin: str) -> None:
         assert ask(server, Origin=origin.format(port=server.server_port))[0] == 403
+
+    @pytest.mark.parametrize(
+        ("told", "status"),
+        [
+            ("GET {path} HTTP/1.1", 421),
+            ("GET {path} HTTP/1.0", 421),
+            ("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nHost: evil.example", 421),
+            ("GET {path} HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-Host: 127.0.0.1:{port}", 421),
+            ("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}.evil.example", 421),
+            ("GET {path} HTTP/1.1\r\nHost: user@127.0.0.1:{port}", 421),
+            ("GET {path} HTTP/1.1\r\nHost: [::ffff:127.0.0.1]:{port}", 421),
+            ("GET {path} HTTP/1.1\r\nHost: 0.0.0.0:{port}", 421),
+            ("GET http://evil.example{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}", 404),
+            ("GET http://127.0.0.1:{port}{path} HTTP/1.1\r\nHost: evil.example", 421),
+            ("GET {path}../../etc/passwd HTTP/1.1\r\nHost: 127.0.0.1:{port}", 404),
+            ("GET {path}%2e%2e/results.jsonl HTTP/1.1\r\nHost: 127.0.0.1:{port}", 404),
+            ("GET {path}results.jsonl HTTP/1.1\r\nHost: 127.0.0.1:{port}", 404),
+            ("GET {path}?x=1 HTTP/1.1\r\nHost: 127.0.0.1:{port}", 404),
+            ("POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 999999999", 405),
+        ],
+    )
+    def test_requests_by_hand_are_refused_without_a_number(self, server: PageServer, told: str, status: int) -> None:
+        request = told.format(path=server.path, port=server.server_port) + "\r\n\r\n"
+        answered = by_hand(server, request.encode())
+        assert answered.split(b"\r\n")[0].split()[1] == str(status).encode()
+        assert b"val_loss" not in answered and b"root:" not in answered
+
+    def test_many_slow_readers_do_not_keep_the_page_from_others(self, server: PageServer) -> None:
+        before = threading.active_count()
+        slow = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(150)]
+        try:
+            for connection in slow:
+                connection.sendall(b"GET / HT")
+            assert ask(server)[0] == 200
+            assert threading.active_count() - before < 100
+            assert slow[0].recv(10) == b"", "who came first has had its time"
+        finally:
+            for connection in slow:
+                connection.close()
+        assert ask(server)[0] == 200
+
+    def test_records_that_cannot_be_read_are_said_and_come_back(self, server: PageServer, results: Path) -> None:
+        kept = results.read_bytes()
+        results.unlink()
+        results.mkdir()
+        status, _, body = ask(server)
+        assert status == 503 and b"the records cannot be read now" in body
+        results.rmdir()
+        results.write_bytes(kept)
+        assert ask(server)[0] == 200
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
     def test_it_is_read_only(self, server: PageServer, method: str) -> None:
@@ -186,9 +243,12 @@ class TestCommand:
             connection.request("GET", f"{url.path}state")
             assert json.loads(connection.getresponse().read())["status"] == "completed (count)"
             connection.close()
+            slow = socket.create_connection(("127.0.0.1", url.port or 0), timeout=20)
+            slow.sendall(b"GET / HT")  # nobody's slowness keeps it from ending
         finally:
             started.send_signal(number)
             _, stderr = started.communicate(timeout=20)
+        slow.close()
         assert started.returncode == code and "Traceback" not in stderr
         assert project.users() == before
 

@@ -48,6 +48,7 @@ def test_step_does_exactly_one_phase_and_names_the_next(project: Project) -> Non
     assert [step["done"].split(" ")[0] for step in told] == [*baseline, "LOG", *PHASES, "LOG"]
     assert [step["next"] for step in told[:-1]][len(baseline) + 1 :] == [*PHASES[1:], "LOG"]
     assert told[-1] == {"done": "LOG (iteration 1: kept)", "next": "READ_CONTEXT"}
+    assert [record["notes"] for record in project.iterations()] == [[], []], "nothing was cut short"
 
 
 def test_iterate_finishes_what_step_began_and_calls_nobody_twice(waiting: Project) -> None:
@@ -87,6 +88,9 @@ def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Projec
     records = waiting.climb("iterate", "-n", "2")
     assert [(record["iteration"], record["metric"]["value"]) for record in records] == [(0, 1), (1, 11), (2, 12)]
     assert home("called").read_text() == "x\n" * 2
+    told = "an earlier invocation ended in the middle; gone on with from its context, plan, change, candidate"
+    assert [record["notes"] for record in records] == [[], [told], []]
+    assert "- resumed in the middle of an iteration: 1" in waiting.run("report", "-o", "-", "--format", "md").stdout
     assert home("measured").read_text().split() == ["0", "1", "1", "2"]
     wanted = [*waiting.git("rev-list", "--reverse", "main").split(), *(record["commit_hash"] for record in records[1:])]
     assert waiting.git("rev-list", "--reverse", "goalseek/demo").splitlines() == wanted

@@ -89,3 +89,17 @@ def test_what_is_no_share_is_refused(written: str) -> None:
 def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
     assert float(units.number(value)) == pytest.approx(value, rel=1e-5)
     assert len(units.number(value)) <= 13
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ((3.41, 3.37), ("3.41", "3.37")),
+        ((123456.7891, 123456.7892), ("123456.7891", "123456.7892")),
+        ((2.5, 2.5), ("2.5", "2.5")),
+        ((1.0, 1.0 + 2**-52), ("1.0", "1.0000000000000002")),
+        ((), ()),
+    ],
+)
+def test_numbers_side_by_side_are_told_apart(values: tuple[float, ...], told: tuple[str, ...]) -> None:
+    assert units.apart(*values) == told

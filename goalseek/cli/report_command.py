@@ -46,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not path.parent.is_dir():
-        raise GoalseekError("there are no records yet", surroundings(source).next or "goalseek iterate makes the first")
+        raise GoalseekError(
+            "there are no records yet", surroundings(source, has_kept=False).next or "goalseek iterate makes the first"
+        )
     if path.exists() and source.results.exists() and path.samefile(source.results):
         raise GoalseekError(f"-o {options.file}: these are the records themselves", "name another file")
     with exported(path) as write:
@@ -90,10 +92,11 @@ def _kind(options: argparse.Namespace) -> str:
 
 def _made(reader: Reader, source: Source, kind: str) -> bytes:
     night = reader.read_on()
+    has_kept = night.climb.kept.added > 0
     if kind == "svg":
         text = standalone(night.climb)
     elif kind == "md":
-        text = markdown(night, surroundings(source))
+        text = markdown(night, surroundings(source, has_kept))
     else:
-        text = page(night, surroundings(source), reader.diff_of)
+        text = page(night, surroundings(source, has_kept), reader.diff_of)
     return text.encode("utf-8", "replace")

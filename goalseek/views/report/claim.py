@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from goalseek.noise_report import expected_false_keeps
+from goalseek.luck import luck_in_words
 from goalseek.noise_words import percent
-from goalseek.units import number
+from goalseek.units import apart, number
 from goalseek.views.report.night import Climb
 from goalseek.views.report.settled import has_medians, reach
 
@@ -49,7 +49,8 @@ def claim_of(climb: Climb) -> Claim:
         if has_medians(climb.settled):
             before, after = climb.settled.before, climb.settled.after
         gain, told = reach(climb.settled), f"Settled: {climb.settled.in_words()}, measured afresh in turn."
-    return Claim(climb.metric, number(before), number(after), gain, told, *_caution(climb))
+    told_before, told_after = apart(before, after)
+    return Claim(climb.metric, told_before, told_after, gain, told, *_caution(climb))
 
 
 def gain_in_words(before: float, after: float, direction: str) -> str:
@@ -63,10 +64,9 @@ def gain_in_words(before: float, after: float, direction: str) -> str:
 
 def kept_in_words(climb: Climb) -> str:
     """``3 kept of 12 tries``; of a metric that moves, also what luck alone would have kept."""
-    told = f"{climb.kept.added} kept of {climb.tried} {'try' if climb.tried == 1 else 'tries'}"
-    if climb.repeats.differed and climb.tried:
-        told += f"; luck alone would have kept about {expected_false_keeps(min(climb.tried, 10**5)):.0f}"
-    return told
+    told = f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
+    luck = luck_in_words(climb.measured, climb.repeats.differed)
+    return f"{told}; {luck}" if luck else told
 
 
 def _caution(climb: Climb) -> tuple[str, bool]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.git import GitFailed, git
 from goalseek.views.harmless import harmless
+from goalseek.views.report.budget import share, written
 from goalseek.views.report.tries import Try
 
-_BUDGETS = ((10, 60_000), (60, 10_000), (400, 1_800))
-_LEAST = 700
+_WHOLE = 600_000
+_ONE_MOST = 60_000
+_MARKUP = 30
 _LINE_MOST = 400
 _SKIPPED = ("index ", "--- ", "+++ ")
 
@@ -55,16 +58,16 @@ def patches(runs: Path | None, repository: Path | None) -> PatchOf:
 
 
 def most_for(count: int) -> int:
-    """How many characters of each patch to show where so many are shown."""
-    return next((most for limit, most in _BUDGETS if count <= limit), _LEAST)
+    """How many bytes of each patch to show where about so many are shown: the same as for one more, mostly."""
+    return share(_WHOLE, 10 * 2 ** max(0, math.ceil(math.log2(max(1, count) / 10))), _ONE_MOST)
 
 
 def diff_of(patch: bytes, most: int) -> Diff:
-    """A patch as lines: whole ones, until ``most`` characters are shown."""
+    """A patch as lines: whole ones, until ``most`` bytes are shown."""
     shown: list[DiffLine] = []
     left_out = length = 0
     for line in _lines(patch.decode("utf-8", "replace")):
-        length += len(line.text)
+        length += written(line.text) + _MARKUP
         if length > most:
             left_out += 1
         else:

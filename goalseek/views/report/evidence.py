@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from goalseek.units import in_words, number
+from goalseek.views.report.budget import within
 from goalseek.views.report.markup import Html, fragment, tag
 from goalseek.views.report.night import Climb, Night
 from goalseek.views.report.settled import Look
 from goalseek.views.report.spending import Spending
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.words import SANDBOXES, VERIFIERS, dollars
+
+_INCIDENT_MOST = 600
 
 
 def guards_section(climb: Climb, around: Surroundings) -> Html:
@@ -46,9 +49,10 @@ def spending_section(spending: Spending) -> Html:
         "section",
         tag("h2", "Time and money"),
         _split(parts, spending.seconds),
+        tag("ul", *(tag("li", name, class_=f"key-{name}") for name, _ in parts), class_="legend"),
         table(("who", "time", "share", "money"), rows),
         table(("verify command", "time"), commands) if commands else Html(),
-        table(("agent", "input", "from a cache", "output", "money"), usage) if usage else Html(),
+        table(("agent", "input", "from a cache", "output", "money"), usage, is_stacked=True) if usage else Html(),
         id="spending",
     )
 
@@ -57,7 +61,10 @@ def incidents_section(climb: Climb) -> Html:
     """Timeouts, kills, waits, failures and notes, by kind."""
     entries: list[Html] = []
     for kind, count in climb.incidents.counts.most_common():
-        items = [tag("li", _told(incident.iteration, incident.text)) for incident in climb.incidents.newest[kind]]
+        items = [
+            tag("li", _told(incident.iteration, within(incident.text, _INCIDENT_MOST)))
+            for incident in climb.incidents.newest[kind]
+        ]
         more = _quiet(f"The newest {len(items)} of {count:,}.") if count > len(items) else Html()
         summary = tag("summary", tag("span", kind, class_="title"), tag("span", f"{count:,}", class_="value"))
         entries.append(tag("details", summary, tag("ul", *items), more, class_="group", id=f"incident-{len(entries)}"))
@@ -81,36 +88,46 @@ def isolation_section(night: Night) -> Html:
     before = [
         tag("h3", "Under earlier rulers"),
         _quiet("Numbers of two rulers are never compared."),
-        table(("epoch", "iterations", "baseline", "best", "kept"), earlier),
+        table(("epoch", "iterations", "baseline", "best", "kept"), earlier, is_stacked=True),
     ]
     nothing = [_quiet("Nothing ran yet.")]
     return tag("section", tag("h2", "Isolation"), *(told or nothing), *(before if earlier else []), id="isolation")
 
 
-def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:
-    """A table whose first column names its rows."""
+def table(heads: tuple[str, ...], rows: Iterable[Iterable[str]], is_stacked: bool = False) -> Html:
+    """A table whose first column names its rows; stacked, a row's cells stand below each other on a narrow page."""
     head = tag("thead", tag("tr", *(tag("th", text, scope="col") for text in heads)))
-    body = [tag("tr", *_cells(list(row))) for row in rows]
-    return tag("div", tag("table", head, tag("tbody", *body)), class_="wide")
+    body = [tag("tr", *_cells(heads, list(row))) for row in rows]
+    return tag("div", tag("table", head, tag("tbody", *body)), class_="wide stacked" if is_stacked else "wide")
 
 
 def look_in_words(look: Look) -> str:
     """One look at the holdout in a sentence."""
+    of = f" at the {look.of}" if look.of else ""
+    of += f", iteration {look.iteration}" if of and look.iteration is not None else ""
     if look.value is None:
-        return f"Look {look.number}: begun, and not measured."
-    told = f"Look {look.number}: {number(look.value)}"
+        return f"Look {look.number}{of}: {look.why.rstrip('.') or 'begun, and not measured'}."
+    told = f"Look {look.number}{of}: {number(look.value)}"
     told += f", the baseline {number(look.baseline)}" if look.baseline is not None else ""
-    gap = f"; the gap to the verifier's gain is {number(look.gap)}" if look.gap is not None else ""
-    return f"{told}{gap}."
+    if look.gap is not None:
+        told += f"; the verifier's gain is {_more(look.gap)} the holdout's"
+    return f"{told}."
+
+
+def _more(gap: float) -> str:
+    """How the verifier's gain compares: what it has more than the holdout's was not gained where it counts."""
+    if gap == 0:
+        return "the same as"
+    return f"{number(abs(gap))} {'more' if gap > 0 else 'less'} than"
 
 
 def _look(look: Look) -> Html:
     return tag("p", tag("strong", "Holdout. "), look_in_words(look))
 
 
-def _cells(cells: list[str]) -> Iterator[Html]:
+def _cells(heads: tuple[str, ...], cells: list[str]) -> Iterator[Html]:
     for place, cell in enumerate(cells):
-        yield tag("td", cell) if place else tag("th", cell, scope="row")
+        yield tag("td", cell, data_head=heads[place]) if place else tag("th", cell, scope="row")
 
 
 def _split(parts: Iterable[tuple[str, float]], whole: float) -> Html:

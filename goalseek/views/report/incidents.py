@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from goalseek.units import in_words
+from goalseek.units import in_words, seconds
 from goalseek.views.harmless import one_line
 from goalseek.views.report.rows import Row, list_at, number_at, numbers_at, rows_at, text_at
 
@@ -19,6 +20,20 @@ _REASONS = {
     "provider_failed": "the agent failed",
     "interrupted": "interrupted for good",
 }
+
+
+_NOTES = {
+    "a call in ": "a call to the agent was killed, and is charged",
+    "programs that the provider left": "programs ended that the agent left running",
+    "waited ": "waited for the agent",
+    "an earlier invocation ended": "resumed in the middle of an iteration",
+    "in PLAN ": "a call to the agent failed, and was made again",
+    "in APPLY_CHANGE ": "a call to the agent failed, and was made again",
+    "in REPAIR ": "a call to the agent failed, and was made again",
+    "in REVIEW ": "a call to the agent failed, and was made again",
+    "review": "said in review",
+}
+_WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
 
 
 @dataclass(frozen=True)
@@ -59,15 +74,20 @@ def incidents_of(row: Row) -> Iterator[Incident]:
 
 
 def pause_before(row: Row, previous: datetime | None) -> Incident | None:
-    """The time before an iteration in which nothing was at work, where it is long."""
+    """The time before an iteration's end in which nobody is known to have been at work, where it is long.
+
+    A stop, a kill, a machine asleep, a person asked: what it was the records do not tell. Waits that a note tells of
+    are not in it.
+    """
     moment = moment_of(text_at(row, "timestamp"))
     if moment is None or previous is None:
         return None
     idle = (moment - previous).total_seconds() - sum(numbers_at(row, "seconds").values())
+    idle -= sum(_waited(note) for note in list_at(row, "notes") if isinstance(note, str))
     if idle < PAUSE_SECONDS:
         return None
     iteration = int(number_at(row, "iteration") or 0)
-    return Incident("stopped, killed, asleep or waiting, and gone on", iteration, f"after {in_words(idle)}")
+    return Incident("nothing was at work", iteration, f"for {in_words(idle)} before or within it")
 
 
 def moment_of(text: str) -> datetime | None:
@@ -79,9 +99,11 @@ def moment_of(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+def _waited(note: str) -> float:
+    """The seconds of a wait that a note tells of."""
+    found = _WAITED.match(note)
+    return seconds(found[1]) if found else 0.0
+
+
 def _kind_of(note: str) -> str:
-    if note.startswith("a call in "):
-        return "a call to the agent was killed, and is charged"
-    if note.startswith("programs that the provider left"):
-        return "programs ended that the agent left running"
-    return "noted"
+    return next((kind for begins, kind in _NOTES.items() if note.startswith(begins)), "noted")

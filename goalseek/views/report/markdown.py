@@ -16,7 +16,7 @@ from goalseek.views.report.evidence import look_in_words
 from goalseek.views.report.night import Climb, Night
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.tries import Try
-from goalseek.views.report.words import REASONS, joined, tokens_in_words
+from goalseek.views.report.words import REASONS, joined, sandboxes_in_words, tokens_in_words
 
 _KEPT_MOST = 100
 _NEWEST = 3
@@ -32,9 +32,8 @@ def markdown(night: Night, around: Surroundings) -> str:
     lines = [f"## {code(climb.metric)} {claim.before}{arrow}", ""]
     lines += [f"**{claim.gain}.** {claim.settled}".rstrip(), ""]
     lines += [f"> {claim.caution}", ""] if claim.caution else []
-    sandbox = code(climb.levels.most_common(1)[0][0][0])
     lines += [f"- {kept_in_words(climb)}"]
-    lines += [f"- {_time(climb)}", f"- sandbox {sandbox}", ""]
+    lines += [f"- {_time(climb)}", f"- {code(sandboxes_in_words(climb.levels))}", ""]
     lines += [*_kept(climb), *_rejected(climb), *_evidence(climb), *_incidents(climb)]
     if around.next:
         lines += [f"Next: {code(around.next)}", ""]
@@ -117,7 +116,7 @@ def _evidence(climb: Climb) -> Iterator[str]:
     if climb.looks:
         yield "### Holdout"
         yield ""
-        yield from (f"- {look_in_words(look)}" for look in climb.looks)
+        yield from (f"- {code(look_in_words(look))}" for look in climb.looks)
         yield ""
 
 

@@ -19,6 +19,7 @@ from goalseek.views.report.tries import Label, Try, label_of, try_of
 DOTS_MOST = 20_000
 KEPT_MOST = 5_000
 _LEVELS_MOST = 20
+_LABELS_MOST = 100
 _BROUGHT_MOST = 100
 
 
@@ -36,7 +37,10 @@ class Earlier:
 
 @dataclass
 class Climb:
-    """What happened under one ruler. ``best`` is the newest kept try, or the baseline, ``last`` the last iteration."""
+    """What happened under one ruler. ``best`` is the newest kept try, or the baseline, ``last`` the last iteration.
+
+    ``measured`` are the candidates that had a number.
+    """
 
     epoch: int = 0
     metric: str = "metric"
@@ -44,6 +48,7 @@ class Climb:
     baseline: Try | None = None
     best: Try | None = None
     last: int = -1
+    measured: int = 0
     kept: Thinned[Try] = field(default_factory=lambda: Thinned(KEPT_MOST))
     rejected: Thinned[Try] = field(default_factory=lambda: Thinned(DOTS_MOST))
     counts: Counter[Label] = field(default_factory=Counter)
@@ -94,16 +99,17 @@ class Night:
             self._add_run(row)
         elif kind == "iteration":
             self._add_iteration(row)
-            self._worked = moment or self._worked
         elif kind == "measurement":
             self.climb.repeats.add_measurement(row)
             self.climb.spending.add_measurement(row)
         elif kind == "settle":
             self.climb.settled = settled_of(row) or self.climb.settled
             self.climb.settled_at = self.climb.last
-            self.climb.spending.add_measurement(row)
+            self.climb.spending.add_settled(row)
         elif kind == "holdout":
             self._add_look(row)
+            self.climb.spending.add_measurement(row)
+        self._worked = moment or self._worked
         self.first = self.first or moment
         self.newest = moment or self.newest
 
@@ -124,17 +130,20 @@ class Night:
         if label.outcome == "baseline":
             self._begin(row)
         climb = self.climb
+        if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
+            label = Label(label.outcome, "others")
         climb.metric = one_line(text_at(row, "metric", "name"), 60) or climb.metric
         climb.direction = "minimize" if text_at(row, "metric", "direction") == "minimize" else "maximize"
         climb.last = int(number_at(row, "iteration") or 0)
         climb.counts[label] += 1
+        climb.measured += label.outcome != "baseline" and number_at(row, "metric", "value") is not None
         if label.outcome == "baseline":
-            climb.baseline = climb.best = try_of(row)
+            climb.baseline = climb.best = try_of(row, label)
         elif label.outcome == "kept":
-            kept = climb.best = try_of(row)
+            kept = climb.best = try_of(row, label)
             climb.kept.add(lambda: kept)
         else:
-            climb.rejected.add(lambda: try_of(row))
+            climb.rejected.add(lambda: try_of(row, label))
         climb.repeats.add_iteration(row)
         climb.spending.add_iteration(row)
         level = one_line(text_at(row, "isolation", "sandbox"), 30), one_line(text_at(row, "isolation", "verifier"), 30)

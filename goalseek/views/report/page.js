@@ -71,7 +71,7 @@
     const [iteration, , value, title, why, files, commit, seconds, when] = rows[i];
     const list = make("dl");
     for (const [name, text] of [["tried", title], ["came of it", words(i)], ["why", why], ["value", value],
-      ["files", files], ["commit", commit], ["took", `${seconds} s`], ["when", when.replace("T", " ")]]) {
+      ["files", files], ["commit", commit], ["took", `${seconds} s`], ["when", when && `${when.replace("T", " ")} UTC`]]) {
       if (text) list.append(make("dt", name), make("dd", text));
     }
     const close = make("button", "Close", "close");
@@ -217,19 +217,26 @@
   async function poll() {
     try {
       if (!document.hidden) {
-        const state = await (await fetch("state")).json();
+        const answer = await fetch("state");
+        if (!answer.ok) { find("phase").textContent = await answer.text(); return; }
+        const state = await answer.json();
         find("status").textContent = state.status;
         find("status").hidden = !state.status;
         find("status").classList.toggle("at-work", state.at_work);
         find("phase").textContent = state.phase;
-        if (seen !== null && seen !== state.seen) replace(await (await fetch("./")).text());
+        if (seen !== null && seen !== state.seen) {
+          const page = await fetch("./");
+          if (!page.ok) return;
+          replace(await page.text());
+        }
         seen = state.seen;
       }
     } catch {
       find("phase").textContent = "goalseek serve has ended; this is the last that it showed";
       find("status").classList.remove("at-work");
+    } finally {
+      setTimeout(poll, POLL);
     }
-    setTimeout(poll, POLL);
   }
 
   setUp();

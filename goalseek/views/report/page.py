@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-from bisect import bisect
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 from goalseek.units import number
+from goalseek.views.report.budget import share, within
 from goalseek.views.report.claim import claim_of
 from goalseek.views.report.diffs import Diff
 from goalseek.views.report.evidence import guards_section, incidents_section, isolation_section, spending_section
@@ -21,7 +20,7 @@ from goalseek.views.report.sections import claim_section, kept_section, progress
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.tries import Label, Try
 
-_TEXTS_MOST = 2_000_000
+_TEXTS_MOST = 1_200_000
 _ONE_MOST = 1_200
 
 
@@ -97,16 +96,16 @@ def _footer(night: Night, around: Surroundings) -> Html:
 def _rows(plot: Plot | None) -> dict[str, object]:
     """What the script shows of each dot, in the order of the dots: texts within a budget, labels by number."""
     tries = plot.tries if plot else ()
-    most = min(_ONE_MOST, _TEXTS_MOST // max(1, len(tries)))
+    most = share(_TEXTS_MOST, len(tries), _ONE_MOST)
     labels: dict[Label, int] = {}
     rows = [
         [
             done.iteration,
             labels.setdefault(done.label, len(labels)),
             None if done.value is None else number(done.value),
-            _within(done.title, most * 4 // 10),
-            _within(done.why, most * 4 // 10),
-            _within(", ".join(done.files), most * 2 // 10),
+            within(done.title, most * 4 // 10),
+            within(done.why, most * 4 // 10),
+            within(", ".join(done.files), most * 2 // 10),
             done.commit[:12],
             round(done.seconds, 1),
             done.when[:19],
@@ -114,20 +113,6 @@ def _rows(plot: Plot | None) -> dict[str, object]:
         for done in tries
     ]
     return {"labels": [list(label) for label in labels], "rows": rows}
-
-
-def _within(text: str, most: int) -> str:
-    """The text, cut so that it takes no more bytes than this where it is written."""
-    if 6 * len(text) <= most or _size(text) <= most:
-        return text
-    fitting = bisect(range(len(text)), most - 3, key=lambda length: _size(text[:length]))
-    return text[: max(0, fitting - 1)] + "…"
-
-
-def _size(text: str) -> int:
-    """How many bytes it takes as JSON in the page, where "<", ">" and "&" are escaped."""
-    escaped = sum(text.count(letter) for letter in "<>&")
-    return len(json.dumps(text, ensure_ascii=False).encode()) - 2 + 5 * escaped
 
 
 def _digest(text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from goalseek.units import number
-from goalseek.views.report.claim import kept_in_words
+from goalseek.units import apart
+from goalseek.views.report.claim import claim_of, kept_in_words
 from goalseek.views.report.markup import Html, tag
 from goalseek.views.report.night import Climb
 from goalseek.views.report.scale import Axis, count_axis, value_axis
@@ -16,6 +16,7 @@ WIDTH, HEIGHT = 1000, 400
 FLOOR = 350
 """Values lie above the floor; tries without a number on a lane of their own below it."""
 _LANE = 380
+_TOP = 70
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ def plot_of(climb: Climb) -> Plot | None:
     kept = list(climb.kept.items)
     if climb.kept.added and kept[-1:] != [climb.best]:
         kept.append(climb.best)
-    rejected = climb.rejected.items
-    best = (baseline, *kept)
+    best = (baseline, *(done for done in kept if done.value is not None))
+    rejected = [*climb.rejected.items, *(done for done in kept if done.value is None)]
     upward = value_axis(_values(best), _values(rejected))
     tries = (*rejected, *best)
     return Plot(
@@ -56,9 +57,7 @@ def plot_of(climb: Climb) -> Plot | None:
         upward=upward,
         tries=tries,
         best=best,
-        band=tuple(
-            climb.repeats.band(climb.direction, done.value) if done.value is not None else None for done in best
-        ),
+        band=climb.repeats.bands(climb.direction, [done.value for done in best]),
         runs_at=tuple(climb.runs_at),
         last=climb.last,
         left_out=climb.tried + 1 - len(tries),
@@ -87,23 +86,28 @@ def _dots(plot: Plot, tries: Sequence[Try]) -> str:
 def standalone(climb: Climb) -> str:
     """The plot alone as an SVG file with its own colours."""
     plot = plot_of(climb)
-    title = f"{climb.metric}: {kept_in_words(climb)}"
+    headline, kept = claim_of(climb).headline, kept_in_words(climb)
     if plot is None:
         inner: list[Html] = [tag("text", "nothing is measured yet", x=30, y=60)]
     else:
-        drawn = tag("svg", marks(plot), x=80, y=50, width=900, height=360, overflow="visible", **_BOX)
-        inner = [tag("text", title, x=20, y=28, class_="title"), drawn, *_written_labels(plot)]
+        drawn = tag("svg", marks(plot), x=80, y=_TOP, width=900, height=360, overflow="visible", **_BOX)
+        inner = [
+            tag("text", headline, x=20, y=26, class_="title"),
+            tag("text", kept, x=20, y=48),
+            drawn,
+            *_written_labels(plot),
+        ]
     whole = tag(
         "svg",
-        tag("title", title),
+        tag("title", f"{headline}; {kept}"),
         tag("desc", plot.words if plot else "nothing is measured yet"),
         tag("style", Html(_COLORS)),
-        tag("rect", width=1000, height=470, class_="paper"),
+        tag("rect", width=1000, height=490, class_="paper"),
         *inner,
         xmlns="http://www.w3.org/2000/svg",
-        viewBox="0 0 1000 470",
+        viewBox="0 0 1000 490",
         width=1000,
-        height=470,
+        height=490,
         role="img",
     )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{whole}\n'
@@ -172,26 +176,26 @@ def _end_of(plot: Plot, place: int) -> str:
 
 def _written_labels(plot: Plot) -> Iterator[Html]:
     """The labels of the plot that stands alone, around its place in there."""
-    top, left, width, floor = 50, 80, 900, 360 * FLOOR / HEIGHT
+    top, left, width, floor = _TOP, 80, 900, 360 * FLOOR / HEIGHT
     count = len(plot.upward.ticks) - 1
     for place, label in enumerate(plot.upward.labels):
         yield tag("text", label, x=left - 12, y=round(top + floor * (1 - place / count) + 4, 1), text_anchor="end")
     steps = len(plot.across.ticks) - 1
     for place, label in enumerate(plot.across.labels):
-        yield tag("text", label, x=round(left + width * place / steps, 1), y=432, text_anchor="middle")
+        yield tag("text", label, x=round(left + width * place / steps, 1), y=452, text_anchor="middle")
     if plot.has_lane:
         yield tag("text", "none", x=left - 12, y=round(top + 360 * _LANE / HEIGHT + 4, 1), text_anchor="end")
-    yield tag("text", "iteration", x=left + width, y=456, text_anchor="end")
+    yield tag("text", "iteration", x=left + width, y=476, text_anchor="end")
     kinds = (("kept", "kept"), ("reverted", "not kept"), ("baseline", "baseline"))
     for place, (kind, label) in enumerate(kinds):
-        yield Html(f'<path class="dot {kind}" d="M{left + 8 + 110 * place} 452h0"/>')
-        yield tag("text", label, x=left + 18 + 110 * place, y=456)
+        yield Html(f'<path class="dot {kind}" d="M{left + 8 + 110 * place} 472h0"/>')
+        yield tag("text", label, x=left + 18 + 110 * place, y=476)
 
 
 def _words(climb: Climb) -> str:
     """The plot told to who does not see it."""
     assert climb.baseline and climb.best
-    first, best = number(climb.baseline.value or 0.0), number(climb.best.value or 0.0)
+    first, best = apart(climb.baseline.value or 0.0, climb.best.value or 0.0)
     better = "higher" if climb.direction == "maximize" else "lower"
     return (
         f"{climb.metric} over iterations {climb.baseline.iteration} to {climb.last}, {better} is better: "
@@ -203,9 +207,10 @@ _COLORS = (
     "text{font:14px system-ui,sans-serif;fill:#52606d}.title{font-size:17px;font-weight:600;fill:#1b232b}"
     ".paper{fill:#fff}.grid{stroke:#e3e7eb}.run{stroke:#9aa5b1;stroke-dasharray:2 4}.band{fill:#1a7f4b;opacity:.12}"
     "path{fill:none;vector-effect:non-scaling-stroke}.line{stroke:#1a7f4b;stroke-width:2}"
-    ".dot{stroke-linecap:round;stroke-width:7px;stroke:#a3adb8}.many .dot{stroke-width:4px}"
-    ".dot.skipped{stroke:#cbd2d9}.dot.kept{stroke:#1a7f4b;stroke-width:10px}.dot.baseline{stroke:#1b5fa8;stroke-width:10px}"
+    ".dot{stroke-linecap:round;stroke-width:7px;stroke:#818c98}.dot.skipped{stroke-width:5px}"
+    ".many .dot{stroke-width:4px}.many .dot.skipped{stroke-width:2px}"
+    ".dot.kept{stroke:#1a7f4b;stroke-width:10px}.dot.baseline{stroke:#1b5fa8;stroke-width:10px}"
     "@media(prefers-color-scheme:dark){text{fill:#a7b2bd}.title{fill:#e8ecef}.paper{fill:#14181c}.grid{stroke:#2a3138}"
-    ".line,.dot.kept{stroke:#4ccf8f}.band{fill:#4ccf8f}.dot{stroke:#6b7682}.dot.skipped{stroke:#48525c}"
+    ".line,.dot.kept{stroke:#4ccf8f}.band{fill:#4ccf8f}.dot{stroke:#74808c}"
     ".dot.baseline{stroke:#7db4ee}}"
 )

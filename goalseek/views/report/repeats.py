@@ -1,56 +1,73 @@
-"""How much the metric moves when nothing changes, from what the records repeat."""
+"""How much the metric moves when nothing changes: the fold that the loop decides by, over rows in place of records."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 
-from goalseek.noise_state import PAIRS_MOST
-from goalseek.spread import Pair, scale_of, spread, successive
+from goalseek.noise_state import NoiseState, after_baseline
+from goalseek.spread import scale_of, spread
+from goalseek.values import VerifierRun
 from goalseek.views.report.rows import Row, number_at, rows_at, text_at
 
+Band = tuple[float, float]
 
-@dataclass
+
 class Repeats:
-    """Successive runs of the same code under one ruler, the last 200 pairs, and the worst and best of all values."""
+    """What the runs of a climb tell of its noise. What a record lacks is read as not having been there."""
 
-    pairs: deque[Pair] = field(default_factory=lambda: deque(maxlen=PAIRS_MOST))
-    differed: bool = False
-    agreed: int = 0
-    all_positive: bool = True
-    _measured: tuple[str, float] | None = None
+    def __init__(self) -> None:
+        self.state = NoiseState()
+
+    @property
+    def differed(self) -> bool:
+        """Whether the same code ever gave two numbers."""
+        return self.state.differed
+
+    @property
+    def agreed(self) -> int:
+        """How many repeats gave the same number to the last bit."""
+        return self.state.agreed
 
     def add_iteration(self, row: Row) -> None:
         """The candidate's and the incumbent's runs of an iteration."""
-        runs = rows_at(row, "runs")
-        for of in ("candidate", "incumbent"):
-            found = (number_at(run, "value") for run in runs if text_at(run, "of") == of)
-            self._add([value for value in found if value is not None])
+        runs, outcome = tuple(_runs(row)), text_at(row, "outcome")
+        if outcome == "baseline":
+            self.state = after_baseline(runs)
+        else:
+            self.state = self.state.after_candidate(runs, outcome == "kept", number_at(row, "metric", "odds"))
+        if outcome in ("baseline", "kept"):
+            ruler = text_at(row, "digests", "ruler") or self.state.ruler
+            self.state = replace(self.state, tree=text_at(row, "tree_hash"), ruler=ruler)
 
     def add_measurement(self, row: Row) -> None:
-        """A run outside an iteration; where it follows one of the same tree, they are repeats."""
+        """A run outside an iteration: a repeat where it is one of the incumbent."""
         value = number_at(row, "value")
-        if value is None:
-            return
-        tree = text_at(row, "tree")
-        before = [self._measured[1]] if self._measured and self._measured[0] == tree else []
-        self._measured = (tree, value)
-        self._add([*before, value])
+        if value is not None:
+            is_incumbent = (text_at(row, "tree"), text_at(row, "ruler")) == (self.state.tree, self.state.ruler)
+            run = VerifierRun("incumbent" if is_incumbent else "other", value, 0, 0.0)
+            self.state = self.state.with_runs((run,))
 
-    def band(self, direction: str, value: float) -> tuple[float, float] | None:
-        """One sd of a single run below and above a value; None where the metric was not seen to move."""
+    def bands(self, direction: str, values: Sequence[float | None]) -> tuple[Band | None, ...]:
+        """One sd of a single run below and above each value; None where the metric was not seen to move."""
         if not self.differed:
-            return None
-        in_percent = self.all_positive and value > 0
-        sd = spread(scale_of(direction, in_percent), tuple(self.pairs))
-        low, high = (value * math.exp(-sd), value * math.exp(sd)) if in_percent else (value - sd, value + sd)
-        return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+            return (None,) * len(values)
+        sd_of = cache(lambda in_percent: spread(scale_of(direction, in_percent), self.state.pairs))
+        return tuple(None if value is None else _band(value, sd_of, self.state.all_positive) for value in values)
 
-    def _add(self, values: list[float]) -> None:
-        self.all_positive = self.all_positive and all(value > 0 for value in values)
-        repeats = successive(values)
-        self.pairs.extend(repeats)
-        moved = sum(before != after for before, after in repeats)
-        self.differed = self.differed or moved > 0
-        self.agreed += len(repeats) - moved
+
+def _band(value: float, sd_of: Callable[[bool], float], all_positive: bool) -> Band | None:
+    in_percent = all_positive and value > 0
+    sd = sd_of(in_percent)
+    try:
+        low, high = (value * math.exp(-sd), value * math.exp(sd)) if in_percent else (value - sd, value + sd)
+    except OverflowError:
+        return None
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _runs(row: Row) -> Iterator[VerifierRun]:
+    for run in rows_at(row, "runs"):
+        yield VerifierRun(text_at(run, "of"), number_at(run, "value"), 0, 0.0)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalseek.units import number
+from goalseek.units import apart
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _INTERVALS = 5
@@ -24,7 +24,7 @@ class Axis:
     @property
     def labels(self) -> tuple[str, ...]:
         """The ticks in words."""
-        return tuple(number(tick) for tick in self.ticks)
+        return apart(*self.ticks)
 
     def place(self, value: float) -> float:
         """Where a value lies, from 0 at the low end to 1 at the high one; beyond them where it is outside."""

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC
 
 from goalseek.noise_words import odds_in_words
 from goalseek.units import in_words, number
+from goalseek.views.report.budget import share, within
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
 from goalseek.views.report.diffs import Diff
+from goalseek.views.report.evidence import table
 from goalseek.views.report.markup import Html, fragment, tag
 from goalseek.views.report.night import Climb, Night
 from goalseek.views.report.plot import Plot, stretched
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.tries import Label, Try
-from goalseek.views.report.words import REASONS, dollars
+from goalseek.views.report.words import REASONS, dollars, is_told, sandboxes_in_words
 
-KEPT_SHOWN = 1000
+KEPT_SHOWN = 300
 NEWEST_SHOWN = 5
+_KEPT_TEXTS = 600_000
+_NEWEST_TEXTS = 300_000
+_ONE_TEXT = 2_500
 NONE = Html()
 
 
@@ -56,9 +62,11 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
             "section", tag("h2", "Progress"), tag("p", "A plot appears with the first measurement."), id="progress"
         )
     legend = [tag("li", label, class_=kind) for kind, label in _legend(plot)]
-    body = [tag("tr", *(tag("td", cell) for cell in _step_cells(climb, done))) for done in plot.best[-KEPT_SHOWN:]]
+    steps = [_step_cells(climb, done) for done in plot.best[-KEPT_SHOWN:]]
+    beyond = "1 try lies" if plot.beyond == 1 else f"{plot.beyond:,} tries lie"
     told = [
-        f"{plot.beyond} {'lies' if plot.beyond == 1 else 'lie'} beyond the scale, at its edge" if plot.beyond else "",
+        "No number came of the tries in the lane “none”" if plot.has_lane else "",
+        f"{beyond} beyond the scale, at its edge" if plot.beyond else "",
         f"{plot.left_out:,} more tries are left out of the plot, evenly" if plot.left_out else "",
     ]
     return tag(
@@ -66,13 +74,13 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
         tag("h2", "Progress"),
         tag("div", stretched(plot), tag("div", id="tip", hidden=True), id="stage"),
         tag("ul", *legend, class_="legend"),
-        *(tag("p", f"{text}.", class_="quiet") for text in told if text),
+        tag("p", " ".join(f"{text}." for text in told if text), class_="quiet", hidden=not any(told)),
         tag("p", "", id="readout", class_="unseen", aria_live="polite"),
         tag("div", id="record", tabindex="-1", hidden=True),
         tag(
             "details",
             tag("summary", "The line as a table"),
-            _table(("iteration", climb.metric, "change", "what"), body),
+            table(("iteration", "value", "change", "what"), steps, is_stacked=True),
             id="as-table",
         ),
         id="progress",
@@ -105,7 +113,8 @@ def rejected_section(climb: Climb) -> Html:
     for done in reversed(climb.rejected.items):
         if len(newest[done.label]) < NEWEST_SHOWN:
             newest[done.label].append(done)
-    groups = [_group(label, climb.counts[label], most, newest[label]) for label in labels]
+    texts = share(_NEWEST_TEXTS // 2, sum(map(len, newest.values())), _ONE_TEXT)
+    groups = [_group(label, climb.counts[label], most, newest[label], texts) for label in labels]
     intro = tag("p", "Everything was kept." if climb.kept.added else "Nothing was tried yet.", class_="quiet")
     total = sum(climb.counts[label] for label in labels)
     return tag("section", _titled("Not kept", total), finder if groups else intro, *groups, id="rejected")
@@ -116,11 +125,22 @@ def _facts(night: Night) -> Iterator[str]:
     if climb.baseline is None:
         return
     yield kept_in_words(climb)
+    if around := _from_to(night):
+        yield around
     yield f"{in_words(climb.spending.seconds)} at work"
-    if climb.spending.total.cost_usd is not None:
+    if is_told(climb.spending.total):
         yield dollars(climb.spending.total)
-    for sandbox, _ in climb.levels.most_common(1):
-        yield f"sandbox: {sandbox[0]}" if sandbox[0] != "none" else "no sandbox"
+    if climb.levels:
+        yield sandboxes_in_words(climb.levels)
+
+
+def _from_to(night: Night) -> str:
+    """``21 Nov 22:04 to 22 Nov 06:55 UTC``: from the first record to the last; "" where no record says when."""
+    if night.first is None or night.newest is None:
+        return ""
+    first, newest = night.first.astimezone(UTC), night.newest.astimezone(UTC)
+    end = f"{newest:%H:%M}" if first.date() == newest.date() else f"{newest.day} {newest:%b %H:%M}"
+    return f"{first.day} {first:%b %H:%M} to {end} UTC"
 
 
 def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
@@ -130,15 +150,16 @@ def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
     yield "key-line", "best so far"
     if any(plot.band):
         yield "key-band", "noise of one run, ± 1 sd"
-    if plot.has_lane:
-        yield "key-none", "none: no number came of it"
+    if any(done.label.outcome == "skipped" for done in plot.tries):
+        yield "key-skipped", "skipped"
     if plot.runs_at:
         yield "key-run", "a new run"
 
 
 def _step_cells(climb: Climb, done: Try) -> tuple[str, ...]:
     value = "" if done.value is None else number(done.value)
-    return str(done.iteration), value, _change(climb, done), done.title or done.label.outcome
+    title = within(done.title, share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT))
+    return str(done.iteration), value, _change(climb, done), title or done.label.outcome
 
 
 def _change(climb: Climb, done: Try) -> str:
@@ -150,22 +171,23 @@ def _change(climb: Climb, done: Try) -> str:
 
 def _kept_entry(climb: Climb, done: Try, diff: Diff | None) -> Html:
     value = "" if done.value is None else number(done.value)
+    most = share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
     summary = tag(
         "summary",
         tag("span", str(done.iteration), class_="number"),
-        tag("span", done.title or "without a title", class_="title"),
+        tag("span", within(done.title, most) or "without a title", class_="title"),
         tag("span", value, class_="value"),
         tag("span", _change(climb, done), class_="change"),
     )
     facts = [
-        done.why,
+        within(done.why, most),
         odds_in_words(done.odds),
         f"{done.changed_loc} lines changed" if done.changed_loc else "",
         in_words(done.seconds),
         f"commit {done.commit[:12]}" if done.commit else "",
     ]
     told = tag("p", *_dotted(facts))
-    return tag("details", summary, told, _files(done), _shown(diff), class_="entry", id=f"kept-{done.iteration}")
+    return tag("details", summary, told, _files(done, most), _shown(diff), class_="entry", id=f"kept-{done.iteration}")
 
 
 def _shown(diff: Diff | None) -> Html:
@@ -177,11 +199,13 @@ def _shown(diff: Diff | None) -> Html:
     return fragment(block, more if diff.left_out else NONE)
 
 
-def _files(done: Try) -> Html:
-    return tag("ul", *(tag("li", tag("code", name)) for name in done.files), class_="files") if done.files else NONE
+def _files(done: Try, most: int) -> Html:
+    each = share(most, len(done.files), most)
+    named = [tag("li", tag("code", within(name, each))) for name in done.files]
+    return tag("ul", *named, class_="files") if named else NONE
 
 
-def _group(label: Label, count: int, most: int, newest: list[Try]) -> Html:
+def _group(label: Label, count: int, most: int, newest: list[Try], texts: int) -> Html:
     bar = tag(
         "svg",
         tag("rect", width=round(100 * count / most, 1), height=4),
@@ -202,7 +226,7 @@ def _group(label: Label, count: int, most: int, newest: list[Try]) -> Html:
             "tr",
             tag("td", str(done.iteration)),
             tag("td", "" if done.value is None else number(done.value)),
-            _tried(done),
+            _tried(within(done.title, texts), within(done.why, texts)),
         )
         for done in newest
     ]
@@ -211,10 +235,10 @@ def _group(label: Label, count: int, most: int, newest: list[Try]) -> Html:
     return tag("details", summary, _table(("iteration", "value", "what and why"), body), more, class_="group", id=named)
 
 
-def _tried(done: Try) -> Html:
-    if not done.title:
-        return tag("td", tag("span", done.why, class_="tried"))
-    return tag("td", tag("span", done.title, class_="tried"), tag("span", done.why, class_="why"))
+def _tried(title: str, why: str) -> Html:
+    if not title:
+        return tag("td", tag("span", why, class_="tried"))
+    return tag("td", tag("span", title, class_="tried"), tag("span", why, class_="why"))
 
 
 def _titled(title: str, count: int) -> Html:

@@ -5,8 +5,10 @@ The address matters: an agent that has the network reaches this machine's server
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from goalseek.views.report.sources import Reader, Source, at_work, surroundings
 
 ADDRESS = "127.0.0.1"
 _BUSY_SHARE = 20
+_READERS_MOST = 64
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -50,7 +53,7 @@ class Shown:
             if not self._page or (seen != self._made_of and time.monotonic() >= self._not_before):
                 began = time.monotonic()
                 night = self._reader.read_on()
-                around = surroundings(self._source, is_live=True)
+                around = surroundings(self._source, night.climb.kept.added > 0, is_live=True)
                 self._page = page(night, around, self._reader.diff_of).encode("utf-8", "replace")
                 self._made_of = seen
                 ended = time.monotonic()
@@ -83,11 +86,14 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 64
 
     def __init__(self, source: Source, port: int) -> None:
         """Raises GoalseekError where the port is taken or not allowed; port 0 is any that is free."""
         self.shown = Shown(source)
         self.path = f"/{secrets.token_urlsafe(16)}/"
+        self._readers: dict[Any, None] = {}
+        self._readers_lock = threading.Lock()
         try:
             super().__init__((ADDRESS, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -100,6 +106,23 @@ class PageServer(ThreadingHTTPServer):
     def url(self) -> str:
         """The page's whole address, with its secret."""
         return f"http://{ADDRESS}:{self.server_port}{self.path}"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers on a thread; where too many readers are there, the one that came first has had its time."""
+        with self._readers_lock:
+            self._readers[request] = None
+            late = next(iter(self._readers)) if len(self._readers) > _READERS_MOST else None
+            self._readers.pop(late, None)
+        if late:
+            with contextlib.suppress(OSError):
+                late.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """A reader that was answered is none any more."""
+        with self._readers_lock:
+            self._readers.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader that goes away in the middle of an answer is no error."""
@@ -139,7 +162,13 @@ class _Handler(BaseHTTPRequestHandler):
             "state": (self.server.shown.state, "application/json"),
         }
         make, kind = answers[self.path.removeprefix(self.server.path)]
-        self._send(HTTPStatus.OK, make(), kind)
+        try:
+            body = make()
+        except (GoalseekError, OSError) as error:
+            told = f"the records cannot be read now: {error}".encode("utf-8", "replace")
+            self._send(HTTPStatus.SERVICE_UNAVAILABLE, told, "text/plain; charset=utf-8")
+            return
+        self._send(HTTPStatus.OK, body, kind)
 
     def _refusal(self) -> HTTPStatus | None:
         """Why not, or None: a foreign name or page that leads here, or an address that is none of the two."""

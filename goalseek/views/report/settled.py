@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from goalseek.noise_words import percent
 from goalseek.settle import Settled
-from goalseek.views.report.rows import Row, at, number_at
+from goalseek.views.harmless import one_line
+from goalseek.views.report.rows import Row, at, number_at, text_at
 
 _BEFORE = ("baseline", "before")
 _AFTER = ("best", "after")
@@ -35,12 +36,18 @@ def has_medians(settled: Settled) -> bool:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the holdout: begun only, where ``value`` is None. ``gap`` is in the holdout's units."""
+    """One look at the holdout: of the "baseline" or the "best", kept in ``iteration``, or "".
+
+    Where it has no ``value`` it was begun only, or failed, and ``why`` says how. ``gap`` is in the metric's units.
+    """
 
     number: int
+    of: str
+    iteration: int | None
     value: float | None
     baseline: float | None
     gap: float | None
+    why: str = ""
 
 
 def look_of(row: Row) -> Look:
@@ -50,7 +57,16 @@ def look_of(row: Row) -> Look:
     baseline = _middle(row, _BEFORE)
     if baseline is None and isinstance(row.get("value"), dict):
         baseline = _middle(row["value"], _BEFORE)
-    return Look(int(number_at(row, "look") or 0), value, baseline, number_at(row, "gap"))
+    iteration = number_at(row, "iteration")
+    return Look(
+        int(number_at(row, "look") or 0),
+        text_at(row, "of") if text_at(row, "of") in ("baseline", "best") else "",
+        None if iteration is None else int(iteration),
+        value,
+        baseline,
+        number_at(row, "gap"),
+        one_line(text_at(row, "why"), 300) if text_at(row, "reason") == "failed" else "",
+    )
 
 
 def reach(settled: Settled) -> str:

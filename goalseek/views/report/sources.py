@@ -91,11 +91,12 @@ class Reader:
         return self._diffs[key]
 
 
-def surroundings(source: Source, is_live: bool = False) -> Surroundings:
-    """What is known beside the records, now."""
+def surroundings(source: Source, has_kept: bool, is_live: bool = False) -> Surroundings:
+    """What is known beside the records, now. Of a copy nothing is, but whether something was kept."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if source.loaded is None:
-        told = "goalseek promote, where the repository is, takes the kept changes home"
+        told = "where the repository is, goalseek "
+        told += "promote takes the kept changes home" if has_kept else "status says what comes next"
         return Surroundings(next=told, made_at=made_at, version=goalseek.__version__, is_live=is_live)
     bounds = {guard.name: ", ".join(_bounds(guard)) for guard in source.loaded.manifest.guard}
     try:

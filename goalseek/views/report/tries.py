@@ -10,6 +10,7 @@ from goalseek.views.report.rows import Row, list_at, number_at, numbers_at, text
 
 _TITLE_MOST = 400
 _FILES_MOST = 8
+_GUARDS_MOST = 100
 OUTCOMES = ("baseline", "kept", "reverted", "skipped")
 
 
@@ -22,7 +23,10 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One iteration. All texts are harmless and of bounded length; ``seconds`` are active ones."""
+    """One iteration. All texts are harmless and of bounded length; ``seconds`` are active ones.
+
+    ``guards`` are there of what the line of the best stands on only.
+    """
 
     iteration: int
     label: Label
@@ -41,13 +45,13 @@ class Try:
     guards: dict[str, float]
 
 
-def try_of(row: Row) -> Try:
-    """The try that an iteration's row tells of."""
+def try_of(row: Row, label: Label) -> Try:
+    """The try that an iteration's row tells of, and what came of it."""
     files = [one_line(name, 200) for name in list_at(row, "changed_files") if isinstance(name, str)]
     more = (f"and {len(files) - _FILES_MOST} more",) if len(files) > _FILES_MOST else ()
     return Try(
         iteration=int(number_at(row, "iteration") or 0),
-        label=label_of(row),
+        label=label,
         value=number_at(row, "metric", "value"),
         incumbent=number_at(row, "metric", "incumbent"),
         delta=number_at(row, "metric", "delta"),
@@ -60,7 +64,7 @@ def try_of(row: Row) -> Try:
         changed_loc=int(number_at(row, "changed_loc") or 0),
         seconds=sum(numbers_at(row, "seconds").values()),
         when=one_line(text_at(row, "timestamp"), 40),
-        guards=numbers_at(row, "guards"),
+        guards=_guards(row) if label.outcome in ("baseline", "kept") else {},
     )
 
 
@@ -68,6 +72,11 @@ def label_of(row: Row) -> Label:
     """What came of it; an outcome that is not known here counts as skipped."""
     outcome = text_at(row, "outcome")
     return Label(outcome if outcome in OUTCOMES else "skipped", one_line(text_at(row, "reason"), 40))
+
+
+def _guards(row: Row) -> dict[str, float]:
+    named = list(numbers_at(row, "guards").items())[:_GUARDS_MOST]
+    return {one_line(name, 80): value for name, value in named}
 
 
 def _hash(text: str) -> str:

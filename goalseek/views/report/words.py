@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from goalseek.values import Usage
@@ -43,16 +44,34 @@ VERIFIERS = {
 def tokens_in_words(usage: Usage) -> str:
     """``1,234,567 tokens, $4.10``; nothing where nothing was reported."""
     parts = [f"{usage.tokens:,} tokens"] if usage.tokens else []
-    if usage.cost_usd is not None:
+    if is_told(usage):
         parts.append(dollars(usage))
     return ", ".join(parts)
 
 
+def is_told(usage: Usage) -> bool:
+    """Whether somebody reported dollars."""
+    return usage.cost_usd is not None or usage.about_usd is not None
+
+
 def dollars(usage: Usage) -> str:
-    """``$4.10``, ``about $4.10`` where estimated, ``unknown`` where nobody reported it."""
-    if usage.cost_usd is None:
-        return "unknown"
-    return f"{'about ' if usage.estimated else ''}${usage.cost_usd:.2f}"
+    """``$4.10``, ``about $4.10`` where estimated or a subscription pays, ``unknown`` where nobody reported it."""
+    parts = []
+    if usage.cost_usd is not None and (usage.cost_usd or usage.about_usd is None):
+        parts.append(f"{'about ' if usage.estimated else ''}${usage.cost_usd:,.2f}")
+    if usage.about_usd is not None:
+        parts.append(f"about ${usage.about_usd:,.2f} by subscription")
+    return " and ".join(parts) or "unknown"
+
+
+def sandboxes_in_words(levels: Counter[tuple[str, str]]) -> str:
+    """``sandbox: bubblewrap``; of several, each with its share of the iterations: a night is as safe as its weakest."""
+    counts: Counter[str] = Counter()
+    for (sandbox, _), count in levels.items():
+        counts[sandbox or "not told"] += count
+    if len(counts) == 1:
+        return "no sandbox" if "none" in counts else f"sandbox: {next(iter(counts))}"
+    return "sandbox: " + ", ".join(f"{sandbox} ({count:,})" for sandbox, count in counts.most_common())
 
 
 def joined(parts: Iterable[str]) -> str:
