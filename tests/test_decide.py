@@ -6,8 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from goalseek.decide import ToBeat, broken, decide, median, reached, representative
+from goalseek.decide import ToBeat, broken, decide, reached
 from goalseek.manifest import Guard, Metric
+from goalseek.middle import median, representative
 from goalseek.values import Evidence, Failure, Verdict, VerifierRun
 
 numbers = st.floats(-1e9, 1e9)

@@ -10,8 +10,9 @@ from project import Project
 
 from goalseek import process
 from goalseek.errors import GoalseekError
+from goalseek.location import locate
 from goalseek.objects import Objects, ObjectsFailed
-from goalseek.repository import RefMove, RefMoved, Repository, locate
+from goalseek.repository import RefMove, RefMoved, Repository
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import Project
 
+from goalseek.location import locate
 from goalseek.objects import Entry, Missing, Objects
-from goalseek.repository import RefMove, RefMoved, Repository, locate
+from goalseek.repository import RefMove, RefMoved, Repository
 from goalseek.trees import walk
 
 
