@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalseek.git import GitFailed, git_text
+from goalseek.errors import GoalseekError
 from goalseek.history import History
+from goalseek.location import locate
 from goalseek.manifest_file import Loaded
 from goalseek.seal import Seal
 from goalseek.standing import Standing
 
 
-def believed_standing(loaded: Loaded) -> Standing:
-    """The fold over all records. Without the secret here no snapshot is believed: then every record is read."""
+def believed_standing(loaded: Loaded, own: Path | None = None) -> Standing:
+    """The fold over all records; ``own`` is ``own_folder``, where that is known.
+
+    Without the secret here no snapshot is believed: then every record is read.
+    """
     history = History(loaded.logs / "results.jsonl")
     if not history.has_snapshot():
         return history.standing()
-    folder = loaded.folder / loaded.manifest.project.repo
+    own = own or own_folder(loaded)
+    if own is None:
+        return history.standing()
     try:
-        common = git_text("rev-parse", "--path-format=absolute", "--git-common-dir", folder=folder)
-        seal = Seal(Path(common, "goalseek", loaded.manifest.project.name, "secret").read_bytes())
-    except (GitFailed, OSError):
+        seal = Seal((own / "secret").read_bytes())
+    except OSError:
         return history.standing()
     return history.folded(history.snapshot(lambda found, body: seal.holds(found, "standing", body)))
+
+
+def own_folder(loaded: Loaded) -> Path | None:
+    """The project's own folder in the common git directory; None outside a repository."""
+    try:
+        location = locate(loaded.folder / loaded.manifest.project.repo)
+    except GoalseekError:
+        return None
+    return location.common_dir / "goalseek" / loaded.manifest.project.name

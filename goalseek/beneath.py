@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,7 +77,7 @@ def create(root: str | Path, path: str, mode: int) -> int:
 
 def _empty(top: int) -> None:
     """Removes all that is in a folder. What lies deeper than two levels is moved up first: no depth is too much."""
-    token, number = uuid.uuid4().hex, 0
+    token, number = os.urandom(16).hex(), 0
     while names := os.listdir(top):
         for name in names:
             if not _is_folder(name, top):

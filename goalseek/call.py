@@ -16,12 +16,13 @@ from goalseek.prompt_files import write_prompt
 from goalseek.providers.provider import Call
 from goalseek.recording import recorder
 from goalseek.run import Run
+from goalseek.run_values import Usage
 from goalseek.sandbox import passed_credentials
 from goalseek.seat import Seat
 from goalseek.secret import Secrets
 from goalseek.setting import Setting
 from goalseek.told import past_try
-from goalseek.values import Context, PastTry, Plan, Usage
+from goalseek.values import Context, PastTry, Plan
 from goalseek.workspace import Workspace
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from goalseek.charge import killed_call
 from goalseek.memory import Memory
-from goalseek.values import Session, Usage
+from goalseek.run_values import Usage
+from goalseek.values import Session
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.decide import ToBeat, decide, representative
+from goalseek.decide import ToBeat, decide
 from goalseek.findings import Finding
 from goalseek.isolation_words import against_cheats
 from goalseek.manifest import Manifest
+from goalseek.middle import representative
 from goalseek.newcomers import LINK_MODE, Newcomers
 from goalseek.objects import Difference, Entry, Objects
 from goalseek.patching import DoesNotApply, patched

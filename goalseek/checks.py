@@ -110,7 +110,7 @@ def left_out(patient: Patient) -> Iterator[Finding]:
 
 def ruler(patient: Patient) -> Iterator[Finding]:
     """Manifest and files are what was pinned."""
-    for name in differing(patient.run.loaded, patient.run.standing):
+    for name in differing(patient.run.loaded, patient.run.repository.location, patient.run.standing):
         yield Finding("ruler", True, f"{name} differs from the pinned ruler", "goalseek baseline adopts it")
 
 

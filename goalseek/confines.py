@@ -19,10 +19,10 @@ from goalseek.confinement.system import graphics_devices, roots
 from goalseek.confinement.view import Shown, View, throw_away_home
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.hidden_from import folder_of
+from goalseek.location import Location
 from goalseek.manifest import Manifest, SandboxTable
 from goalseek.manifest_file import Loaded
 from goalseek.places import Places
-from goalseek.repository import Location
 from goalseek.sandbox import expanded
 
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from goalseek.manifest import Manifest
-from goalseek.noise import AGREEING, BASELINE_MOST, CONFIRMED_KEEPS
-from goalseek.noise_state import INCUMBENT_MOST
+from goalseek.noise_state import AGREEING, BASELINE_MOST, CONFIRMED_KEEPS, INCUMBENT_MOST
 from goalseek.units import in_words
 
 

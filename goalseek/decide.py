@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from goalseek.manifest import Guard, Metric
+from goalseek.middle import representative
 from goalseek.units import number, share_of
 from goalseek.values import Evidence, Verdict
 
@@ -16,18 +17,6 @@ class ToBeat:
 
     value: float
     guards: dict[str, float]
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the middle two. Raises IndexError for none."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def representative(values: Sequence[float]) -> float:
-    """What a set of runs is worth: their median, without the first where there are more."""
-    return median(values[1:] if len(values) > 1 else values)
 
 
 def decide(metric: Metric, guards: Sequence[Guard], to_beat: ToBeat, evidence: Evidence, lines_saved: int) -> Verdict:

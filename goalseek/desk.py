@@ -11,7 +11,8 @@ from goalseek.calls import Calls
 from goalseek.errors import Rejected
 from goalseek.limits import Stop
 from goalseek.memory import Memory, rejected_as
-from goalseek.values import Rejection, Usage
+from goalseek.run_values import Usage
+from goalseek.values import Rejection
 
 Value = TypeVar("Value")
 

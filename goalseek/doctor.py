@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 from goalseek.cheats import prepared, runs_owed
 from goalseek.checks import FURTHER, NEEDED, Patient, cheats, provider
-from goalseek.decide import median
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.findings import Finding
 from goalseek.git import git_text
 from goalseek.manifest_file import Loaded, ignore_home
+from goalseek.middle import median
 from goalseek.opening import opened
 from goalseek.pool import Subject, baseline_subject, incumbent_subject
 from goalseek.run import Run

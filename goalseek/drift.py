@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from goalseek import hidden_from
-from goalseek.git import GitFailed, git, git_text
+from goalseek.git import GitFailed, git
+from goalseek.location import Location, prefix_below
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.project_scope import scope_of
 from goalseek.quoting import quote_path
@@ -16,24 +16,21 @@ from goalseek.standing import Standing
 _NAMED_MOST = 5
 
 
-def differing(loaded: Loaded, standing: Standing) -> list[str]:
+def differing(loaded: Loaded, location: Location, standing: Standing) -> list[str]:
     """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words."""
     if standing.baseline is None:
         return []
-    folder = loaded.folder / loaded.manifest.project.repo
-    name = loaded.manifest.project.name
+    folder, name = location.top, loaded.manifest.project.name
     try:
         pinned = git("cat-file", "blob", f"refs/goalseek/{name}/ledger:ruler.json", folder=folder).decode()
         arguments = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", standing.baseline.commit, "HEAD")
         changed = [os.fsdecode(path) for path in git(*arguments, folder=folder).split(b"\0") if path]
-        prefix = git_text("rev-parse", "--show-prefix", folder=loaded.folder)
-        top = Path(git_text("rev-parse", "--show-toplevel", folder=folder))
     except GitFailed:
         return []
-    scope = scope_of(loaded, loaded.manifest, prefix)
+    scope = scope_of(loaded, loaded.manifest, prefix_below(location.top, loaded.folder))
     ruler = Ruler.from_json(pinned)
     told = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
-    hidden = _hidden(loaded, base_of(loaded, top), ruler)
+    hidden = _hidden(loaded, base_of(loaded, location.top), ruler)
     told += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     files = [path for path in changed if scope.in_ruler(path)]
     return told + [f"file {quote_path(path)}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
@@ -41,10 +38,12 @@ def differing(loaded: Loaded, standing: Standing) -> list[str]:
 
 def _hidden(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
     """What differs in the folder of ``hidden_from``; where the manifest names another one now, its key does."""
-    folder = hidden_from.folder_of(base, loaded.manifest)
-    if folder is None or loaded.manifest.scope.hidden_from != ruler.keys["scope"].get("hidden_from"):
+    named = loaded.manifest.scope.hidden_from
+    if not named or named != ruler.keys["scope"].get("hidden_from"):
         return []
-    return hidden_from.differing_files(folder, ruler.hidden_from)[:_NAMED_MOST]
+    from goalseek import hidden_from
+
+    return hidden_from.differing_files(base / named, ruler.hidden_from)[:_NAMED_MOST]
 
 
 def _more(count: int) -> list[str]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from goalseek.values import Edit, Usage
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from goalseek.run_values import Usage
+    from goalseek.values import Edit
 
 BAD_FINDING = 1
 USAGE = 2
@@ -43,6 +47,8 @@ class Rejected(Exception):
         usage: Usage | None = None,
         edits: tuple[Edit, ...] | None = None,
     ) -> None:
+        from goalseek.run_values import Usage
+
         super().__init__(f"{outcome} / {reason}: {why}")
         self.outcome = outcome
         self.reason = reason

@@ -28,18 +28,21 @@ _NAMED = {
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """A function that says whether a file's path (relative, with ``/``) is matched by the list."""
-    rules = [(not pattern.startswith("!"), compiled(pattern)) for pattern in patterns if pattern.strip()]
-    if not rules:
+    """A function that says whether a file's path (relative, with ``/``) is matched by the list.
+
+    Expressions are compiled for the first path: many a command makes a scope and asks about no file.
+    """
+    known = [pattern for pattern in patterns if pattern.strip()]
+    if not known:
         return lambda path: False
-    if all(adds for adds, _ in rules):
-        together = re.compile("|".join(f"(?:{expression.pattern})" for _, expression in rules), re.DOTALL)
-        return lambda path: together.fullmatch(path) is not None
+    if not any(pattern.startswith("!") for pattern in known):
+        together = functools.cache(lambda: _all_of(known))
+        return lambda path: together().fullmatch(path) is not None
 
     def matches(path: str) -> bool:
-        for adds, expression in reversed(rules):
-            if expression.fullmatch(path):
-                return adds
+        for pattern in reversed(known):
+            if compiled(pattern).fullmatch(path):
+                return not pattern.startswith("!")
         return False
 
     return matches
@@ -56,6 +59,14 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
     A pattern that is broken (an open ``[``, a ``\\`` at the end) matches nothing, as in git.
     """
+    return re.compile(_expression_of(pattern), re.DOTALL)
+
+
+def _all_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{_expression_of(pattern)})" for pattern in patterns), re.DOTALL)
+
+
+def _expression_of(pattern: str) -> str:
     text = pattern.removeprefix("!")
     folder_only = text.endswith("/")
     text = text.removesuffix("/")
@@ -63,7 +74,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     text = text.removeprefix("./").removeprefix("/")
     prefix = "" if anchored else "(?:.*/)?"
     below = "/.*" if folder_only else "(?:/.*)?"
-    return re.compile(prefix + _translate(text) + below, re.DOTALL)
+    return prefix + _translate(text) + below
 
 
 def _translate(text: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from goalseek.limits import Stop
 from goalseek.relay import Relay
 from goalseek.watch import Watch
+
+if TYPE_CHECKING:
+    from goalseek.limits import Stop
 
 OUTPUT = "output.log"
 BYTES_MOST = 2**20

@@ -24,12 +24,12 @@ from goalseek.records import Isolation, IterationRecord, RunRecord
 from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
 from goalseek.ruler import Ruler
 from goalseek.run import Run
+from goalseek.run_values import Usage
 from goalseek.seal import key_of
 from goalseek.setting import Setting
 from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
 from goalseek.templates import versions
-from goalseek.values import Usage
 
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from statistics import median
 
 from goalseek.decide import reached
 from goalseek.manifest import Limits, Metric
 from goalseek.records import IterationRecord
+from goalseek.run_values import Usage
 from goalseek.standing import Standing
 from goalseek.units import in_words, number
-from goalseek.values import Usage
 
 EXIT_CODES = {
     **dict.fromkeys(
@@ -137,7 +136,11 @@ def pace(newest_first: Iterable[IterationRecord]) -> float | None:
     """The usual seconds of an iteration: the median of the last five. None where there was none but baselines."""
     tries = (record for record in newest_first if record.outcome != "baseline")
     seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_OF)]
-    return median(seconds) if seconds else None
+    if not seconds:
+        return None
+    from statistics import median
+
+    return median(seconds)
 
 
 @dataclass(frozen=True)

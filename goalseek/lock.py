@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -35,7 +34,7 @@ def only_writer(folder: Path, at: Callable[[], str] = str) -> Iterator[None]:
             raise GoalseekError(message, "keep the repository on a local disk", UNFIT, "repository") from None
         holder = {
             "pid": os.getpid(),
-            "host": socket.gethostname(),
+            "host": os.uname().nodename,
             "since": datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z"),
         }
         os.ftruncate(descriptor, 0)

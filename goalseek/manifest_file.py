@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from goalseek import manifest_check, schemas
+from goalseek import schemas
 from goalseek.errors import GoalseekError
 from goalseek.manifest import Manifest
 from goalseek.plain import from_plain, to_line
@@ -107,6 +107,8 @@ def load(path: Path, before: Loaded | None = None) -> Loaded:
     remembered = _recall(path, text, plain)
     if remembered:
         return Loaded(path, remembered, text)
+    from goalseek import manifest_check
+
     manifest = manifest_check.checked(path, text, plain)
     _remember(path, text, manifest)
     return Loaded(path, manifest, text)

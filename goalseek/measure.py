@@ -21,8 +21,9 @@ from goalseek.once import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once
 from goalseek.programs import Finished
 from goalseek.quoting import quote_path
 from goalseek.reading import read_number
+from goalseek.run_values import CommandRun
 from goalseek.setup_once import give
-from goalseek.values import CommandRun, Failure
+from goalseek.values import Failure
 from goalseek.verifier import Verifier, failure_of, run_command, timeout_of
 
 _ARTIFACTS_MOST = 256 * 2**20

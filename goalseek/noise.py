@@ -21,16 +21,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from goalseek.decide import compared, representative
-from goalseek.noise_state import INCUMBENT_MOST, NoiseState, repeats_of, values_of
+from goalseek.decide import compared
+from goalseek.middle import representative
+from goalseek.noise_state import (
+    AGREEING,
+    BASELINE_MOST,
+    CONFIRMED_KEEPS,
+    INCUMBENT_MOST,
+    NoiseState,
+    repeats_of,
+    values_of,
+)
 from goalseek.noise_words import in_one_line
+from goalseek.run_values import VerifierRun
 from goalseek.spread import Scale, scale_of, spread, successive
 from goalseek.units import number, share_of
-from goalseek.values import Verdict, VerifierRun
+from goalseek.values import Verdict
 
-BASELINE_MOST = 5
-AGREEING = 2
-CONFIRMED_KEEPS = 2
 INCUMBENT_LEAST = 3
 REUSED_IN_TURNS = 3
 CANDIDATE_LEAST = 2

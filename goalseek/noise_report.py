@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from goalseek.decide import median
+from goalseek.middle import median
 from goalseek.spread import Scale, scale_of
 
 _MAD_TO_SD = 1.4826

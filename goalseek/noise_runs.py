@@ -22,8 +22,9 @@ from goalseek.pool import (
     record_measurement,
 )
 from goalseek.run import Run
+from goalseek.run_values import VerifierRun
 from goalseek.turns import unfit
-from goalseek.values import Failure, VerifierRun
+from goalseek.values import Failure
 
 FAILURES_MOST = 3
 

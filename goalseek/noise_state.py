@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.decide import representative
+from goalseek.middle import representative
 from goalseek.records import IterationRecord, MeasurementRecord, Record
+from goalseek.run_values import VerifierRun
 from goalseek.spread import Pair, successive
-from goalseek.values import VerifierRun
 
+BASELINE_MOST = 5
+AGREEING = 2
+CONFIRMED_KEEPS = 2
 PAIRS_MOST = 200
 INCUMBENT_MOST = 8
 OPENING = 5

@@ -16,6 +16,7 @@ from goalseek.approval import Question, refuse_while_waiting, waiting
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
+from goalseek.location import locate
 from goalseek.lock import only_writer
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.manifest_providers import ProviderTable
@@ -25,7 +26,7 @@ from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.project_scope import scope_of
 from goalseek.providers import WITHOUT_PROGRAM
 from goalseek.providers.provider import WritableFile
-from goalseek.repository import Repository, locate
+from goalseek.repository import Repository
 from goalseek.run import Run
 from goalseek.scope import Scope
 from goalseek.scratch_files import remove_scratch_files
@@ -131,7 +132,7 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
     check_confines(run, entries)
     for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
         run.watch.note(told)
-    for name in differing(run.loaded, run.standing):
+    for name in differing(run.loaded, run.repository.location, run.standing):
         run.watch.note(f"{name} differs from the pinned ruler; goalseek baseline adopts it")
     names = run.loaded.manifest.scope.share
     for told in run.shares.notes(names, run.standing.epoch):

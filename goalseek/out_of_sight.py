@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from goalseek.manifest import Manifest
 from goalseek.manifest_together import words_of
+from goalseek.run_values import CommandRun
 from goalseek.scope import scope
-from goalseek.values import CommandRun
 
 
 def out_of_sight(manifest: Manifest, runs: Sequence[CommandRun]) -> str:

@@ -6,27 +6,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goalseek.approval import Question, Word, commands_for, waiting, word_on
 from goalseek.believed import believed_standing
 from goalseek.cost_words import cost_of_deciding
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
-from goalseek.git import GitFailed, git_text
 from goalseek.level import level_moved
 from goalseek.limits import why_stop
+from goalseek.location import Location, locate
 from goalseek.lock import holder_of
 from goalseek.manifest import Metric
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.records import HoldoutRecord, SettleRecord
-from goalseek.repository import Location, locate
 from goalseek.shared import Shares
 from goalseek.small_set import small_set
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.stop_request import pending_run
 from goalseek.units import in_words
+
+if TYPE_CHECKING:
+    from goalseek.approval import Question, Word
 
 
 @dataclass(frozen=True)
@@ -66,17 +67,16 @@ def overview(loaded: Loaded) -> Overview:
     Raises GoalseekError outside a repository.
     """
     location = locate(loaded.folder / loaded.manifest.project.repo)
-    standing = believed_standing(loaded)
+    own = location.common_dir / "goalseek" / loaded.manifest.project.name
+    standing = believed_standing(loaded, own)
     picture = read_state(loaded.logs / "state.json")
-    own = own_folder(loaded)
-    holder = holder_of(own) if own else None
+    holder = holder_of(own)
     status = str(picture.get("status", "pending"))
     if status in AT_WORK and holder is None:
         status = "interrupted"
     is_at_work = status in AT_WORK
-    run_id = (pending_run(own) if own else "") or standing.run_id
-    waits = waiting(loaded.manifest, loaded.runs, standing, run_id)
-    word = word_on(loaded.logs, waits) if waits else None
+    run_id = pending_run(own) or standing.run_id
+    waits, word = _asked(loaded, standing, run_id)
     over = "" if is_at_work else _over(loaded, standing, run_id)
     told = _next_word(waits, word, holder) if waits else _next(status, standing, str(picture.get("next", "")), over)
     last = standing.last
@@ -100,7 +100,7 @@ def overview(loaded: Loaded) -> Overview:
         stagnation=standing.stagnation,
         outcomes=standing.outcomes,
         spend=standing.spend,
-        differs=(*differing(loaded, standing), *_shared(loaded, location, standing)),
+        differs=(*differing(loaded, location, standing), *_shared(loaded, location, own, standing)),
         warnings=tuple(warnings(loaded.manifest.metric, standing)),
         settled=standing.settled,
         holdout=standing.holdout,
@@ -109,6 +109,16 @@ def overview(loaded: Loaded) -> Overview:
         word=word,
         next=way_to_fetched(loaded) or told,
     )
+
+
+def _asked(loaded: Loaded, standing: Standing, run_id: str) -> tuple[Question | None, Word | None]:
+    """What waits for a person's word, and the word where it was given already."""
+    if loaded.manifest.approve.before == "never":
+        return None, None
+    from goalseek.approval import waiting, word_on
+
+    waits = waiting(loaded.manifest, loaded.runs, standing, run_id)
+    return waits, word_on(loaded.logs, waits) if waits else None
 
 
 def warnings(metric: Metric, standing: Standing) -> Iterator[str]:
@@ -126,13 +136,14 @@ def _cost(loaded: Loaded, standing: Standing) -> str:
     return cost_of_deciding(loaded.manifest, standing.noise.differed, seconds)
 
 
-def _shared(loaded: Loaded, location: Location, standing: Standing) -> tuple[str, ...]:
-    own = location.common_dir / "goalseek" / loaded.manifest.project.name
+def _shared(loaded: Loaded, location: Location, own: Path, standing: Standing) -> tuple[str, ...]:
     return Shares(own / "share.json", base_of(loaded, location.top)).notes(loaded.manifest.scope.share, standing.epoch)
 
 
 def _next_word(waits: Question, word: Word | None, holder: str | None) -> str:
     if word is None:
+        from goalseek.approval import commands_for
+
         return commands_for(waits) + ("" if holder else "; then goalseek iterate")
     return f"iteration {waits.iteration} has its word, {word}: {holder or 'goalseek iterate'} goes on"
 
@@ -164,16 +175,3 @@ def _silent(picture: dict[str, Any], holder: str) -> str:
     if age is None or age < STALE_SECONDS:
         return ""
     return f"no heartbeat for {in_words(age)}: {holder}, may be stopped, asleep or stuck"
-
-
-def own_folder(loaded: Loaded) -> Path | None:
-    """The project's own folder in the common git directory; None outside a repository."""
-    try:
-        return Path(_common_dir(loaded)) / "goalseek" / loaded.manifest.project.name
-    except GitFailed:
-        return None
-
-
-def _common_dir(loaded: Loaded) -> str:
-    folder = loaded.folder / loaded.manifest.project.repo
-    return git_text("rev-parse", "--path-format=absolute", "--git-common-dir", folder=folder)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.repository import Location
+from goalseek.location import Location, prefix_below
 from goalseek.values import Side
 
 
@@ -82,6 +82,4 @@ def places(location: Location, folder: Path, name: str) -> Places:
         hint = "set XDG_CACHE_HOME to a folder outside of it"
         raise GoalseekError(message, hint, UNFIT, "repository")
     key = hashlib.sha256(os.fsencode(location.common_dir) + b"\0" + os.fsencode(folder)).hexdigest()[:12]
-    inside = folder.resolve().is_relative_to(location.top.resolve())
-    relative = folder.resolve().relative_to(location.top.resolve()).as_posix() if inside else "."
-    return Places(cache / f"{name}-{key}", "" if relative == "." else relative + "/")
+    return Places(cache / f"{name}-{key}", prefix_below(location.top, folder))

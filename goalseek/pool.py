@@ -10,8 +10,9 @@ from goalseek.manifest_file import ignore_home
 from goalseek.phases.verify import one_more
 from goalseek.records import MeasurementRecord
 from goalseek.run import Run
+from goalseek.run_values import CommandRun
 from goalseek.setting import Setting
-from goalseek.values import CommandRun, Evidence, Side
+from goalseek.values import Evidence, Side
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import fcntl
 import os
 import socket
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +99,7 @@ class Programs:
         end first. What they leave at their own end goes with the cage and is not counted, and a signal that ended the
         program inside is told as the cage tells it: 128 and its number.
         """
-        token = f"{self.owner}.{uuid.uuid4().hex}"
+        token = f"{self.owner}.{os.urandom(16).hex()}"
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
         with held_back():
             self._make_ready()

@@ -19,9 +19,10 @@ from goalseek.providers.command import CommandProvider
 from goalseek.providers.failures import IN_WORDS, Failed
 from goalseek.providers.provider import Call, Provider, Starting
 from goalseek.run import Run
+from goalseek.run_values import Usage
 from goalseek.seat import Seat
 from goalseek.setting import Setting
-from goalseek.values import Context, Usage
+from goalseek.values import Context
 
 LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0

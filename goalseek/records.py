@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goalseek.plain import from_plain
-from goalseek.values import CommandRun, Usage, VerifierRun
+from goalseek.run_values import CommandRun, Usage, VerifierRun
 
 SCHEMA = 1
 REASONS = {

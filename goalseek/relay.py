@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from goalseek.approval import Question, Word
-from goalseek.confinement.level import Level
-from goalseek.limits import Stop
-from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
-from goalseek.scene import Scene
 from goalseek.watch import Watch
+
+if TYPE_CHECKING:
+    from goalseek.approval import Question, Word
+    from goalseek.confinement.level import Level
+    from goalseek.limits import Stop
+    from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+    from goalseek.scene import Scene
 
 
 class Relay(Watch):

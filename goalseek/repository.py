@@ -8,27 +8,17 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from goalseek import process
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
 from goalseek.full_disk import as_full_disk
-from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, git_text
+from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git
+from goalseek.location import Location
 from goalseek.missing import Missing
 from goalseek.objects import Objects
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
-
-
-@dataclass(frozen=True)
-class Location:
-    """Where a repository is: top of the working tree, this worktree's git directory, the common one, its hash."""
-
-    top: Path
-    git_dir: Path
-    common_dir: Path
-    object_format: str
 
 
 @dataclass(frozen=True)
@@ -52,33 +42,6 @@ class Refs:
 
 class RefMoved(Exception):
     """A compare-and-swap failed: somebody else moved the ref."""
-
-
-def locate(folder: Path) -> Location:
-    """The repository that the folder belongs to. Raises GoalseekError where there is none, or only a bare one."""
-    try:
-        lines = git_text(
-            "rev-parse",
-            "--is-bare-repository",
-            "--absolute-git-dir",
-            "--path-format=absolute",
-            "--git-common-dir",
-            "--show-object-format",
-            folder=folder,
-        ).split("\n")
-    except (GitFailed, FileNotFoundError, NotADirectoryError) as error:
-        if "dubious ownership" in str(error):
-            raise GoalseekError(f"git does not trust {folder}: {error}", "", UNFIT, "repository") from None
-        hint = "run: git init && git add -A && git commit -m start"
-        raise GoalseekError(f"{folder} is not in a git repository", hint, UNFIT, "repository") from None
-    if len(lines) != 4:
-        hint = "rename that folder, or clone the repository to another place"
-        raise GoalseekError(f"the path of {folder} has a line break in it", hint, UNFIT, "repository")
-    if lines[0] == "true":
-        hint = "goalseek reads files of a checkout; clone the repository, or add a worktree"
-        raise GoalseekError(f"{folder} is in a bare repository", hint, UNFIT, "repository")
-    top = git_text("rev-parse", "--path-format=absolute", "--show-toplevel", folder=folder)
-    return Location(Path(top), Path(lines[1]), Path(lines[2]), lines[3])
 
 
 class Repository:

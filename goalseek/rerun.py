@@ -13,10 +13,10 @@ from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.pool import Subject, measure_subject
 from goalseek.records import IterationRecord
 from goalseek.run import Run
+from goalseek.run_values import VerifierRun
 from goalseek.same_again import SameAgain, same_again
 from goalseek.standing import CRASHED
 from goalseek.units import in_words
-from goalseek.values import VerifierRun
 
 
 @dataclass(frozen=True)

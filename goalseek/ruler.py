@@ -6,13 +6,15 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goalseek.listing import Listing
 from goalseek.manifest import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
-from goalseek.objects import Entry
 from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.scope import Scope
+
+if TYPE_CHECKING:
+    from goalseek.objects import Entry
 
 _READING = ("name", "source", "path", "query", "regex", "matches", "command", "valid")
 

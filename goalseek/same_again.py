@@ -9,8 +9,9 @@ from typing import Literal
 from goalseek.decide import broken, outside
 from goalseek.manifest import Guard, Manifest
 from goalseek.records import IterationRecord
+from goalseek.run_values import CommandRun
 from goalseek.units import number, share_of
-from goalseek.values import CommandRun, Evidence
+from goalseek.values import Evidence
 
 How = Literal["equal", "within", "differs"]
 

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import os
 import re
-import secrets
 from pathlib import Path
 
 _KEY_LENGTH = 8
@@ -38,6 +37,8 @@ class Seal:
             return cls(path.read_bytes())
         except FileNotFoundError:
             pass
+        import secrets
+
         folder.mkdir(parents=True, exist_ok=True)
         temporary = folder / f"secret.{os.getpid()}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalseek.decide import median
+from goalseek.middle import median
 from goalseek.noise_words import percent
 from goalseek.spread import scale_of
 from goalseek.student import student_quantile

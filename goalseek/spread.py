@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalseek.decide import median
+from goalseek.middle import median
 
 Pair = tuple[float, float]
 _CLIP = 2.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -113,7 +112,7 @@ def write_state(path: Path, moment: Moment, standing: Standing, limits: Limits) 
         **to_plain(moment),
         "heartbeat_at": utc_now(),
         "pid": os.getpid(),
-        "host": socket.gethostname(),
+        "host": os.uname().nodename,
         "best": _marked(standing.best),
         "incumbent": _marked(standing.incumbent),
         "spend": to_plain(standing.spend),

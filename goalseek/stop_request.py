@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from goalseek.limits import Stop
 from goalseek.lock import holder_of
 from goalseek.memory import write_durably
+
+if TYPE_CHECKING:
+    from goalseek.limits import Stop
 
 _NAME = "stop.json"
 
@@ -40,6 +43,8 @@ def asked_to_stop(logs: Path, own: Path) -> Stop | None:
     path.unlink(missing_ok=True)
     if request != {"holder": holder_of(own)}:
         return None
+    from goalseek.limits import Stop
+
     return Stop("asked", "goalseek stop asked for it", "the same command goes on")
 
 

@@ -8,18 +8,20 @@ from dataclasses import replace
 from goalseek.baseline import failed_baseline
 from goalseek.cheats import Cheat, runs_owed, tried
 from goalseek.cost_words import cost_of_deciding
-from goalseek.decide import ToBeat, decide, median
+from goalseek.decide import ToBeat, decide
 from goalseek.findings import Finding
 from goalseek.manifest import Manifest
+from goalseek.middle import median
 from goalseek.noise_findings import fixed_seed
 from goalseek.out_of_sight import out_of_sight
 from goalseek.outside import why_inside
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
 from goalseek.run import Run
+from goalseek.run_values import VerifierRun
 from goalseek.sabotage import BREAKAGES, sabotage
 from goalseek.turns import unfit
 from goalseek.units import in_words, number
-from goalseek.values import Evidence, Verdict, VerifierRun
+from goalseek.values import Evidence, Verdict
 
 NUMBERS = 2
 

@@ -15,7 +15,8 @@ from goalseek.confines import Confines, Job
 from goalseek.manifest import Manifest, VerifyCommand
 from goalseek.places import Places
 from goalseek.programs import Finished, Programs
-from goalseek.values import CommandRun, Failure, Side
+from goalseek.run_values import CommandRun
+from goalseek.values import Failure, Side
 
 UNJUDGEABLE = 125
 STOP_THE_RUN = 127

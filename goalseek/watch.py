@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from goalseek.approval import Question, Word
-from goalseek.confinement.level import Level
-from goalseek.limits import Stop
-from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
-from goalseek.scene import Scene
+if TYPE_CHECKING:
+    from goalseek.approval import Question, Word
+    from goalseek.confinement.level import Level
+    from goalseek.limits import Stop
+    from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+    from goalseek.scene import Scene
 
 
 class Watch:

@@ -10,7 +10,8 @@ from goalseek.noise import Next, RunIncumbent, Terms, baseline_needs_run, next_s
 from goalseek.noise_state import NoiseState
 from goalseek.plain import from_plain, to_plain
 from goalseek.records import Isolation, IterationRecord, MetricResult
-from goalseek.values import Verdict, VerifierRun
+from goalseek.run_values import VerifierRun
+from goalseek.values import Verdict
 
 RULER = "the ruler"
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyte
@@ -30,6 +30,7 @@ class Shown:
         columns: int = 80,
         lines: int = 24,
         environment: Mapping[str, str] | None = None,
+        command: Sequence[str] = (sys.executable, "-m", "goalseek"),
     ) -> None:
         self.raw = b""
         self.screen = pyte.HistoryScreen(columns, lines, history=1000, ratio=1)
@@ -45,9 +46,8 @@ class Shown:
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-        command = [sys.executable, "-m", "goalseek", *arguments]
         self.child = subprocess.Popen(
-            command,
+            [*command, *arguments],
             cwd=folder,
             stdin=self.theirs,
             stdout=self.theirs,
@@ -62,8 +62,8 @@ class Shown:
     def __exit__(self, *_: object) -> None:
         if self.child.poll() is None:
             self.child.terminate()
-            self.child.wait(timeout=SECONDS_MOST)
         self.close()
+        self.child.wait(timeout=SECONDS_MOST)
 
     def close(self) -> None:
         """Closes the terminal, which hangs up on what runs on it."""

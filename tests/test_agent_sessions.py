@@ -13,7 +13,8 @@ from goalseek.errors import Rejected
 from goalseek.manifest import ProviderTable
 from goalseek.providers.preset import Answer
 from goalseek.providers.session import added, following
-from goalseek.values import Session, Usage
+from goalseek.run_values import Usage
+from goalseek.values import Session
 
 TOTAL = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
 

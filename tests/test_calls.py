@@ -4,8 +4,9 @@ from pathlib import Path
 
 from goalseek.calls import Calls
 from goalseek.memory import Memory
+from goalseek.run_values import Usage
 from goalseek.seal import Seal
-from goalseek.values import Session, Usage
+from goalseek.values import Session
 
 USUAL = Usage(50, 20, 10, 0.1)
 NOTHING = Usage()

@@ -14,7 +14,8 @@ import pytest
 from project import Project, answer, home
 
 from goalseek.checkout_tree import tree_of_checkout
-from goalseek.repository import Repository, locate
+from goalseek.location import locate
+from goalseek.repository import Repository
 
 JUDGE = """\
 if grep -q fail answer.json; then echo "told to fail" >&2; exit 3; fi

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from goalseek.decide import ToBeat, broken, decide, median, reached, representative
+from goalseek.decide import ToBeat, broken, decide, reached
 from goalseek.manifest import Guard, Metric
-from goalseek.values import Evidence, Failure, Verdict, VerifierRun
+from goalseek.middle import median, representative
+from goalseek.run_values import VerifierRun
+from goalseek.values import Evidence, Failure, Verdict
 
 numbers = st.floats(-1e9, 1e9)
 directions = st.sampled_from(["maximize", "minimize"])

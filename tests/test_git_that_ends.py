@@ -11,8 +11,9 @@ from project import Project
 from goalseek import process
 from goalseek.conversations import ObjectsFailed
 from goalseek.errors import GoalseekError
+from goalseek.location import locate
 from goalseek.objects import Objects
-from goalseek.repository import RefMove, RefMoved, Repository, locate
+from goalseek.repository import RefMove, RefMoved, Repository
 
 
 @pytest.fixture

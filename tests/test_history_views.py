@@ -27,7 +27,7 @@ from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
 from goalseek.plain import to_line, to_plain
 from goalseek.records import Isolation, IterationRecord, MetricResult
-from goalseek.values import CommandRun, Usage, VerifierRun
+from goalseek.run_values import CommandRun, Usage, VerifierRun
 from goalseek.views.ago import ago, ago_in_short
 
 NOW = datetime.now(UTC)

@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import Project
 
+from goalseek.location import locate
 from goalseek.missing import Missing
 from goalseek.objects import Entry, Objects
-from goalseek.repository import RefMove, RefMoved, Repository, locate
+from goalseek.repository import RefMove, RefMoved, Repository
 from goalseek.trees import walk
 
 

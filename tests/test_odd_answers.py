@@ -18,8 +18,8 @@ from goalseek.manifest import ProviderTable
 from goalseek.providers import preset
 from goalseek.providers.answer import usage_of
 from goalseek.providers.preset import Answer, Printed
+from goalseek.run_values import Usage
 from goalseek.units import in_words
-from goalseek.values import Usage
 
 HUGE = 10**400
 

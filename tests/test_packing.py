@@ -9,9 +9,10 @@ import pytest
 from project import Project, answer
 
 from goalseek import packing
+from goalseek.location import locate
 from goalseek.objects import Objects
 from goalseek.packing import Packed, pack_when_due
-from goalseek.repository import Repository, locate
+from goalseek.repository import Repository
 
 pytestmark = pytest.mark.slow
 
@@ -189,7 +190,8 @@ def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> N
     saved = tmp_path / "saved"
     project.top.rename(saved)
     code = (
-        "import sys; from pathlib import Path; from goalseek.repository import Repository, locate;"
+        "import sys; from pathlib import Path; from goalseek.location import locate;"
+        "from goalseek.repository import Repository;"
         "from goalseek.packing import pack_when_due; r = Repository(locate(Path(sys.argv[1])), 'demo');"
         "pack_when_due(r, 4, lambda told: sys.exit(told), 1); r.close()"
     )

@@ -20,7 +20,8 @@ from goalseek.records import (
     SettleRecord,
     from_line,
 )
-from goalseek.values import Candidate, Change, Context, Evidence, Plan, Usage, Verdict
+from goalseek.run_values import Usage
+from goalseek.values import Candidate, Change, Context, Evidence, Plan, Verdict
 
 
 @dataclass(frozen=True)

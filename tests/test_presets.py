@@ -22,8 +22,9 @@ from goalseek.providers.failures import Failed
 from goalseek.providers.login import Source, find_login
 from goalseek.providers.prices import priced
 from goalseek.providers.provider import Starting
+from goalseek.run_values import Usage
 from goalseek.secret import Secrets
-from goalseek.values import Plan, Session, Usage
+from goalseek.values import Plan, Session
 
 SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", "yolo", "--auto", "--yes-always", "-y")  # fmt: skip
 

@@ -10,11 +10,11 @@ from goalseek.cli.answer import answer, queried, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_in_words
 from goalseek.comparing import Contender, compared, pairs_in_turn, sides
-from goalseek.decide import median
 from goalseek.doctor import NothingToKeep
 from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
+from goalseek.middle import median
 from goalseek.opening import opened
 from goalseek.pool import Measurement
 from goalseek.run import Run

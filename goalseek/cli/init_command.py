@@ -14,7 +14,8 @@ from goalseek.cli.options import start_folder
 from goalseek.cli.watching import watch_in_words
 from goalseek.first_manifest import Answers
 from goalseek.git import git
-from goalseek.repository import Repository, locate
+from goalseek.location import locate
+from goalseek.repository import Repository
 from goalseek.units import in_words, number
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -14,9 +14,8 @@ from goalseek.chosen import Wanted, chosen, since
 from goalseek.cli.answer import answer, answer_lines, queried, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
-from goalseek.export import exporter
-from goalseek.fetched import way_to_fetched
 from goalseek.history import History
+from goalseek.manifest_file import Loaded
 from goalseek.records import REASONS, IterationRecord
 from goalseek.views.cells import width_of
 from goalseek.views.history_lines import HistoryLines
@@ -47,9 +46,9 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("-o takes whole records, and no --query", hint)
     manifest = loaded(options)
     history = History(manifest.logs / "results.jsonl")
-    export = exporter(Path(options.file)) if options.file else None
+    export = _exporter(Path(options.file)) if options.file else None
     if not history.size():
-        say(options, way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first")
+        _say_why_none(options, manifest)
     records = chosen(history, wanted)
     if export:
         count = export(records)
@@ -63,6 +62,18 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(options, records)
     return 0
+
+
+def _exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
+    from goalseek.export import exporter
+
+    return exporter(path)
+
+
+def _say_why_none(options: argparse.Namespace, manifest: Loaded) -> None:
+    from goalseek.fetched import way_to_fetched
+
+    say(options, way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first")
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:

@@ -12,9 +12,9 @@ from goalseek import units
 from goalseek.cli.answer import answer, queried, say, wants_json
 from goalseek.cli.options import loaded, start_folder
 from goalseek.cli.watching import watch_in_words
-from goalseek.decide import median
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted
 from goalseek.manifest import Reading
+from goalseek.middle import median
 from goalseek.noise_alone import AloneCommand, alone_runs, refuse_unreadable
 from goalseek.noise_findings import ITERATIONS, Asked, advice, costs, findings
 from goalseek.noise_report import NoiseReport, noise_report

@@ -7,22 +7,15 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalseek import outputs
-from goalseek.artifacts import OUTPUTS
-from goalseek.attempts import ATTEMPTS, REVIEWS, others_in
 from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
-from goalseek.fetched import way_to_fetched
-from goalseek.git import GitFailed, git
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
-from goalseek.prompt_files import prompts_in
 from goalseek.records import IterationRecord
 from goalseek.views.cells import width_of
 from goalseek.views.harmless import harmless
-from goalseek.views.patch import painted_patch, without_colour
 from goalseek.views.record_page import RecordPage
 from goalseek.views.style import painter
 
@@ -66,15 +59,24 @@ def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecor
     if options.plan:
         parts["plan"] = _artifact(record, folder, "plan.md")
     if options.prompt:
+        from goalseek.prompt_files import prompts_in
+
         prompts = prompts_in(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
         parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
     if options.output:
-        printed = ("provider_output.md", "verifier.log")
-        reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
-        every = [*(f"{ATTEMPTS}/{other}" for other in others_in(folder, printed)), *printed, *reviews]
-        names = [name for name in every if (folder / name).exists()]
-        parts["output"] = b"".join(f"== {name} ==\n".encode() + (folder / name).read_bytes() for name in names)
+        parts["output"] = _printed(folder)
     return parts
+
+
+def _printed(folder: Path) -> bytes:
+    """What was printed in the iteration: earlier attempts, provider, verifier, reviews."""
+    from goalseek.attempts import ATTEMPTS, REVIEWS, others_in
+
+    last = ("provider_output.md", "verifier.log")
+    reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
+    every = [*(f"{ATTEMPTS}/{other}" for other in others_in(folder, last)), *last, *reviews]
+    names = [name for name in every if (folder / name).exists()]
+    return b"".join(f"== {name} ==\n".encode() + (folder / name).read_bytes() for name in names)
 
 
 def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
@@ -82,6 +84,8 @@ def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
     if not sys.stdout.isatty() and options.color != "always":
         sys.stdout.buffer.write(content)
         return
+    from goalseek.views.patch import painted_patch, without_colour
+
     text = without_colour(content.decode("utf-8", "replace"))
     print(painted_patch(text, painter(sys.stdout, options.color)) if is_patch else harmless(text), end="")
 
@@ -100,6 +104,8 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
     else:
         raise GoalseekError(f"show {which}: an iteration's number, or best", "see: goalseek log")
     if found is None:
+        from goalseek.fetched import way_to_fetched
+
         raise GoalseekError(f"there is no record of {which}", way_to_fetched(manifest) or "see: goalseek log")
     return found
 
@@ -113,6 +119,8 @@ def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
         raise GoalseekError(
             f"iteration {record.iteration} has no patch", "it changed nothing, or its artifacts are gone"
         )
+    from goalseek.git import GitFailed, git
+
     repository = manifest.folder / manifest.manifest.project.repo
     try:
         between = (record.parent_commit_hash, record.commit_hash)
@@ -143,6 +151,9 @@ def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
+    from goalseek import outputs
+    from goalseek.artifacts import OUTPUTS
+
     taken = 0
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():

@@ -8,12 +8,10 @@ import sys
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.kept_output import OUTPUT
+from goalseek.manifest_file import Loaded
 from goalseek.overview import Overview, overview
 from goalseek.plain import to_plain
 from goalseek.units import in_words, number
-from goalseek.views.asking import question_lines
-from goalseek.views.child_words import lines_of
-from goalseek.views.following import output_of
 from goalseek.views.style import Paint, painter
 
 
@@ -31,12 +29,19 @@ def run(options: argparse.Namespace) -> int:
 
         return watch(options, manifest)
     seen = overview(manifest)
-    printed = lines_of(output_of(manifest.logs / OUTPUT)) if options.output else []
+    printed = _printed(manifest) if options.output else []
     if wants_json(options):
         answer(options, {**to_plain(seen), "output": printed} if options.output else seen)
         return 0
     print("\n".join([*_lines(seen, painter(sys.stdout, options.color)), *(f"  | {line}" for line in printed)]))
     return 0
+
+
+def _printed(manifest: Loaded) -> list[str]:
+    from goalseek.views.child_words import lines_of
+    from goalseek.views.following import output_of
+
+    return lines_of(output_of(manifest.logs / OUTPUT))
 
 
 def _lines(seen: Overview, paint: Paint) -> list[str]:
@@ -69,6 +74,8 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
     lines += [f"  {paint('warning', 'yellow')}    {text}" for text in seen.warnings]
     lines += [f"  {paint('differs', 'yellow')}    {name}; goalseek baseline adopts it" for name in seen.differs]
     if seen.waits:
+        from goalseek.views.asking import question_lines
+
         lines += ["", *question_lines(seen.waits)]
     return [*lines, f"next: {seen.next}"]
 

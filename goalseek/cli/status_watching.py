@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from goalseek.believed import own_folder
 from goalseek.cli.answer import answer, wants_json
 from goalseek.lock import holder_of
 from goalseek.manifest_file import Loaded
-from goalseek.overview import overview, own_folder
+from goalseek.overview import overview
 from goalseek.plain import to_plain
 from goalseek.views.cells import width_of
 from goalseek.views.child_words import lines_of

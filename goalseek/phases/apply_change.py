@@ -18,9 +18,10 @@ from goalseek.phases.commit import entries_of, store_again
 from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.quoting import quote_path
+from goalseek.run_values import Usage
 from goalseek.scope import Scope
 from goalseek.sieve import Sieve, ignored_by, sift
-from goalseek.values import Change, Edit, Plan, Usage
+from goalseek.values import Change, Edit, Plan
 from goalseek.walk import Changes
 from goalseek.workspace import Workspace
 

@@ -10,9 +10,10 @@ from goalseek.manifest import Manifest
 from goalseek.plain import to_plain
 from goalseek.quoting import quote_path
 from goalseek.records import Attempt, Isolation, IterationRecord, MetricResult
+from goalseek.run_values import Usage
 from goalseek.standing import Standing
 from goalseek.units import in_words, number
-from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Usage, Verdict
+from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
 
 _RESULT = "result.json"
 

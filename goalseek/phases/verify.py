@@ -19,10 +19,11 @@ from goalseek.phases.decide import ruling
 from goalseek.records import MeasurementRecord
 from goalseek.repeats import measure_repeatedly
 from goalseek.run import Run
+from goalseek.run_values import VerifierRun
 from goalseek.setting import Setting
 from goalseek.setup_once import prepare
 from goalseek.turns import baseline_verdict
-from goalseek.values import Candidate, Change, Evidence, Failure, Side, Verdict, VerifierRun
+from goalseek.values import Candidate, Change, Evidence, Failure, Side, Verdict
 from goalseek.verifier import Verifier
 
 

@@ -19,7 +19,8 @@ from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Tr
 from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
 from goalseek.providers.session import SessionGone, added, failure_of, following
 from goalseek.providers.starting import started
-from goalseek.values import Plan, Session, Usage
+from goalseek.run_values import Usage
+from goalseek.values import Plan, Session
 
 _LONG_AGO = 1_000_000_000  # larger than any wait in seconds: a moment, in seconds since 1970
 

@@ -10,7 +10,7 @@ from goalseek.beneath import open_beneath
 from goalseek.errors import Rejected
 from goalseek.providers.preset import count, dollars
 from goalseek.providers.provider import Reply
-from goalseek.values import Usage
+from goalseek.run_values import Usage
 
 TITLE_MOST = 200
 USAGE_MOST = 2**16

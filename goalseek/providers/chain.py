@@ -11,8 +11,9 @@ from goalseek.manifest_providers import Price
 from goalseek.providers.failures import IN_WORDS, Failed
 from goalseek.providers.prices import priced
 from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
+from goalseek.run_values import Usage
 from goalseek.units import in_words
-from goalseek.values import Plan, Usage
+from goalseek.values import Plan
 
 Asked = TypeVar("Asked", bound=Provider)
 RETRIES = 3

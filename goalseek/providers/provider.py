@@ -14,8 +14,9 @@ from goalseek.capture import KEPT_BYTES
 from goalseek.errors import Rejected
 from goalseek.programs import Finished
 from goalseek.providers.login import Login
+from goalseek.run_values import Usage
 from goalseek.secret import Secrets
-from goalseek.values import Context, PastTry, Plan, Session, Usage
+from goalseek.values import Context, PastTry, Plan, Session
 
 
 @dataclass(frozen=True)

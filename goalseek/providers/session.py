@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from goalseek.providers.failures import Failed
 from goalseek.providers.preset import Answer
-from goalseek.values import Session, Usage
+from goalseek.run_values import Usage
+from goalseek.values import Session
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
 _LESS = 1 - 1e-9  # sums of dollars differ by rounding

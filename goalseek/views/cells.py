@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TextIO
 
 
 def width_of(stream: TextIO) -> int | None:
     """How wide a terminal is; None for anything else, which gets whole lines."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    if not stream.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def cells(text: str) -> int:

@@ -1,22 +1,27 @@
-"""A panel at the foot of a terminal that keeps its place: when the terminal is resized, and when somebody types."""
+"""A panel at the foot of a terminal that keeps its place: when somebody resizes it, types, or stops us with ^Z."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import os
+import signal
 import sys
 import termios
+import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import TextIO
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderResult
 from rich.control import Control
 from rich.live import Live
+from rich.live_render import LiveRender
 from rich.segment import ControlType
 from rich.text import Text
 
 REFRESHES_A_SECOND = 2
+_Modes = list[int | list[bytes | int]]
 
 
 def console_for(stream: TextIO, is_coloured: bool) -> Console:
@@ -29,12 +34,15 @@ def console_for(stream: TextIO, is_coloured: bool) -> Console:
 class Screen(Live):
     """``rows`` (columns) are shown at the foot, twice a second, until ``stop``; what is printed stands above them.
 
-    A thread of rich's draws. Where the terminal is gone, or belongs to another program, nothing is drawn.
+    A thread of rich's draws. Where the terminal is gone, or belongs to another program, nothing is drawn. ^Z takes the
+    panel away before the process stops, and ``fg`` draws it anew.
     """
 
     def __init__(self, console: Console, rows: Callable[[int], list[Text]]) -> None:
         self._rows = _Rows(rows)
-        self._typing: list[int | list[bytes | int]] | None = None
+        self._typing: _Modes | None = None
+        self._modes: _Modes | None = None
+        self._stops_at_once = False
         super().__init__(
             self._rows,
             console=console,
@@ -48,9 +56,17 @@ class Screen(Live):
         self._silence()
         with contextlib.suppress(OSError):
             super().start(refresh)
+        if threading.current_thread() is threading.main_thread():
+            self._stops_at_once = signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+        if self._stops_at_once:
+            signal.signal(signal.SIGTSTP, self._suspend)
 
     def stop(self) -> None:
         """Takes the panel away, and leaves the terminal as it was found."""
+        if self._stops_at_once and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        if not _is_ours():
+            self._forget()
         try:
             with contextlib.suppress(OSError):
                 super().stop()
@@ -62,8 +78,30 @@ class Screen(Live):
         if not _is_ours():
             return
         with contextlib.suppress(OSError), self._lock:
+            self._silence()
             self._follow_size()
             super().refresh()
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """What is printed, with the panel below; without it in the background."""
+        if _is_ours():
+            return super().process_renderables(renderables)
+        self._forget()
+        return renderables
+
+    def _suspend(self, number: int, frame: FrameType | None) -> None:
+        """Stops the process as ^Z means it, but leaves nothing of the panel behind."""
+        self._modes = _modes()
+        self.stop()
+        signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)  # stops here, and goes on at ``fg`` or ``bg``
+        self._forget()
+        self.start()
+
+    def _forget(self) -> None:
+        """Nothing of what was drawn is on the screen any more, or in its place."""
+        self.vertical_overflow = "ellipsis"
+        self._live_render = LiveRender(self._rows, vertical_overflow=self.vertical_overflow)
+        self._rows.columns = 0
 
     def _follow_size(self) -> None:
         """In a terminal that wraps long rows anew when it becomes narrower, goes down to where the panel begins now."""
@@ -77,11 +115,11 @@ class Screen(Live):
             self.console.control(Control(*[(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)] * more))
 
     def _silence(self) -> None:
-        if not _is_ours():
+        found = _modes() if self._typing is None and _is_ours() else None
+        if found is None or not isinstance(found[3], int):
             return
+        quiet = self._modes or [*found[:3], found[3] & ~termios.ECHO, *found[4:]]
         with contextlib.suppress(termios.error, OSError, ValueError):
-            found = termios.tcgetattr(sys.stdin.fileno())
-            quiet = [*found[:3], found[3] & ~termios.ECHO, *found[4:]]
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, quiet)
             self._typing = found
 
@@ -109,6 +147,14 @@ class _Rows:
 
 def _each(rows: list[Text]) -> Iterator[Text]:
     yield from rows
+
+
+def _modes() -> _Modes | None:
+    """How the terminal behaves; None where there is none."""
+    try:
+        return termios.tcgetattr(sys.stdin.fileno())
+    except (termios.error, OSError, ValueError):
+        return None
 
 
 def _is_ours() -> bool:

@@ -11,11 +11,11 @@ import goalseek
 from goalseek.errors import GoalseekError
 from goalseek.fetched import way_to_fetched
 from goalseek.history import History
+from goalseek.location import locate
 from goalseek.lock import holder_of
 from goalseek.manifest import Guard
 from goalseek.manifest_file import Loaded
 from goalseek.overview import overview
-from goalseek.repository import locate
 from goalseek.state import AT_WORK, phase_in_words, read_state
 from goalseek.units import number
 from goalseek.views.harmless import one_line
