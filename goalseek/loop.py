@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from goalseek.approval import drop_word, question_of
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
@@ -108,7 +109,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     context = plan = decision = None
     tries = Tries()
     try:
-        context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, folder))
+        context = desk.do("READ_CONTEXT", "context", Context, partial(_begun, run, setting, folder))
         briefing = briefing_for(run, setting, context)
         plan = planned(run, setting, desk, briefing, folder)
         tries = tried(run, setting, desk, briefing, plan, folder)
@@ -127,6 +128,12 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     land(run)
     drop_word(run.loaded.logs)
     return record
+
+
+def _begun(run: Run, setting: Setting, folder: Path) -> Context:
+    """The context; a ruler that is not as it was pinned is found before anybody is paid for a proposal."""
+    run.refuse_changed(setting)
+    return read_context(run, setting, folder)
 
 
 def baseline(run: Run, source: str | None = None, most: int | None = None) -> IterationRecord:
