@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from goalseek.approval import drop_word, question_of
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
@@ -28,6 +29,7 @@ from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes
 from goalseek.records import IterationRecord
+from goalseek.repository import Refs
 from goalseek.run import Run
 from goalseek.scene import scene_of
 from goalseek.setting import Setting
@@ -111,7 +113,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     context = plan = decision = None
     tries = Tries()
     try:
-        context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, refs, folder))
+        context = desk.do("READ_CONTEXT", "context", Context, partial(_begun, run, setting, refs, folder))
         briefing = briefing_for(run, setting, context)
         plan = planned(run, setting, desk, briefing, folder)
         tries = tried(run, setting, desk, briefing, plan, folder)
@@ -130,6 +132,12 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     land(run)
     drop_word(run.loaded.logs)
     return record
+
+
+def _begun(run: Run, setting: Setting, refs: Refs, folder: Path) -> Context:
+    """The context; a ruler that is not as it was pinned is found before anybody is paid for a proposal."""
+    run.refuse_changed(setting)
+    return read_context(run, setting, refs, folder)
 
 
 def baseline(run: Run, source: str | None = None, most: int | None = None) -> IterationRecord:

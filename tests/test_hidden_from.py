@@ -120,12 +120,27 @@ def test_put_back_the_run_goes_on_and_a_baseline_adopts_what_is_there(make_proje
     assert project.run("audit").exit_code == 0
 
 
+def test_it_is_found_before_anybody_is_asked_for_a_change(make_project: Callable[..., Project], tmp_path: Path) -> None:
+    called = tmp_path / "called"
+    provider = {"name": "command", "command": ["sh", "-c", f"echo x >> {called}; echo ' ' >> answer.json"]}
+    project = made(make_project, provider=provider)
+    project.climb()
+    (verifier_of(project) / "verifier" / "labels.csv").write_text("more\n")
+    assert project.run("iterate").exit_code == 3
+    assert called.read_text() == "x\n"
+    assert project.run("baseline").exit_code == 0
+    project.climb()
+    assert called.read_text() == "x\n" * 2
+
+
 def test_a_baseline_adopts_it_also_where_a_candidate_waits_that_can_be_measured_no_more(
     make_project: Callable[..., Project],
 ) -> None:
     project = made(make_project)
     project.set_moves(answer(2), answer(3), answer(4))
     project.climb()
+    for phase in ("READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT"):
+        assert project.run("step").stdout.startswith(f"done: {phase};")
     (verifier_of(project) / "verifier" / "labels.csv").write_text("more\n")
     stopped = project.run("iterate")
     assert stopped.exit_code == 3 and "goalseek baseline adopts" in stopped.stderr
