@@ -82,8 +82,8 @@ def measure_subject(
     seconds = subject.baseline_seconds
     if tree and not seconds and subject.known:
         seconds = {command.name: command.seconds for command in subject.known[-1].verify}
-    verifier = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, seconds, of)
-    verifier = replace(verifier, own_folder=own_folder)
+    usual = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, seconds, of)
+    verifier = replace(usual, own_folder=own_folder, turn=lambda side, number: usual.turn(of, number))
     if iteration is None:
         iteration = run.standing.last_iteration + 1
     if seed < 0:

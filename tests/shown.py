@@ -81,6 +81,11 @@ class Shown:
     def text(self) -> str:
         return "\n".join(self.rows())
 
+    def everything(self) -> list[str]:
+        """What is on the screen, and above it what has left it."""
+        columns = range(self.screen.columns)
+        return ["".join(row[place].data for place in columns).rstrip() for row in self.screen.history.top] + self.rows()
+
     def until(self, holds: Callable[[str], bool]) -> list[str]:
         """The screen as soon as it is so."""
         deadline = time.monotonic() + SECONDS_MOST

@@ -1,7 +1,9 @@
 """The panel of a climb at a terminal: rows that fit, lines that stay, and a terminal that is left as it was."""
 
+import contextlib
 import json
 import math
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 from project import FILES, JUDGE, Project, answer
 from shown import Shown
+
+from goalseek import exclusive
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +54,10 @@ def panel_of(rows: list[str]) -> dict[str, str]:
 
 def is_measuring(text: str) -> bool:
     return "measuring" in text and "end" in text
+
+
+def is_waiting(text: str) -> bool:
+    return "\n  waiting " in text and "\n  prints" in text
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
@@ -99,6 +107,69 @@ def test_it_keeps_its_place_when_the_terminal_is_resized(slow: Project, go: Path
         go.touch()
         rows = shown.until_end()
     assert not [row for row in rows if row.startswith("── ") or row.startswith("  best")], rows
+
+
+def test_a_terminal_of_few_rows_shows_what_fits_and_nothing_stays(slow: Project, go: Path) -> None:
+    with Shown(slow.folder, "iterate", "-n", "2", lines=5) as shown:
+        rows = shown.until(lambda text: "\n  measuring" in text and text.splitlines()[-1].startswith("  tries"))
+        assert [row[2:14].strip() for row in rows[-4:]][1:] == ["measuring", "best", "tries"]
+        go.touch()
+        shown.until_end()
+        rows = shown.everything()
+    assert not [row for row in rows if "──" in row or row.startswith(("  best", "  measuring", "  tries"))], rows
+    assert [row.split()[:2] for row in rows if row[:4].strip().isdigit()] == [["4", "kept"], ["5", "kept"]]
+
+
+def test_settling_and_the_holdout_are_phases_of_the_panel(tmp_path: Path, go: Path) -> None:
+    one_by_one = SLOW.replace('[ -e "$WAIT" ]', '[ -d "$WAIT" ] || rm "$WAIT" 2> /dev/null')
+    holdout = {"run": "sh hidden/judge.sh", "query": "score", "sees": "both"}
+    metric = {"direction": "maximize", "query": "score", "noise": "always", "settle": 2}
+    more = {"env": {"verify": {"set": {"WAIT": str(go)}}}, "metric": metric, "holdout": holdout}
+    project = Project.make(tmp_path / "noisy", {**FILES, "hidden/judge.sh": one_by_one}, more)
+    project.set_moves(answer(2))
+    go.mkdir()
+    project.climb("iterate", "-n", "1")
+    go.rmdir()
+    project.set_manifest({**more, "limits": {"iterations": 1}})
+    told = []
+    with Shown(project.folder, "iterate", "--forever") as shown:
+        for mark in ("run 1, the ", "run 2, the ", "run 3, the ", "run 4, the ", "holdout "):
+            rows = shown.until(lambda text: mark in text and text.endswith("end"))  # noqa: B023
+            panel = panel_of(rows)
+            told.append(panel["holdout"] if mark == "holdout " else panel["settling"])
+            assert panel["best"].startswith("2 score, baseline 1, +1")
+            assert (panel["tries"], panel["prints"]) == ("1 kept of 1", "done  31m  end")
+            assert panel["iterations"].endswith("1 of 1")
+            if mark != "holdout ":
+                go.touch()
+        go.mkdir()
+        rows = shown.until_end()
+        assert shown.child.returncode == 0
+    assert sorted(each.partition(", the ")[2] for each in told) == ["", "baseline", "baseline", "best", "best"]
+    text = "\n".join(rows)
+    assert "settled: score 1 to 2" in text and "holdout, look 2: " in text and "settled +" in text
+    assert "──" not in text
+
+
+def test_a_wait_takes_the_phases_place_and_is_not_charged_to_it(slow: Project, go: Path) -> None:
+    name = f"card {os.getpid()}"
+    metric = {"direction": "maximize", "query": "score", "noise": "none", "exclusive": name}
+    slow.set_manifest({"metric": metric, "env": {"verify": {"set": {"WAIT": str(go)}}}})
+    told = f"waits for {name}: process {os.getpid()} measures with it"
+    with Shown(slow.folder, "iterate", columns=100) as shown, contextlib.ExitStack() as held:
+        held.enter_context(exclusive.alone(name, lambda text: contextlib.nullcontext()))
+        assert panel_of(shown.until(is_waiting))["waiting"] == told
+        with Shown(slow.folder, "status", "--watch", columns=100) as other:
+            assert panel_of(other.until(is_waiting))["waiting"] == told
+        time.sleep(3)
+        held.close()
+        rows = shown.until(is_measuring)
+        assert panel_of(rows)["measuring"].split("s")[0] in ("0", "1")
+        go.touch()
+        shown.until_end()
+        assert shown.child.returncode == 0
+    for path in exclusive.FOLDER.glob(f"goalseek-exclusive-card-{os.getpid()}-*"):
+        path.unlink()
 
 
 def test_where_a_narrower_terminal_wraps_anew_it_is_drawn_from_where_it_begins_by_then(slow: Project, go: Path) -> None:

@@ -93,11 +93,16 @@ class Following:
             iteration=iteration if isinstance(iteration, int) else None,
             phase=phase if isinstance(phase, str) else "",
             seconds=seconds_since(picture.get("phase_started_at")),
-            since=seconds_since(self._scene_at) if self._scene_at else 0.0,
+            since=self._since(picture),
             turn=one_line(str(picture.get("turn", ""))),
             waits=waits,
             says=last_line_of(self._tail),
         )
+
+    def _since(self, picture: dict[str, Any]) -> float:
+        """The seconds that the scene knows nothing of: since the last record, or since the invocation began."""
+        moments = (self._scene_at, picture.get("started_at"))
+        return min((seconds_since(moment) for moment in moments if moment), default=0.0)
 
 
 def output_of(path: Path, most: int = 2**16) -> bytes:

@@ -34,7 +34,7 @@ class LiveWatch(LineWatch):
         self._signs = signs_for(sys.stdout.encoding)
         self._screen: Screen | None = None
         self._scene: Scene | None = None
-        self._told_at = self._began = time.monotonic()
+        self._told_at = self._began = self._waited_at = time.monotonic()
         self._iteration: int | None = None
         self._phase = self._turn = self._waits = ""
         self._turns = 0
@@ -67,8 +67,12 @@ class LiveWatch(LineWatch):
             self._turn = turn_in_words(of, place)
 
     def waits(self, text: str) -> None:
-        """The panel shows it."""
-        self._waits = one_line(text)
+        """The panel shows it; neither the phase nor the budget is charged with the time."""
+        now = time.monotonic()
+        if self._waits and not text:
+            self._began += now - self._waited_at
+            self._told_at += now - self._waited_at
+        self._waits, self._waited_at = one_line(text), now
 
     def output(self, chunk: bytes) -> None:
         """Of what is printed the panel shows the last line."""

@@ -140,7 +140,7 @@ class _Rows:
         self.widths: list[int] = []
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        drawn = self._rows(options.max_width)
+        drawn = self._rows(options.max_width)[: max(options.size.height - 1, 1)]  # a row that scrolls away stays
         self.columns, self.widths = options.max_width, [row.cell_len for row in drawn]
         yield from _each(drawn)
 
