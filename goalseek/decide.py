@@ -78,13 +78,6 @@ def compared(direction: str, min_delta: float | str, incumbent: float, value: fl
     return verdict("kept", "better", f"{new} beats {old} by {number(delta)}")
 
 
-def reached(metric: Metric, value: float) -> bool:
-    """Whether the target is reached."""
-    if metric.target is None:
-        return False
-    return value >= metric.target if metric.direction == "maximize" else value <= metric.target
-
-
 def broken(guard: Guard, value: float, baseline: float | None) -> str | None:
     """Which bound of the guard the value breaks, in words; None where it holds."""
     shown = f"{guard.name} is {number(value)}"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
-from goalseek.decide import reached
 from goalseek.manifest import Limits, Metric
 from goalseek.records import IterationRecord
 from goalseek.run_values import Usage
@@ -70,6 +69,13 @@ def why_stop(
         or _why_spent(limits, standing, usual, reserved=reserved)
         or _why_late(limits, now, usual, reserved)
     )
+
+
+def reached(metric: Metric, value: float) -> bool:
+    """Whether the target is reached."""
+    if metric.target is None:
+        return False
+    return value >= metric.target if metric.direction == "maximize" else value <= metric.target
 
 
 def why_not_begin(

@@ -138,7 +138,8 @@ def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_hig
     assert end(project, "-n", "1")[1]["stop_reason"] == "count"
     assert phases() == ["plan", "apply"], "the plan was stored"
     record = project.iterations()[-1]
-    assert record["usage"]["input_tokens"] == 140 and record["notes"] == [] and not record["usage"]["estimated"]
+    assert record["usage"]["input_tokens"] == 140 and not record["usage"]["estimated"]
+    assert record["notes"] == ["an earlier invocation ended in the middle; gone on with from its context, plan"]
 
 
 def test_time_that_the_change_used_up_ends_the_run_before_the_measurement_but_tokens_do_not(
