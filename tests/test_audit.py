@@ -111,6 +111,7 @@ def test_odd_names_and_either_hash_are_clean(make_project: Callable[..., Project
 
 
 @pytest.mark.parametrize("steps", range(1, 8))
+@pytest.mark.slow
 def test_an_iteration_under_way_is_no_difference(project: Project, steps: int) -> None:
     project.set_moves(answer(2), answer(3))
     project.climb()
@@ -361,6 +362,7 @@ def test_a_chain_on_another_root_is_named(climbed: Project) -> None:
     assert named(climbed) == [(f"commit {root}", "the chain's root is none")]
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_says_otherwise_is_named(project: Project) -> None:
     project.set_moves(*[answer(number) for number in range(2, 18)])
     project.climb("iterate", "-n", "16")

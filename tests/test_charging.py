@@ -130,6 +130,7 @@ def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(agent: Callable[
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.slow
 def test_a_call_that_was_killed_with_the_tool_is_charged_the_median_call(
     agent: Callable[..., Project], number: signal.Signals
 ) -> None:

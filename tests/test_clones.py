@@ -77,6 +77,7 @@ def test_a_clone_looks_and_audits_without_a_secret(origin: Project, clone: Proje
     assert not secret(clone).exists()
 
 
+@pytest.mark.slow
 def test_a_clone_climbs_on_and_what_it_climbed_is_fetched_back(origin: Project, clone: Project) -> None:
     theirs = key(origin)
     assert clone.git("branch", "--list", "goalseek/demo") == ""
@@ -116,6 +117,7 @@ def test_a_record_that_was_fetched_and_changed_is_still_a_difference(clone: Proj
     assert clone.run("iterate").exit_code == 5
 
 
+@pytest.mark.slow
 def test_what_was_sealed_with_another_key_is_never_believed(origin: Project, tmp_path: Path) -> None:
     """Stored answers and a snapshot of another place, and ones whose seals name our key."""
     for _ in range(5):

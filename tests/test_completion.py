@@ -99,6 +99,7 @@ ZSH = {
 
 
 @pytest.mark.parametrize("line", ZSH if shutil.which("zsh") else [])
+@pytest.mark.slow
 def test_zsh_completes(line: str, tmp_path: Path) -> None:
     (tmp_path / "two.patch").touch()
     (tmp_path / "script").write_text(script("zsh"))

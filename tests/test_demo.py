@@ -79,6 +79,7 @@ def test_digits_by_its_script(case: Case) -> None:
     assert last > first
 
 
+@pytest.mark.slow
 def test_the_users_configuration_of_git_does_not_matter(case: Case) -> None:
     hooks = case.home / "template/hooks"
     hooks.mkdir(parents=True)
@@ -154,6 +155,7 @@ def test_a_wrong_flag_and_an_agent_that_is_not_there_write_nothing(
     assert list(case.folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_from_an_installed_package(case: Case) -> None:
     """In a wheel the fixtures are in the package itself."""
     site = case.home / "site"
@@ -166,6 +168,7 @@ def test_from_an_installed_package(case: Case) -> None:
     assert (case.folder / "here/build.py").exists()
 
 
+@pytest.mark.slow
 def test_inside_of_another_repository(case: Case) -> None:
     case.git("init", "--quiet", "--initial-branch=outer")
     ended = case.run("demo", "prompt", "-n", "1")

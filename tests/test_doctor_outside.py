@@ -55,6 +55,7 @@ def test_without_consent_it_stays_inside(project: Project, folder: Path) -> None
 
 
 @pytest.mark.parametrize("typed", ["y", "n"])
+@pytest.mark.slow
 def test_at_a_terminal_it_asks(project: Project, folder: Path, typed: str) -> None:
     told(project, f"open('{folder}/ran', 'w').close()")
     terminal = Terminal(project, "doctor")

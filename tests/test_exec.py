@@ -102,6 +102,7 @@ def test_arguments_after_the_dashes_are_the_commands_own(climbed: Project) -> No
 
 
 @pytest.mark.parametrize("options", ["", "--at 0", "--as agent", "--as agent --at 0"])
+@pytest.mark.slow
 def test_what_it_changes_is_undone(climbed: Project, options: str) -> None:
     before, refs, records = climbed.users(), climbed.git("for-each-ref"), climbed.records()
     listing = "find . -path ./.git -prune -o -print | sort; cat answer.json"

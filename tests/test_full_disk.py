@@ -12,6 +12,7 @@ from goalseek.cli.main import run
 
 @pytest.mark.parametrize("call", ["fsync", "replace", "mkdir"])
 @pytest.mark.parametrize("after", [0, 3, 9, 20])
+@pytest.mark.slow
 def test_it_stops_with_3_and_goes_on_when_there_is_room(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], call: str, after: int
 ) -> None:

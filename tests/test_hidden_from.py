@@ -85,6 +85,7 @@ def test_a_command_that_names_one_of_them_sees_the_hidden_side_by_itself(make_pr
     ],
     ids=["edited", "removed", "added", "made executable", "moved away"],
 )
+@pytest.mark.slow
 def test_a_change_stops_the_run_as_tampered_and_names_the_file(
     make_project: Callable[..., Project], change: Callable[[Path], object], named: str
 ) -> None:

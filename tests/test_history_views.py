@@ -319,6 +319,7 @@ def test_head_closes_it_cleanly(project: Project) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--kept"], ["--json"]], ids=["all", "few", "json"])
+@pytest.mark.slow
 def test_a_long_history_starts_to_print_at_once(project: Project, arguments: list[str]) -> None:
     count = 20_000
     line = to_line(record(2, timedelta(0)))

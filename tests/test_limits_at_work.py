@@ -84,6 +84,7 @@ def test_stagnation_stop_asks_for_a_person_with_5(spending: Callable[..., Projec
     assert len(project.iterations()) == 1 + 2
 
 
+@pytest.mark.slow
 def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending: Callable[..., Project]) -> None:
     project = spending({}, f"sleep 1.5; {BETTER}")
     assert end(project, "-n", "1")[0].exit_code == 0
@@ -97,6 +98,7 @@ def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending:
     assert len(project.iterations()) == 1 + 1
 
 
+@pytest.mark.slow
 def test_one_that_has_its_candidate_already_may_finish(spending: Callable[..., Project]) -> None:
     project = spending({}, f"[ $GOALSEEK_ITERATION = 2 ] || sleep 5; {BETTER}")
     assert end(project, "-n", "1")[0].exit_code == 0
@@ -142,6 +144,7 @@ def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_hig
     assert record["notes"] == ["an earlier invocation ended in the middle; gone on with from its context, plan"]
 
 
+@pytest.mark.slow
 def test_time_that_the_change_used_up_ends_the_run_before_the_measurement_but_tokens_do_not(
     spending: Callable[..., Project],
 ) -> None:

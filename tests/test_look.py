@@ -295,6 +295,7 @@ class TestShow:
 
 class TestManifest:
     @pytest.mark.parametrize("shipped", MANIFESTS, ids=lambda path: path.stem)
+    @pytest.mark.slow
     def test_what_it_shows_is_a_manifest_that_means_the_same(
         self, make_project: Callable[..., Project], shipped: Path
     ) -> None:

@@ -166,6 +166,7 @@ def test_nothing_is_decided_before_a_baseline() -> None:
     st.integers(2, 12),
     st.integers(1, 40),
 )
+@pytest.mark.slow
 def test_no_values_make_it_keep_too_early_or_run_too_long(
     start: list[float], drawn: list[float], direction: str, noise: str, max_repeats: int, window: int
 ) -> None:

@@ -102,6 +102,7 @@ DIG = 'import os; os.chdir("{}"); [(os.mkdir("d" * 20), os.chdir("d" * 20)) for 
     ("where", "levels", "reason"),
     [("src", 1200, "out_of_scope"), (".", 300, "better"), (".git", 1200, "better"), ("__pycache__", 300, "better")],
 )
+@pytest.mark.slow
 def test_a_folder_deeper_than_any_path_is_named_and_removed(
     project: Project, where: str, levels: int, reason: str
 ) -> None:

@@ -275,6 +275,7 @@ except OSError:
 
 @BOTH
 @pytest.mark.parametrize("who", ["setup", "verify", "nobody"])
+@pytest.mark.slow
 def test_the_network_is_for_those_commands_that_ask_for_it(project: Project, mode: str, who: str) -> None:
     from test_sandboxed_runs import listener
 

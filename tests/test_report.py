@@ -396,6 +396,7 @@ class TestHostile:
             assert sink not in page.raw["script"], sink
 
     @pytest.mark.parametrize("kind", ["html", "svg", "md"])
+    @pytest.mark.slow
     def test_texts_of_megabytes_are_cut(self, tmp_path: Path, kind: str) -> None:
         text = reported(tmp_path, nights.hostile_night(3, nights.LONG), kind)
         assert len(text.encode()) < {"html": 200_000, "svg": 10_000, "md": 60_000}[kind]

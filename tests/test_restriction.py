@@ -58,6 +58,7 @@ cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 
 
 @pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
+@pytest.mark.slow
 def test_what_outlives_its_command_cannot_write_the_number(project: Project, mode: str) -> None:
     """It would use the time that it is given to end in."""
     project.write({"forged.json": '{"score": 1000}\n'})

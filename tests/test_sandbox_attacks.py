@@ -160,6 +160,7 @@ def outcomes(battlefield: tuple[Room, dict[str, Any]]) -> dict[tuple[str, bool],
 @pytest.mark.parametrize("network", [False, True], ids=["alone", "network"])
 @pytest.mark.parametrize("level", GAPS)
 @pytest.mark.parametrize("name", EVIDENCE)
+@pytest.mark.slow
 def test_an_attack_gets_what_the_level_lets_through_and_no_more(
     outcomes: dict[tuple[str, bool], dict[str, str]], name: str, level: str, network: bool
 ) -> None:

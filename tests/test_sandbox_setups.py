@@ -289,6 +289,7 @@ def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level:
 
 
 @BOTH
+@pytest.mark.slow
 def test_a_limit_ends_it(room: Room, level: str) -> None:
     finished = room.run(level, "sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done", timeout=1.0)
     assert finished.timed_out and finished.exit_code is None and finished.seconds < 10

@@ -93,6 +93,7 @@ class TestSettling:
         assert len(of_kind(project, "settle")) == 1
         assert len(journal()) == before + 6 + 1
 
+    @pytest.mark.slow
     def test_time_is_kept_for_it_and_with_less_there_are_fewer_pairs(
         self, make_project: Callable[..., Project]
     ) -> None:

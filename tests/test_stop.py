@@ -80,6 +80,7 @@ def test_a_request_that_a_kill_left_behind_does_not_stop_the_next_one(waiting: P
 
 
 @pytest.mark.parametrize("change", [{"holder": "process 1 on elsewhere"}, None])
+@pytest.mark.slow
 def test_a_request_for_another_run_is_ignored_and_removed(waiting: Project, change: dict[str, str] | None) -> None:
     started = started_and_waiting(waiting)
     assert waiting.run("stop").exit_code == 0

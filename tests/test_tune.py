@@ -151,6 +151,7 @@ def test_a_plan_that_does_not_name_an_allowed_value_for_each_constant_is_refused
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "cmaes", "random"])
+@pytest.mark.slow
 def test_the_same_history_gives_the_same_plan_in_another_process(folder: Path, sampler: str) -> None:
     _, history = climb(folder, lambda values: (values["SHIFT"] - 1) ** 2 + values["DEPTH"], 9, sampler)
     asked = call(folder, 3.0, history, 9)

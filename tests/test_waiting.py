@@ -63,6 +63,7 @@ def test_a_short_phase_is_not_worth_a_write_and_one_that_lasts_is_shown(tmp_path
     assert read_state(picture.path)["status"] == "running"
 
 
+@pytest.mark.slow
 def test_in_a_long_phase_the_heartbeat_goes_on_and_status_says_when_it_has_gone_stale(waiting: Project) -> None:
     started = waiting.start("iterate")
     until(lambda: home("waiting").exists())
@@ -97,6 +98,7 @@ def two(
         path.unlink()
 
 
+@pytest.mark.slow
 def test_measurements_that_name_the_same_thing_wait_for_each_other_and_the_wait_is_shown(two: list[Project]) -> None:
     one, other = two
     first = one.start("iterate")

@@ -23,6 +23,7 @@ def run():
 """
 
 
+@pytest.mark.slow
 def test_patched_clocks_do_not_make_a_candidate_faster(make_project: Callable[..., Project]) -> None:
     project = make_project(
         files={"work.py": HONEST, "race.py": RACE},

@@ -110,6 +110,7 @@ def test_a_metrics_file_of_a_terabyte_is_none(project: Project) -> None:
 
 
 @pytest.mark.parametrize("where", ["here", "run folder"])
+@pytest.mark.slow
 def test_folders_deeper_than_a_path_are_gone_before_the_next_candidate(
     make_project: Callable[..., Project], where: str
 ) -> None:

@@ -113,6 +113,7 @@ SPEAKS = {
 
 @pytest.mark.parametrize("sees", ["hidden", "both"])
 @pytest.mark.parametrize("how", list(SPEAKS))
+@pytest.mark.slow
 def test_what_a_command_with_hidden_files_printed_is_nowhere_under_the_agents_eyes(
     agent: Callable[..., Project], sees: str, how: str
 ) -> None:
