@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from project import Project
 
 RACE = "import work\nimport time\nbegan = time.perf_counter()\nwork.run()\nprint(time.perf_counter() - began)\n"
