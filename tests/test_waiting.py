@@ -131,6 +131,26 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert status(waiting)["stop_reason"] == "asked"
 
 
+def test_a_limit_that_is_reached_already_is_told_detached_as_attached(project: Project) -> None:
+    project.set_manifest({"limits": {"iterations": 1, "stagnation_stop": "none"}})
+    project.set_moves(answer(2))
+    project.climb("iterate")
+    attached = project.run("iterate", "--forever")
+    ended = project.run("iterate", "--forever", "--detach")
+    assert (ended.exit_code, attached.exit_code) == (0, 0)
+    assert "limits.iterations = 1 is reached" in ended.stdout
+    assert "climbs on" not in ended.stdout and "has ended already" in ended.stdout
+    told = json.loads(project.run("iterate", "--forever", "--detach", "--json").stdout)
+    assert (told["ended"], told["stop_reason"]) == (True, "iterations")
+    assert "goalseek iterate --new" in told["next"]
+    project.set_manifest({"limits": {"stagnation_stop": 1}})
+    project.set_moves(answer(2), answer(1))
+    assert project.run("iterate").exit_code == 5
+    ended = project.run("iterate", "--forever", "--detach")
+    assert ended.exit_code == project.run("iterate", "--forever").exit_code == 5
+    assert "limits.stagnation_stop = 1" in ended.stderr
+
+
 def test_what_cannot_start_detached_says_why_with_its_own_exit_code(project: Project) -> None:
     project.set_moves(answer(2))
     subprocess.run(["git", "branch", "goalseek"], cwd=project.top, check=True)
