@@ -61,7 +61,8 @@ def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
         answer(options, made)
     else:
         seed = "a seed of its own" if made.seed is None else f"the seed of then, {made.seed}"
-        how = {"equal": "the same", "within": "the same within what decides", "differs": "NOT the same"}[made.found.how]
+        within = "the noise" if any(found.is_noise for found in made.found.numbers) else "what decides"
+        how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[made.found.how]
         print(f"iteration {made.iteration}, {made.commit[:12]}, with the pinned ruler and {seed}: {how}")
         print("\n".join(f"  {line}" for line in made.found.text))
         say(options, f"audit: it took {in_words(made.seconds)}; nothing was recorded")
