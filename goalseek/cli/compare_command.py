@@ -27,7 +27,12 @@ Pairs = list[tuple[Measurement, Measurement]]
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``compare`` takes."""
-    parser.add_argument("before", metavar="A", nargs="?", help="a commit, branch or tag (HEAD with --dirty)")
+    parser.add_argument(
+        "before",
+        metavar="A",
+        nargs="?",
+        help="a commit, branch or tag; an iteration, best or baseline (HEAD with --dirty)",
+    )
     parser.add_argument("after", metavar="B", nargs="?", help="another (HEAD)")
     parser.add_argument("--dirty", action="store_true", help="instead of B the checkout as it is, new files too")
     parser.add_argument("-n", dest="count", type=int, metavar="N", default=PAIRS, help=f"so many pairs ({PAIRS})")

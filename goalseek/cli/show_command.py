@@ -29,7 +29,9 @@ from goalseek.views.style import painter
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``show`` takes."""
-    parser.add_argument("which", nargs="?", default="last", metavar="N|best", help="an iteration, best, or the last")
+    parser.add_argument(
+        "which", nargs="?", default="last", metavar="N|best", help="an iteration, best, baseline, or the last"
+    )
     parser.add_argument("--diff", action="store_true", help="the patch")
     parser.add_argument("--plan", action="store_true", help="the plan")
     parser.add_argument("--prompt", action="store_true", help="every prompt of the iteration")
@@ -87,18 +89,19 @@ def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
 
 
 def find_record(manifest: Loaded, which: str) -> IterationRecord:
-    """The record of an iteration, the best, or the last. Raises GoalseekError where there is none."""
+    """The record of an iteration, the best, the baseline, or the last. Raises GoalseekError where there is none."""
     history = History(manifest.logs / "results.jsonl")
     found: IterationRecord | None = None
     if which == "last":
         found = believed_standing(manifest).last
-    elif which == "best":
-        best = believed_standing(manifest).best
-        found = history.iteration(best.iteration) if best else None
+    elif which in ("best", "baseline"):
+        standing = believed_standing(manifest)
+        mark = standing.best if which == "best" else standing.baseline
+        found = history.iteration(mark.iteration) if mark else None
     elif which.isdigit():
         found = history.iteration(int(which))
     else:
-        raise GoalseekError(f"show {which}: an iteration's number, or best", "see: goalseek log")
+        raise GoalseekError(f"show {which}: an iteration's number, best or baseline", "see: goalseek log")
     if found is None:
         raise GoalseekError(f"there is no record of {which}", way_to_fetched(manifest) or "see: goalseek log")
     return found
