@@ -56,7 +56,7 @@ class Compared:
             return f"{after} and {before} give the same value, each of them twice"
         told = f"{after} against {before}: {settled.in_words()}"
         if self.is_exact:
-            return f"{told}; exactly, for each gave its value twice"
+            return f"{told}: each gave its value again"
         if settled.interval is None:
             return f"{told}; how sure that is, a second pair would tell"
         return f"{told}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
