@@ -17,7 +17,7 @@ from goalseek.pool import Subject, baseline_subject, incumbent_subject
 from goalseek.run import Run
 from goalseek.sabotage import BREAKAGES
 from goalseek.trial import trial
-from goalseek.units import in_words
+from goalseek.units import counted, in_words
 
 LEAST_GIT = (2, 38)
 
@@ -75,7 +75,7 @@ def cost(patient: Patient, subject: Subject) -> str:
     """What the verifier's runs will cost, in words."""
     owed, most = max(0, 2 - len(subject.known)), len(BREAKAGES)
     parts = ["setup once"] if patient.setting.manifest.setup else []
-    parts += [f"{owed} run{'s' if owed != 1 else ''} of the verifier"] if owed else []
+    parts += [f"{counted(owed, 'run')} of the verifier"] if owed else []
     parts.append(f"1 to {most} runs with every writable file broken")
     gaming = runs_owed(patient.cheats, subject.tree)
     parts += [f"{gaming} runs with a cheat each" if gaming > 1 else "1 run with a cheat"] if gaming else []

@@ -13,6 +13,7 @@ from goalseek.decide import median
 from goalseek.noise_words import percent
 from goalseek.spread import scale_of
 from goalseek.student import student_quantile
+from goalseek.units import counted
 
 PAIRS = 5
 CONFIDENCE = 0.95
@@ -48,7 +49,7 @@ class Settled:
             is_exact = math.isclose(*self.interval, rel_tol=1e-9, abs_tol=1e-12)
             interval = f"{low} to {high}" + (", rounded" if low == high else "")
             told += " (exactly)" if is_exact else f" (95% interval {interval})"
-        return f"{told}, {self.pairs} {'pair' if self.pairs == 1 else 'pairs'}"
+        return f"{told}, {counted(self.pairs, 'pair')}"
 
 
 def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> Settled:

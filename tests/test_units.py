@@ -89,3 +89,8 @@ def test_what_is_no_share_is_refused(written: str) -> None:
 def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
     assert float(units.number(value)) == pytest.approx(value, rel=1e-5)
     assert len(units.number(value)) <= 13
+
+
+def test_one_of_a_thing_is_singular() -> None:
+    assert [units.counted(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+    assert units.counted(2, "try", "tries") == "2 tries"

@@ -17,7 +17,7 @@ from goalseek.manifest_file import Loaded
 from goalseek.opening import open_repository, opened
 from goalseek.repository import Repository
 from goalseek.rerun import rerun
-from goalseek.units import in_words
+from goalseek.units import counted, in_words
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +87,4 @@ def _line(deviation: Deviation) -> str:
 
 
 def _summary(found: Audit) -> str:
-    records, differences = found.records, len(found.deviations)
-    plural = "" if differences == 1 else "s"
-    return f"{records} record{'' if records == 1 else 's'}, {differences} difference{plural}; {found.seals}"
+    return f"{counted(found.records, 'record')}, {counted(len(found.deviations), 'difference')}; {found.seals}"

@@ -20,6 +20,7 @@ from goalseek.history import History
 from goalseek.manifest_file import Loaded
 from goalseek.prompt_files import prompts_in
 from goalseek.records import IterationRecord
+from goalseek.units import counted
 from goalseek.views.cells import width_of
 from goalseek.views.harmless import harmless
 from goalseek.views.patch import painted_patch, without_colour
@@ -150,5 +151,5 @@ def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
             taken += len(outputs.take(folder / name, target / name, None, 2**63))
-    say(options, f"{taken} file{'' if taken == 1 else 's'} in {target}")
+    say(options, f"{counted(taken, 'file')} in {target}")
     return taken
