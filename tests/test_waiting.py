@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -122,7 +123,10 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert "goalseek status" in ended.stdout and "goalseek stop" in ended.stdout
     pid = int(ended.stdout.split()[1])
     assert os.getsid(pid) == pid
-    assert waiting.run("iterate").exit_code == 4
+    refused = waiting.run("iterate")
+    assert refused.exit_code == 4
+    named = r"at work: process \d+ on \S+, for \d+s, since \d\d:\d\d, in VERIFY of iteration 0 for \d+s, since "
+    assert re.search(named, refused.stderr), refused.stderr
     assert f"asked process {pid} on" in waiting.run("stop").stdout
     home("go").touch()
     until(lambda: not living(Path(os.environ["HOME"])))
