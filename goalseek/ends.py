@@ -46,9 +46,9 @@ class Ends:
     until: Until | None = None
 
     def spendings(self, count: int, seconds: float) -> tuple[Spending, ...]:
-        """What is spent of the invocation's own bounds; none of a single iteration."""
+        """What is spent of the invocation's own bounds."""
         found = []
-        if self.count is not None and self.count > 1:
+        if self.count is not None:
             found.append(Spending("iterations", count, self.count, "now"))
         if self.seconds is not None:
             found.append(Spending("time", seconds, self.seconds, "now"))
