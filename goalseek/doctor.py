@@ -30,11 +30,12 @@ def examine(
     loaded: Loaded,
     is_quick: bool,
     tell: Callable[[str], None],
-    may_leave: Callable[[], bool],
+    may_leave: Callable[[bool], bool],
     is_live: bool = False,
 ) -> Iterator[Finding]:
     """Every finding, in the order of the checks. ``tell`` is told first what it will cost; ``is_live`` asks the
-    provider something small; ``may_leave`` is asked before a command that failed is run outside the sandbox.
+    provider something small; ``may_leave`` is asked before a command that failed is run outside the sandbox, and told
+    whether its cause is known.
 
     Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
     not fit, nothing is left in the repository.
@@ -88,7 +89,7 @@ def cost(patient: Patient, subject: Subject) -> str:
 
 
 def _examine(
-    run: Run, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[], bool], is_live: bool
+    run: Run, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[bool], bool], is_live: bool
 ) -> Iterator[Finding]:
     standing = run.standing
     ignore_home(run.loaded)
