@@ -13,6 +13,7 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.patch import apply_patch
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.units import counted
 from goalseek.values import Plan
 
 
@@ -68,9 +69,9 @@ class ScriptedProvider:
         moves = _remembered(self.script, self.script.stat().st_mtime_ns)
         place = call.context.attempt
         if place >= len(moves):
-            raise Rejected(
-                "skipped", "provider_failed", f"{self.script.name} has no move {place + 1}; it has {len(moves)}"
-            )
+            there = f"{self.script.name} has {counted(len(moves), 'move')}, and this is proposal {place + 1}"
+            why = f"the script is played to its end: {there}; add a [[move]], or end here"
+            raise Rejected("skipped", "provider_failed", why)
         return moves[place]
 
 
@@ -85,9 +86,9 @@ def read_script(path: Path) -> list[Move]:
     try:
         plain = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise GoalseekError(
-            f"provider.script: {error}", "name a file with [[move]] tables", UNFIT, "provider"
-        ) from None
+        message = f"provider.script: {path} cannot be read: {(error.strerror or str(error)).lower()}"
+        hint = 'provider.script = "moves.toml" names a file of [[move]] tables, relative to the manifest\'s folder'
+        raise GoalseekError(message, hint, UNFIT, "provider") from None
     except ValueError as error:
         raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format", UNFIT, "provider") from None
     moves = plain.get("move")
