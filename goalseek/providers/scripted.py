@@ -65,14 +65,19 @@ class ScriptedProvider:
             raise Rejected("skipped", "provider_failed", f"{move.patch.name} does not apply: {said}")
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
+    def played_out(self, attempt: int) -> str:
+        """Why the script has no move for the proposal after so many; "" where it has one."""
+        count = len(self._moves())
+        there = f"{self.script.name} has {counted(count, 'move')}, and this is proposal {attempt + 1}"
+        return f"the script is played to its end: {there}" if attempt >= count else ""
+
     def _move(self, call: Call) -> Move:
-        moves = _remembered(self.script, self.script.stat().st_mtime_ns)
-        place = call.context.attempt
-        if place >= len(moves):
-            there = f"{self.script.name} has {counted(len(moves), 'move')}, and this is proposal {place + 1}"
-            why = f"the script is played to its end: {there}; add a [[move]], or end here"
+        if why := self.played_out(call.context.attempt):
             raise Rejected("skipped", "provider_failed", why)
-        return moves[place]
+        return self._moves()[call.context.attempt]
+
+    def _moves(self) -> list[Move]:
+        return _remembered(self.script, self.script.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4)
