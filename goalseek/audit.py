@@ -30,6 +30,7 @@ from goalseek.ruler import Ruler
 from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing
 from goalseek.twin import RESULTS, SNAPSHOT, compare, rebuild
+from goalseek.units import counted
 
 SEALS_CHECKED = "seals checked"
 
@@ -234,7 +235,7 @@ def _twin(
         if is_clone:
             notes.append(f"there is no {RESULTS} here; {hint}")
         elif chain.commits:
-            yield Deviation("the file is missing", RESULTS, f"{len(chain.commits)} lines; {hint}", NOTHING)
+            yield Deviation("the file is missing", RESULTS, f"{counted(len(chain.commits), 'line')}; {hint}", NOTHING)
         return
     oldest = read[0].record.seq if chain.broken and read and isinstance(read[0], Link) else 0
     yield from compare(path, [commit.message for commit in chain.commits], oldest)

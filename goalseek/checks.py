@@ -11,14 +11,17 @@ from goalseek.chosen_provider import chosen_provider, programs_of
 from goalseek.confinement import level
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
+from goalseek.few import few
 from goalseek.findings import Finding
 from goalseek.globs import matcher
 from goalseek.isolation_words import words_about
 from goalseek.landing import check_refs
 from goalseek.objects import Entry
 from goalseek.opening import writable_files
+from goalseek.quoting import quote_path
 from goalseek.run import Run
 from goalseek.setting import Setting
+from goalseek.units import counted
 
 
 @dataclass(frozen=True)
@@ -211,12 +214,20 @@ FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation,
 
 def _counted(patient: Patient) -> str:
     manifest, prefix = patient.setting.manifest, patient.run.places.prefix
-    kinds = [patient.setting.scope.kind(path) for path in patient.entries]
-    told = [f"{kinds.count('writable')} writable", f"{kinds.count('hidden')} hidden"]
+    of_kind: dict[str, list[str]] = {}
+    for path in patient.entries:
+        of_kind.setdefault(patient.setting.scope.kind(path), []).append(path.removeprefix(prefix))
+    hidden = of_kind.get("hidden", [])
+    named = list(filter(matcher(manifest.scope.hidden), hidden)) if manifest.scope.hidden else []
+    told = [counted(len(of_kind.get("writable", [])), "writable file")]
+    told += [counted(len(named), "hidden file")] if manifest.scope.hidden else []
     if manifest.scope.read_only:
-        named = matcher(manifest.scope.read_only)
-        told.append(f"{sum(named(path.removeprefix(prefix)) for path in patient.entries)} read-only")
-    text = f"every one matches: {', '.join(told)} files"
+        is_read_only = matcher(manifest.scope.read_only)
+        count = sum(is_read_only(path.removeprefix(prefix)) for path in patient.entries)
+        told.append(counted(count, "read-only file"))
+    text = f"every one matches: {', '.join(told)}"
+    if own := [quote_path(path) for path in hidden if path not in named]:
+        text += f"; kept from the agent as well: {few(own)}"
     if manifest.scope.generated:
         text += f"; generated and never committed: {', '.join(manifest.scope.generated)}"
     if manifest.scope.share:

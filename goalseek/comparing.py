@@ -28,7 +28,7 @@ CHECKOUT = "the checkout"
 
 @dataclass(frozen=True)
 class Contender:
-    """One of the two: as it was asked for, its commit (None for the checkout), and what is measured."""
+    """One of the two: its name as it was asked for, its commit (None for the checkout), and what is measured."""
 
     name: str
     commit: str | None
@@ -56,7 +56,7 @@ class Compared:
             return f"{after} and {before} give the same value, each of them twice"
         told = f"{after} against {before}: {settled.in_words()}"
         if self.is_exact:
-            return f"{told}; exactly, for each gave its value twice"
+            return f"{told}: each gave its value again"
         if settled.interval is None:
             return f"{told}; how sure that is, a second pair would tell"
         return f"{told}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
@@ -71,8 +71,8 @@ def sides(run: Run, before: str, after: str | None) -> tuple[Contender, Contende
     ignore_home(run.loaded)  # goalseek's own files are no part of the checkout
     setting = run.fresh_setting()
     repository = run.repository
-    first = _side(run, setting, before, _commit(run, before))
-    second = _side(run, setting, after, _commit(run, after)) if after else _side(run, setting, CHECKOUT, None)
+    first = _side(run, setting, *_commit(run, before))
+    second = _side(run, setting, *(_commit(run, after) if after else (CHECKOUT, None)))
     trees = (first.subject.tree, second.subject.tree)
     if trees[0] == trees[1]:
         message = f"{first.name} and {second.name} are the same tree"
@@ -126,12 +126,25 @@ def _measured(run: Run, side: Contender, seconds: Mapping[str, float], of: Side)
     raise GoalseekError(failed.message, "what has no number cannot be compared", failed.exit_code)
 
 
-def _commit(run: Run, revision: str) -> str:
+def _commit(run: Run, revision: str) -> tuple[str, str]:
+    """A side's name and commit: git's revision first, else ``best``, ``baseline``, or an iteration's number."""
     found = run.repository.resolve(revision)
-    if found is None:
-        hint = f"name a commit, branch or tag; what the climb reached is the branch {run.repository.branch}"
-        raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
-    return found
+    if found is not None:
+        return revision, found
+    standing = run.standing
+    marks = {"best": standing.best, "baseline": standing.baseline}
+    if mark := marks.get(revision):
+        return revision, mark.commit
+    if revision in marks:
+        raise GoalseekError(f"{revision}: nothing is measured yet", "goalseek baseline, then again", USAGE)
+    if revision.isascii() and revision.isdigit():
+        record = run.ledger.history.iteration(int(revision))
+        if record and record.commit_hash:
+            return f"iteration {record.iteration}", record.commit_hash
+        what = f"iteration {record.iteration} has no candidate" if record else f"there is no iteration {revision}"
+        raise GoalseekError(f"{revision}: there is no such commit, and {what}", "see: goalseek log", USAGE)
+    hint = "name a commit, branch or tag; or of the climb best, baseline or an iteration's number"
+    raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
 def _side(run: Run, setting: Setting, name: str, commit: str | None) -> Contender:

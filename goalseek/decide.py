@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from goalseek.manifest import Guard, Metric
 from goalseek.middle import representative
-from goalseek.units import number, share_of
+from goalseek.units import counted, number, share_of
 from goalseek.values import Evidence, Verdict
 
 
@@ -68,7 +68,7 @@ def compared(direction: str, min_delta: float | str, incumbent: float, value: fl
         return verdict("reverted", "worse", f"{new} is worse than {old} by {number(-delta)}")
     if delta == 0:
         if lines_saved > 0:
-            lines = "1 line" if lines_saved == 1 else f"{lines_saved} lines"
+            lines = counted(lines_saved, "line")
             return verdict("kept", "simpler", f"{new} as before, and {lines} fewer")
         return verdict("reverted", "tie", f"{new} as before, and no fewer lines")
     margin = share_of(min_delta, incumbent)

@@ -17,7 +17,7 @@ from goalseek.pool import Subject, baseline_subject, incumbent_subject
 from goalseek.run import Run
 from goalseek.sabotage import BREAKAGES
 from goalseek.trial import trial
-from goalseek.units import in_words
+from goalseek.units import counted, in_words
 
 LEAST_GIT = (2, 38)
 
@@ -30,11 +30,12 @@ def examine(
     loaded: Loaded,
     is_quick: bool,
     tell: Callable[[str], None],
-    may_leave: Callable[[], bool],
+    may_leave: Callable[[bool], bool],
     is_live: bool = False,
 ) -> Iterator[Finding]:
     """Every finding, in the order of the checks. ``tell`` is told first what it will cost; ``is_live`` asks the
-    provider something small; ``may_leave`` is asked before a command that failed is run outside the sandbox.
+    provider something small; ``may_leave`` is asked before a command that failed is run outside the sandbox, and told
+    whether its cause is known.
 
     Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
     not fit, nothing is left in the repository.
@@ -75,7 +76,7 @@ def cost(patient: Patient, subject: Subject) -> str:
     """What the verifier's runs will cost, in words."""
     owed, most = max(0, 2 - len(subject.known)), len(BREAKAGES)
     parts = ["setup once"] if patient.setting.manifest.setup else []
-    parts += [f"{owed} run{'s' if owed != 1 else ''} of the verifier"] if owed else []
+    parts += [f"{counted(owed, 'run')} of the verifier"] if owed else []
     parts.append(f"1 to {most} runs with every writable file broken")
     gaming = runs_owed(patient.cheats, subject.tree)
     parts += [f"{gaming} runs with a cheat each" if gaming > 1 else "1 run with a cheat"] if gaming else []
@@ -88,7 +89,7 @@ def cost(patient: Patient, subject: Subject) -> str:
 
 
 def _examine(
-    run: Run, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[], bool], is_live: bool
+    run: Run, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[bool], bool], is_live: bool
 ) -> Iterator[Finding]:
     standing = run.standing
     ignore_home(run.loaded)

@@ -12,6 +12,7 @@ from goalseek.project_scope import scope_of
 from goalseek.quoting import quote_path
 from goalseek.ruler import Ruler, differing_keys
 from goalseek.standing import Standing
+from goalseek.units import counted
 
 _NAMED_MOST = 5
 
@@ -47,4 +48,4 @@ def _hidden(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
 
 
 def _more(count: int) -> list[str]:
-    return [f"and {count} more files"] if count > 0 else []
+    return [f"and {counted(count, 'more file')}"] if count > 0 else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from goalseek.limits import Spending, Stop
 from goalseek.standing import Standing
-from goalseek.units import in_words
+from goalseek.units import counted, in_words
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -46,9 +46,9 @@ class Ends:
     until: Until | None = None
 
     def spendings(self, count: int, seconds: float) -> tuple[Spending, ...]:
-        """What is spent of the invocation's own bounds; none of a single iteration."""
+        """What is spent of the invocation's own bounds."""
         found = []
-        if self.count is not None and self.count > 1:
+        if self.count is not None:
             found.append(Spending("iterations", count, self.count, "now"))
         if self.seconds is not None:
             found.append(Spending("time", seconds, self.seconds, "now"))
@@ -60,7 +60,7 @@ class Ends:
         if self.until is not None and self.until.holds(standing):
             return Stop("until", f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
         if self.count is not None and count >= self.count:
-            return Stop("count", f"{count} iteration{'s' if count != 1 else ''} done", go_on)
+            return Stop("count", f"{counted(count, 'iteration')} done", go_on)
         if self.seconds is not None and seconds >= self.seconds:
             return Stop("for", f"{in_words(self.seconds)} are over", go_on)
         return None

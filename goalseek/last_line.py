@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from goalseek.luck import luck_in_words
 from goalseek.manifest import Manifest
 from goalseek.noise_words import percent
@@ -47,7 +49,8 @@ def _settled(record: SettleRecord) -> str:
     if record.interval is None:
         return f"{told}, one pair"
     low, high = record.interval
-    told += f" ± {_amount((high - low) / 2, record.in_percent)}"
+    is_exact = math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
+    told += ", exactly" if is_exact else f" ± {_amount((high - low) / 2, record.in_percent)}"
     return told if low > 0 or high < 0 else f"{told}, which may be luck"
 
 

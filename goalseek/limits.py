@@ -11,7 +11,7 @@ from goalseek.manifest import Limits, Metric
 from goalseek.records import IterationRecord
 from goalseek.run_values import Usage
 from goalseek.standing import Standing
-from goalseek.units import in_words, number
+from goalseek.units import counted, in_words, number
 
 EXIT_CODES = {
     **dict.fromkeys(
@@ -185,10 +185,10 @@ def _why_failed(limits: Limits, standing: Standing) -> Stop | None:
     if limits.failures is None:
         return None
     if standing.provider_failures >= limits.failures:
-        why = f"the provider failed {standing.provider_failures} times in a row"
+        why = f"the provider failed {counted(standing.provider_failures, 'time')} in a row"
         return Stop("failures", why, f"see: goalseek show; then: {NEW}")
     if standing.crashes >= limits.failures:
-        why = f"{standing.crashes} measurements in a row crashed"
+        why = f"{counted(standing.crashes, 'measurement')} in a row crashed"
         return Stop("failures", why, f"see: goalseek log --outcome reverted; then: {NEW}")
     return None
 
@@ -203,7 +203,8 @@ def _why_reached(metric: Metric, standing: Standing) -> Stop | None:
 def _why_stagnant(limits: Limits, standing: Standing) -> Stop | None:
     if limits.stagnation_stop is None or standing.stagnation < limits.stagnation_stop:
         return None
-    why = f"nothing was kept in {standing.stagnation} iterations (limits.stagnation_stop = {limits.stagnation_stop})"
+    since = counted(standing.stagnation, "iteration")
+    why = f"nothing was kept in {since} (limits.stagnation_stop = {limits.stagnation_stop})"
     look = f'see: goalseek log --last {min(standing.stagnation, 20)}; say what to try: goalseek direct "..."'
     return Stop("needs_human", why, f"{look}; then: {NEW}; or take the best home: goalseek promote")
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
+from goalseek.since import since
 
 
 @contextlib.contextmanager
@@ -26,7 +27,7 @@ def only_writer(folder: Path, at: Callable[[], str] = str) -> Iterator[None]:
         try:
             _take(descriptor)
         except BlockingIOError:
-            named = ", ".join(filter(None, (_holder(descriptor), at())))
+            named = ", ".join(filter(None, (_holder(descriptor, datetime.now(UTC)), at())))
             hint = "wait for it, or end it after its iteration: goalseek stop"
             raise GoalseekError(f"another run is at work: {named}", hint, LOCKED) from None
         except OSError as error:
@@ -78,9 +79,11 @@ def holder_pid(folder: Path) -> int | None:
     return None
 
 
-def _holder(descriptor: int) -> str:
+def _holder(descriptor: int, now: datetime | None = None) -> str:
+    """In words that stay the same; with ``now`` as people say it."""
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))
-        return f"process {holder['pid']} on {holder['host']}, since {holder['since']}"
+        told = f"since {holder['since']}" if now is None else since(str(holder["since"]), now)
+        return f"process {holder['pid']} on {holder['host']}, {told}"
     except (ValueError, KeyError):
         return "its process has not said who it is yet"

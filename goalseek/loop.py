@@ -196,7 +196,17 @@ def _why_end(run: Run, setting: Setting, ends: Ends, count: int, seconds: float)
     """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
     asked = asked_to_stop(run.loaded.logs, run.repository.own)
     stop = _why_over(run, setting, _usual_seconds(run))
-    return stop or asked or ends.reached(run.standing, count, seconds)
+    return stop or asked or ends.reached(run.standing, count, seconds) or _played_out(run, ends)
+
+
+def _played_out(run: Run, ends: Ends) -> Stop | None:
+    """The end of a script, where nothing else bounds the iterations: each further one would fail."""
+    standing = run.standing
+    is_begun = (run.loaded.runs / f"{standing.last_iteration + 1:04d}").exists()
+    if ends.count is not None or standing.baseline is None or is_begun:
+        return None
+    why = run.provider().played_out(standing.tried)
+    return Stop("failures", why, "add a [[move]]; or take the best home: goalseek promote") if why else None
 
 
 def _why_over(run: Run, setting: Setting, usual: float | None = None) -> Stop | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from goalseek.globs import compiled, matcher
 from goalseek.manifest import Holdout, Manifest, Reading, ScopeTable, VerifyCommand
 from goalseek.provider_keys import wrong_provider, wrong_review
+from goalseek.query_fault import query_fault
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Wrong = tuple[tuple[str | int, ...], str]
@@ -148,7 +149,7 @@ def not_compiling(place: tuple[str | int, ...], reading: Reading | Holdout) -> l
         try:
             jmespath.compile(reading.query)
         except jmespath.exceptions.JMESPathError as error:
-            return [((*place, "query"), f"{reading.query!r} is not JMESPath: {str(error).splitlines()[0]}")]
+            return [((*place, "query"), query_fault(reading.query, error))]
     if reading.regex is not None:
         try:
             groups = re.compile(reading.regex).groups

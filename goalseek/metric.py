@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from goalseek.manifest import Reading
+from goalseek.query_fault import query_fault
 
 
 class NoNumber(Exception):
@@ -33,7 +34,7 @@ def from_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     try:
         found = jmespath.search(reading.query or "@", document)
     except jmespath.exceptions.JMESPathError as error:
-        raise NoNumber("no_metric", f"{reading.name}: the query {reading.query!r} failed: {error}") from None
+        raise NoNumber("no_metric", f"{reading.name}: the query {query_fault(reading.query or '@', error)}") from None
     if found is None:
         raise NoNumber("no_metric", f"{reading.name}: nothing at {reading.query!r} in {reading.path}")
     return finite(reading.name, found)

@@ -12,7 +12,7 @@ from goalseek.objects import Entry, Objects
 from goalseek.pool import Subject
 from goalseek.run import Run
 from goalseek.scope import Scope
-from goalseek.units import in_words
+from goalseek.units import counted, in_words
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def settle_on_base(run: Run, base: str, result: str, pairs: int, tell: Callable[
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
     subject = Subject(setting, before, ruler, standing.epoch, before)
     usual = in_words(2 * pairs * sum(standing.baseline.seconds.values()))
-    tell(f"measuring {pairs} pairs of base and result in turn, about {usual}; nothing is recorded")
+    tell(f"measuring {counted(pairs, 'pair')} of base and result in turn, about {usual}; nothing is recorded")
     sides = Contender("the base", None, subject), Contender("the result", None, replace(subject, tree=after))
     made = list(pairs_in_turn(run, *sides, pairs))
     first, last = made[-1]

@@ -9,7 +9,7 @@ from statistics import median
 from goalseek.limits import pace
 from goalseek.manifest import Limits
 from goalseek.records import IterationRecord
-from goalseek.units import in_words, number
+from goalseek.units import counted, in_words, number
 
 RATE_OF = 20
 USUAL_NIGHT = 8 * 3600.0
@@ -28,7 +28,7 @@ def night(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
     count = max(int(seconds / each), 1)
     count = min(count, limits.iterations) if limits.iterations else count
     tokens = median(record.usage.tokens for record in tries) * count
-    told = f"about {count} iterations and {tokens:.3g} tokens"
+    told = f"about {counted(count, 'iteration')} and {tokens:.3g} tokens"
     for shown, name in (("${}", "cost_usd"), ("about ${}, which the subscription pays", "about_usd")):
         costs = [cost for record in tries if (cost := getattr(record.usage, name)) is not None]
         if costs:

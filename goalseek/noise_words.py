@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goalseek.units import number
+from goalseek.units import counted, number
 
 _ODDS_MOST = 1000
 
@@ -13,7 +13,7 @@ def in_one_line(gain: float, incumbent: float, in_percent: bool, odds: float | N
     ``gain`` is in the metric's units, positive where better; percents are of the incumbent's median.
     """
     told = "as before" if gain == 0 else f"{amount(gain, incumbent, in_percent)} {'better' if gain > 0 else 'worse'}"
-    candidate = "1 run" if runs[0] == 1 else f"{runs[0]} runs"
+    candidate = counted(runs[0], "run")
     return ", ".join(filter(None, (told, odds_in_words(odds), f"{candidate} against {runs[1]}")))
 
 

@@ -59,7 +59,7 @@ def opened(
     try:
         picture = loaded.logs / "state.json"
         with (
-            only_writer(repository.own, lambda: phase_in_words(read_state(picture))),
+            only_writer(repository.own, lambda: phase_in_words(read_state(picture), datetime.now(UTC))),
             process.marked(trusted_mark(where.owner)),
         ):
             if end_left_over(where.owner, repository.own / PROGRAMS_LOCK):

@@ -22,17 +22,23 @@ _LOG_MOST = 64 * 1024
 _NAMED_MOST = 8
 
 
-def why_inside(run: Run, subject: Subject, folder: Path, may_leave: Callable[[], bool]) -> Iterator[Finding]:
+def why_inside(
+    run: Run, subject: Subject, folder: Path, may_leave: Callable[[bool], bool], is_named: bool
+) -> Iterator[Finding]:
     """What the sandbox has to do with a verifier that failed; ``folder`` has its log. ``may_leave`` asks for consent.
 
-    Without consent nothing is run outside, and the finding says how to give it.
+    It is told whether the cause is known: where that ``is_named`` and the output names no path that is not shown.
+    Without consent nothing is run outside; the finding says how to give it, unless the cause is known.
     """
     if run.confines.level.name == "none":
         return
     log = _log(folder)
     paths = _unseen(run, log)
     guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
-    if not may_leave():
+    is_known = is_named and not paths
+    if not may_leave(is_known):
+        if is_known:
+            return
         text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
         yield Finding("outside", True, text, "goalseek doctor --outside runs it once outside, and names the cause")
         return

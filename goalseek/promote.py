@@ -11,7 +11,7 @@ from goalseek.objects import Difference, Objects
 from goalseek.quoting import quote_path
 from goalseek.records import IterationRecord
 from goalseek.tree_merge import Conflicts, merged
-from goalseek.units import number
+from goalseek.units import counted, number
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def squashed(objects: Objects, promoted: Sequence[Promoted], base_tree: str) -> 
     first = next(record for record in records if record.epoch == records[-1].epoch)
     titles = "".join(f"* {title_of(record)}\n" for record in records)
     gain = _gain(records[-1], first.metric.incumbent)
-    message = f"Improve {records[-1].metric.name} in {len(promoted)} steps\n\n{titles}\n{gain}\n"
+    message = f"Improve {records[-1].metric.name} in {counted(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
     files = _named(objects.differences(base_tree, promoted[-1].tree))
     return [Promoted(records, promoted[-1].tree, message, files)]
 

@@ -20,7 +20,8 @@ How = Literal["equal", "within", "differs"]
 class Compared:
     """One number, recorded and again. ``difference`` is in its units, ``percent`` of the recorded one (none of 0).
 
-    ``within``: the metric's difference is less than ``min_delta``; a guard's changes nothing about its bounds.
+    ``within``: the metric's difference is less than ``min_delta``, or ``is_noise``; a guard's changes nothing about its
+    bounds. ``once_more`` is what the same measurement gave a second time, where it was made.
     """
 
     name: str
@@ -30,6 +31,8 @@ class Compared:
     percent: float | None
     how: How
     text: str
+    once_more: float | None = None
+    is_noise: bool = False
 
 
 @dataclass(frozen=True)

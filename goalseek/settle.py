@@ -13,6 +13,7 @@ from goalseek.middle import median
 from goalseek.noise_words import percent
 from goalseek.spread import scale_of
 from goalseek.student import student_quantile
+from goalseek.units import counted
 
 PAIRS = 5
 CONFIDENCE = 0.95
@@ -39,13 +40,16 @@ class Settled:
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
     def in_words(self) -> str:
-        """``3.1% better (95% interval 1.2% to 5.0%), 5 pairs``."""
+        """``3.1% better (95% interval 1.2% to 5.0%), 5 pairs``; ``3.1% better (exactly), 2 pairs``."""
         size = percent if self.in_percent else "{:.4g}".format
         change = "better" if self.difference > 0 else "worse"
         told = "no difference" if self.difference == 0 else f"{size(abs(self.difference))} {change}"
         if self.interval:
-            told += f" (95% interval {size(self.interval[0])} to {size(self.interval[1])})"
-        return f"{told}, {self.pairs} {'pair' if self.pairs == 1 else 'pairs'}"
+            low, high = (size(end) for end in self.interval)
+            is_exact = math.isclose(*self.interval, rel_tol=1e-9, abs_tol=1e-12)
+            interval = f"{low} to {high}" + (", rounded" if low == high else "")
+            told += " (exactly)" if is_exact else f" (95% interval {interval})"
+        return f"{told}, {counted(self.pairs, 'pair')}"
 
 
 def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> Settled:

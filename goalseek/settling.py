@@ -18,7 +18,7 @@ from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.settle import PAIRS, settle
 from goalseek.standing import Mark, Standing
-from goalseek.units import in_words
+from goalseek.units import counted, in_words
 from goalseek.values import Side
 
 ASKED_BY = "settle"
@@ -61,7 +61,9 @@ def settle_at_end(run: Run, setting: Setting) -> SettleRecord | None:
         run.watch.note(f"no time is left to measure the result afresh; {later}")
         return None
     if pairs != manifest.metric.settle:
-        run.watch.note(f"settling with {pairs} pairs in place of {manifest.metric.settle}: the time is nearly spent")
+        run.watch.note(
+            f"settling with {counted(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
+        )
     run.watch.phase(run.standing.last_iteration, "SETTLE")
     tell(run, "running", run.standing.last_iteration, "SETTLE")
     try:
@@ -95,7 +97,7 @@ def settle_now(run: Run, setting: Setting, pairs: int) -> SettleRecord:
     if baseline is None or best is None or best == baseline:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
     seconds = 2 * pairs * _seconds_each(standing)
-    run.watch.note(f"settling: baseline and best afresh in turn, {pairs} pairs, about {in_words(seconds)}")
+    run.watch.note(f"settling: baseline and best afresh in turn, {counted(pairs, 'pair')}, about {in_words(seconds)}")
     subject = Subject(setting, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     for place in range(len(standing.settling), 2 * pairs):
         side = _side(place)

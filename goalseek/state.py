@@ -12,6 +12,7 @@ from typing import Any
 
 from goalseek.manifest import Limits
 from goalseek.plain import to_plain
+from goalseek.since import since
 from goalseek.standing import Mark, Standing
 
 HEARTBEAT_SECONDS = 5.0
@@ -90,11 +91,16 @@ class Picture:
             write_state(self.path, moment, *self._shown[1:])
 
 
-def phase_in_words(picture: dict[str, Any]) -> str:
-    """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``; "" where the picture shows nobody at work."""
+def phase_in_words(picture: dict[str, Any], now: datetime | None = None) -> str:
+    """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``; "" where the picture shows nobody at work.
+
+    With ``now``, since when is told as people say it.
+    """
     if picture.get("status") not in AT_WORK or not picture.get("phase"):
         return ""
-    return f"in {picture['phase']} of iteration {picture.get('iteration')} since {picture.get('phase_started_at')}"
+    began = str(picture.get("phase_started_at"))
+    told = f"since {began}" if now is None else since(began, now)
+    return f"in {picture['phase']} of iteration {picture.get('iteration')} {told}"
 
 
 def seconds_since_beat(picture: dict[str, Any]) -> float | None:

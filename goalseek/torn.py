@@ -13,6 +13,7 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.history import History, Snapshot
+from goalseek.units import counted
 
 Messages = Callable[[], Iterator[str]]
 
@@ -77,7 +78,7 @@ def refuse_edited(history: History, messages: Messages, snapshot: Snapshot) -> s
     if not older:
         return ""
     _put_before(history.path, older[::-1])
-    return f"the first {len(older)} lines of results.jsonl were missing and written again from git"
+    return f"the first {counted(len(older), 'line')} of results.jsonl went missing and came again from git"
 
 
 def _put_before(path: Path, lines: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ NUMBERS = 2
 
 
 def trial(
-    run: Run, subject: Subject, cheats: Sequence[Cheat], tell: Callable[[str], None], may_leave: Callable[[], bool]
+    run: Run, subject: Subject, cheats: Sequence[Cheat], tell: Callable[[str], None], may_leave: Callable[[bool], bool]
 ) -> Iterator[Finding]:
     """Runs the verifier as often as is still owed, and says what came of it.
 
@@ -43,9 +43,10 @@ def trial(
             evidence = measure_subject(run, subject, len(made), folder)
             if (verdict := unfit(manifest.metric, manifest.guard, evidence)) is not None:
                 is_fit = False
-                error = failed_baseline(verdict, folder, remedy=out_of_sight(manifest, evidence.verify))
+                remedy = out_of_sight(manifest, evidence.verify)
+                error = failed_baseline(verdict, folder, remedy=remedy)
                 yield Finding("verifier", False, error.message, error.hint)
-                yield from why_inside(run, subject, folder, may_leave)
+                yield from why_inside(run, subject, folder, may_leave, bool(remedy))
                 return
             measurement = measurement_of(evidence)
             if not subject.known:

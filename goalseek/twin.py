@@ -10,6 +10,7 @@ from pathlib import Path
 
 from goalseek.deviations import NOTHING, Deviation, of_rows, shown
 from goalseek.manifest_file import Loaded, ignore_home
+from goalseek.units import counted
 
 RESULTS = "results.jsonl"
 SNAPSHOT = "standing.json"
@@ -60,7 +61,7 @@ def rebuild(loaded: Loaded, lines: Sequence[str]) -> str:
     finally:
         os.close(descriptor)
     before = "there was none" if was is None else "it was the same" if was == content else "it was another"
-    return f"{path} was written again from git: {len(lines)} lines; {before}"
+    return f"{path} was written again from git: {counted(len(lines), 'line')}; {before}"
 
 
 def _unlike(expected: Sequence[str], found: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:

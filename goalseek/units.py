@@ -62,6 +62,11 @@ def in_words(duration: float) -> str:
     return f"{whole // 86400}d {whole % 86400 // 3600}h"
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """``1 file``, ``2 files``; ``plural`` where it takes more than an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
+
+
 def number(value: float) -> str:
     """A number for people: six significant digits, no trailing zeros."""
     return f"{value:.6g}"

@@ -109,7 +109,7 @@ def test_a_manifest_that_cannot_be_right(project: Project, change: dict[str, obj
         ({"provider": {"name": "command"}}, USAGE, "is required by the provider"),
         ({"provider": {"name": "command", "command": ["no-such-agent"]}}, UNFIT, "there is no program 'no-such-agent'"),
         ({"provider": {"name": "replay", "recordings": "gone"}}, UNFIT, "has no recordings"),
-        ({"provider": {"name": "scripted", "script": "gone.toml"}}, UNFIT, "gone.toml"),
+        ({"provider": {"name": "scripted", "script": "gone.toml"}}, UNFIT, "gone.toml cannot be read: no such file"),
     ],
 )
 def test_a_provider_that_cannot_start(project: Project, change: dict[str, object], code: int, said: str) -> None:

@@ -116,7 +116,9 @@ def test_the_tree_of_the_checkout_is_what_a_commit_of_all_would_be(two: Project)
     [
         ((), "compare what?"),
         (("nothing",), "nothing: there is no such commit"),
-        (("HEAD~1", "nothing"), "what the climb reached is the branch goalseek/"),
+        (("HEAD~1", "nothing"), "or of the climb best, baseline or an iteration's number"),
+        (("HEAD~1", "best"), "best: nothing is measured yet"),
+        (("7",), "7: there is no such commit, and there is no iteration 7"),
         (("HEAD",), "are the same tree"),
         (("--dirty",), "HEAD and the checkout are the same tree"),
         (("HEAD~1", "HEAD", "--dirty"), "--dirty stands for B"),
@@ -182,6 +184,20 @@ def test_beside_a_climb_nothing_is_recorded_and_the_climb_goes_on(two: Project) 
     assert (two.records(), two.users()) == (records, before)
     assert two.climb()[-1]["metric"]["value"] == 16
     assert two.run("audit").exit_code == 0
+
+
+def test_what_the_climb_names_is_compared_where_git_knows_no_such_name(two: Project) -> None:
+    two.set_moves(answer(14), answer(11), answer(12))
+    two.climb("iterate", "-n", "3")
+    ended = two.run("compare", "best", "2")
+    assert ended.exit_code == 0, ended.stderr
+    assert f"iteration 2 {two.iterations()[2]['commit_hash'][:12]}  median 11 " in ended.stdout
+    assert "iteration 2 against best: 21.4% worse" in ended.stdout
+    assert told(two, "baseline", "1")["after"]["revision"] == "iteration 1"
+    assert "iteration 3 has no candidate" in two.run("compare", "3").stderr
+    assert two.run("show", "baseline").stdout == two.run("show", "0").stdout
+    two.git("branch", "best", "HEAD~1")
+    assert told(two, "best")["before"]["median"] == 10, "git's names come first"
 
 
 def test_an_interrupt_shows_the_pairs_that_were_made(two: Project) -> None:

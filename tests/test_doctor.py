@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,17 @@ def test_a_fit_project_is_well_and_the_baseline_measures_nothing_again(tmp_path:
     baseline = records(case)[-1]
     assert [run["value"] for run in baseline["runs"]] == [5.0, 5.0, 5.0]
     assert len({run["seed"] for run in baseline["runs"]}) == 3
+
+
+def test_files_are_counted_as_the_manifest_names_them_and_one_is_one(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
+    assert "1 writable file, 1 hidden file" in told
+    manifest = case.folder / "goalseek.toml"
+    manifest.write_text(re.sub(r"(?m)^scope.hidden = .*$", "", manifest.read_text()))
+    case.commit()
+    told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
+    assert told == "every one matches: 1 writable file; kept from the agent as well: goalseek.toml"
 
 
 def test_doctor_again_measures_no_number_again(tmp_path: Path) -> None:

@@ -54,6 +54,16 @@ def test_without_consent_it_stays_inside(project: Project, folder: Path) -> None
     assert not (folder / "ran").exists()
 
 
+def test_where_the_remedy_names_the_cause_nothing_is_to_be_tried_outside(project: Project) -> None:
+    verify = [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "candidate"}]
+    project.set_manifest({"verify": verify, "sandbox": {"mode": "bubblewrap"}})
+    project.commit("a judge that does not see itself")
+    found = examined(project)
+    assert [one["remedy"] for one in found if one["name"] == "verifier" and 'write sees = "both"' in one["remedy"]]
+    assert "outside" not in [one["name"] for one in found]
+    assert "outside" in [one["name"] for one in examined(project, "--outside")], "it is still done where asked for"
+
+
 @pytest.mark.parametrize("typed", ["y", "n"])
 @pytest.mark.slow
 def test_at_a_terminal_it_asks(project: Project, folder: Path, typed: str) -> None:

@@ -133,7 +133,7 @@ def test_too_many_failures_of_provider_or_verifier_end_a_run_with_1(project: Pro
     project.set_moves(*(answer(score, more='"fail": 1,\n') for score in (2, 3, 4)))
     ended = project.run("iterate", "--forever")
     assert ended.exit_code == 1 and "2 measurements in a row crashed" in ended.stderr
-    project.set_moves({"patch": "none.patch"}, {"patch": "none.patch"})
+    project.set_moves(*[{"patch": "none.patch"}] * 5)
     ended = project.run("iterate", "--forever", "--new")
     assert ended.exit_code == 1 and "the provider failed 2 times in a row" in ended.stderr
     assert len(project.iterations()) == 5
@@ -229,3 +229,15 @@ def test_a_query_over_json_lines_and_a_regex_over_output_give_numbers(project: P
     baseline, kept = project.climb()
     assert (baseline["metric"]["value"], kept["metric"]["value"]) == (1, 2)
     assert kept["guards"]["shown"] == 7 and kept["guards"]["rows"] == 1 and kept["guards"]["took"] > 0
+
+
+def test_a_script_that_is_played_to_its_end_ends_an_open_climb_at_once(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    ended = project.run("iterate", "--forever")
+    assert ended.exit_code == 1
+    assert "the script is played to its end: repository-moves.toml has 2 moves, and this is proposal 3" in ended.stderr
+    assert len(project.iterations()) == 3
+    project.set_moves(answer(2), answer(3), answer(4))
+    assert project.run("iterate", "--forever").exit_code == 1
+    assert project.iterations()[-1]["metric"]["value"] == 4
+    assert project.climb("iterate", "-n", "1")[-1]["reason"] == "provider_failed", "what is counted is made"

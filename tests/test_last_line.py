@@ -92,6 +92,8 @@ def test_what_was_not_measured_afresh_says_so(manifest: Manifest) -> None:
 def test_a_gain_that_may_be_none_is_not_praised(manifest: Manifest) -> None:
     unsure = replace(SETTLED, interval=(-0.002, 0.024))
     assert "settled −1.1% ± 1.3%, which may be luck · " in of(CLIMBED, manifest, settled=unsure)  # noqa: RUF001
+    exact = replace(SETTLED, interval=(SETTLED.difference, SETTLED.difference))
+    assert "settled −1.1%, exactly · " in of(CLIMBED, manifest, settled=exact)  # noqa: RUF001
     assert "settled −1.1%, one pair · " in of(CLIMBED, manifest, settled=replace(SETTLED, interval=None))  # noqa: RUF001
 
 

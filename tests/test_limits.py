@@ -10,9 +10,10 @@ from test_standing import iteration
 
 from goalseek.brief import what_is_left
 from goalseek.ends import Ends, until
-from goalseek.limits import EXIT_CODES, Stop, nearing, pace, why_not_begin, why_stop
+from goalseek.limits import EXIT_CODES, Spending, Stop, nearing, pace, why_not_begin, why_stop
 from goalseek.manifest import Budget, Limits, Metric
 from goalseek.run_values import Usage
+from goalseek.scene import scene_of
 from goalseek.standing import Mark, Spend, Standing
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -204,6 +205,14 @@ def test_the_pace_is_the_median_of_the_last_five_iterations() -> None:
 def test_what_ends_an_invocation_is_said(ends: Ends, reason: str | None) -> None:
     stop = ends.reached(best(0.5), 3, 60.0)
     assert (stop.reason if stop else None) == reason
+
+
+def test_a_single_iteration_has_its_own_bar_beside_the_runs() -> None:
+    assert Ends(count=1).spendings(0, 2.0) == (Spending("iterations", 0, 1, "now"),)
+    assert Ends().spendings(0, 2.0) == ()
+    standing = replace(best(0.5), spend=Spend(iterations=2))
+    told = scene_of("demo", replace(NONE, iterations=6), standing, [], Ends(count=1).spendings(0, 0.0)).spendings
+    assert [(bar.spent, bar.most, bar.of) for bar in told] == [(0, 1, "now"), (2, 6, "")]
 
 
 @given(st.timedeltas(timedelta(days=-9), timedelta(days=9)), st.integers(-12, 14))

@@ -123,6 +123,9 @@ def test_what_it_cannot_do_is_a_skipped_iteration_and_the_workspace_is_put_back(
     assert record["outcome"] == "skipped" and record["reason"] in ("provider_failed", "no_plan"), record
     assert record["commit_hash"] is None and record["why"]
     assert climbing.git("status", "--porcelain", folder=climbing.trees() / "workspace") == ""
+    if name == "scripted":
+        told = "the script is played to its end: moves.toml has 1 move, and this is proposal 4"
+        assert record["why"].startswith(told)
     if name == "command":
         assert record["why"] == "the provider ended with 3: oh no"
         assert "+half" in (climbing.run_folder(2) / "changes.diff").read_text(), "what it tried is kept"

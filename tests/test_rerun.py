@@ -141,6 +141,40 @@ def test_less_than_min_delta_decides_nothing_but_a_bound_that_is_crossed_does(tm
     assert [number["how"] for number in found["numbers"]] == ["within", "differs"]
 
 
+def test_a_metric_that_moves_by_itself_is_held_against_the_spread_of_its_repeats(tmp_path: Path) -> None:
+    judge = """\
+count=$(($(cat "$HOME/count" 2>/dev/null || echo 0) + 1))
+echo $count > "$HOME/count"
+step=$(cat "$HOME/step" 2>/dev/null || echo 0)
+echo "{\\"score\\": 1$step$((count * 7 % 10)), \\"size\\": 1}" > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+    metric = {"direction": "maximize", "query": "score", "noise": "always"}
+    project = Project.make(
+        tmp_path / "repository",
+        files={**FILES, "answer.json": answer(1), "hidden/judge.sh": judge},
+        manifest={"metric": metric},
+    )
+    project.set_moves(answer(2))
+    project.climb("iterate", "-n", "1")
+    ended = project.run("audit", "--rerun", "0")
+    assert ended.exit_code == 0, ended
+    assert ": the same within the noise\n  score: recorded 10" in ended.stdout
+    assert "score is noisy, runs of the same code differ here by up to about " in ended.stdout
+    assert ended.stdout.endswith("and this one lies within\n")
+    assert "measuring once more, to see whether it moves by itself" in ended.stderr
+    Path(os.environ["HOME"], "step").write_text("9")
+    found = again(project, 0, 1)["found"]
+    assert found["how"] == "differs"
+    assert found["numbers"][0]["text"].endswith("and this one lies beyond")
+
+
+def test_another_number_that_stays_is_no_noise(climbed: Project) -> None:
+    drift("7")
+    (score, _) = again(climbed, 5, 1)["found"]["numbers"]
+    assert score["once_more"] == score["again"] != score["recorded"]
+    assert score["text"].endswith("measured once more it is the same again, so this is no noise")
+
+
 @pytest.mark.parametrize(
     ("number", "told"),
     [("4", "was never measured: skipped / out_of_scope"), ("99", "no record of iteration 99"), ("x", "invalid int")],

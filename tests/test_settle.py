@@ -40,6 +40,14 @@ def test_equal_pairs_are_no_difference() -> None:
     assert settled.in_words().startswith("no difference")
 
 
+def test_an_interval_of_no_width_is_said_to_be_exact() -> None:
+    assert settle("minimize", [(10, 9)] * 2).in_words() == "10% better (exactly), 2 pairs"
+    assert settle("maximize", [(-2, 1)] * 3).in_words() == "3 better (exactly), 3 pairs"
+    assert settle("minimize", [(7, 7)] * 2).in_words() == "no difference (exactly), 2 pairs"
+    narrow = settle("minimize", [(10, 5.00001), (10, 5)]).in_words()
+    assert narrow == "50% better (95% interval 50% to 50%, rounded), 2 pairs"
+
+
 def test_nineteen_of_twenty_intervals_hold_the_truth() -> None:
     draw = random.Random(8)
     held = 0

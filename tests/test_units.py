@@ -103,3 +103,8 @@ def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
 )
 def test_numbers_side_by_side_are_told_apart(values: tuple[float, ...], told: tuple[str, ...]) -> None:
     assert units.apart(*values) == told
+
+
+def test_one_of_a_thing_is_singular() -> None:
+    assert [units.counted(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+    assert units.counted(2, "try", "tries") == "2 tries"

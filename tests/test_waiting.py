@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -124,13 +125,36 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert "goalseek status" in ended.stdout and "goalseek stop" in ended.stdout
     pid = int(ended.stdout.split()[1])
     assert os.getsid(pid) == pid
-    assert waiting.run("iterate").exit_code == 4
+    refused = waiting.run("iterate")
+    assert refused.exit_code == 4
+    named = r"at work: process \d+ on \S+, for \d+s, since \d\d:\d\d, in VERIFY of iteration 0 for \d+s, since "
+    assert re.search(named, refused.stderr), refused.stderr
     assert f"asked process {pid} on" in waiting.run("stop").stdout
     home("go").touch()
     until(lambda: not living(Path(os.environ["HOME"])))
     log = waiting.folder / ".goalseek" / "demo" / "logs" / "detached.log"
     assert "goalseek stop asked for it" in log.read_text()
     assert status(waiting)["stop_reason"] == "asked"
+
+
+def test_a_limit_that_is_reached_already_is_told_detached_as_attached(project: Project) -> None:
+    project.set_manifest({"limits": {"iterations": 1, "stagnation_stop": "none"}})
+    project.set_moves(answer(2))
+    project.climb("iterate")
+    attached = project.run("iterate", "--forever")
+    ended = project.run("iterate", "--forever", "--detach")
+    assert (ended.exit_code, attached.exit_code) == (0, 0)
+    assert "limits.iterations = 1 is reached" in ended.stdout
+    assert "climbs on" not in ended.stdout and "has ended already" in ended.stdout
+    told = json.loads(project.run("iterate", "--forever", "--detach", "--json").stdout)
+    assert (told["ended"], told["stop_reason"]) == (True, "iterations")
+    assert "goalseek iterate --new" in told["next"]
+    project.set_manifest({"limits": {"stagnation_stop": 1}})
+    project.set_moves(answer(2), answer(1))
+    assert project.run("iterate").exit_code == 5
+    ended = project.run("iterate", "--forever", "--detach")
+    assert ended.exit_code == project.run("iterate", "--forever").exit_code == 5
+    assert "limits.stagnation_stop = 1" in ended.stderr
 
 
 def test_what_cannot_start_detached_says_why_with_its_own_exit_code(project: Project) -> None:

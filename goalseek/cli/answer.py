@@ -10,6 +10,7 @@ from typing import Any
 
 from goalseek.errors import GoalseekError
 from goalseek.plain import to_plain
+from goalseek.query_fault import query_fault
 
 
 def wants_json(options: argparse.Namespace) -> bool:
@@ -39,7 +40,7 @@ def queried(options: argparse.Namespace, plain: Any) -> Any:
     try:
         return jmespath.search(options.query, plain)
     except jmespath.exceptions.JMESPathError as error:
-        raise GoalseekError(f"--query {options.query!r}: {error}", "see https://jmespath.org") from None
+        raise GoalseekError(f"--query {query_fault(options.query, error)}", "see https://jmespath.org") from None
 
 
 def say(options: argparse.Namespace, text: str) -> None:

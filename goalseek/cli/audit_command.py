@@ -17,7 +17,7 @@ from goalseek.manifest_file import Loaded
 from goalseek.opening import open_repository, opened
 from goalseek.repository import Repository
 from goalseek.rerun import rerun
-from goalseek.units import in_words
+from goalseek.units import counted, in_words
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,8 @@ def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
         answer(options, made)
     else:
         seed = "a seed of its own" if made.seed is None else f"the seed of then, {made.seed}"
-        how = {"equal": "the same", "within": "the same within what decides", "differs": "NOT the same"}[made.found.how]
+        within = "the noise" if any(found.is_noise for found in made.found.numbers) else "what decides"
+        how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[made.found.how]
         print(f"iteration {made.iteration}, {made.commit[:12]}, with the pinned ruler and {seed}: {how}")
         print("\n".join(f"  {line}" for line in made.found.text))
         say(options, f"audit: it took {in_words(made.seconds)}; nothing was recorded")
@@ -86,6 +87,4 @@ def _line(deviation: Deviation) -> str:
 
 
 def _summary(found: Audit) -> str:
-    records, differences = found.records, len(found.deviations)
-    plural = "" if differences == 1 else "s"
-    return f"{records} record{'' if records == 1 else 's'}, {differences} difference{plural}; {found.seals}"
+    return f"{counted(found.records, 'record')}, {counted(len(found.deviations), 'difference')}; {found.seals}"

@@ -19,7 +19,7 @@ from goalseek.opening import opened
 from goalseek.pool import Measurement
 from goalseek.run import Run
 from goalseek.settle import PAIRS
-from goalseek.units import in_words, number
+from goalseek.units import counted, in_words, number
 from goalseek.views.style import painter
 
 Pairs = list[tuple[Measurement, Measurement]]
@@ -27,7 +27,12 @@ Pairs = list[tuple[Measurement, Measurement]]
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``compare`` takes."""
-    parser.add_argument("before", metavar="A", nargs="?", help="a commit, branch or tag (HEAD with --dirty)")
+    parser.add_argument(
+        "before",
+        metavar="A",
+        nargs="?",
+        help="a commit, branch or tag; an iteration, best or baseline (HEAD with --dirty)",
+    )
     parser.add_argument("after", metavar="B", nargs="?", help="another (HEAD)")
     parser.add_argument("--dirty", action="store_true", help="instead of B the checkout as it is, new files too")
     parser.add_argument("-n", dest="count", type=int, metavar="N", default=PAIRS, help=f"so many pairs ({PAIRS})")
@@ -72,7 +77,10 @@ def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
             _measure(options, opened_run, (before, after), pairs)
         except (KeyboardInterrupt, Interrupted) as error:
             code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
-            say(options, f"compare: interrupted after {len(pairs)} of {options.count} pairs; nothing is recorded")
+            say(
+                options,
+                f"compare: interrupted after {len(pairs)} of {counted(options.count, 'pair')}; nothing is recorded",
+            )
         if pairs:
             _show(options, before.subject.setting.manifest, (before, after), pairs)
         sys.stdout.flush()

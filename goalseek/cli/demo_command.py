@@ -16,6 +16,7 @@ from goalseek.errors import GoalseekError
 from goalseek.manifest_file import Loaded
 from goalseek.opening import opened
 from goalseek.standing import Standing
+from goalseek.units import counted
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +39,10 @@ def run(options: argparse.Namespace) -> int:
     asked = demo.asked_of(chosen, options.provider)
     loaded = demo.make_repository(chosen, folder)
     count = options.count or demo.iterations(loaded, asked)
-    say(options, f"{chosen.summary}\na fresh repository in {folder}; {count} iterations of goalseek iterate in it:")
+    say(
+        options,
+        f"{chosen.summary}\na fresh repository in {folder}; {counted(count, 'iteration')} of goalseek iterate in it:",
+    )
     with watch_live(options) as watch, opened(loaded, watch, asked) as opened_run:
         exit_code = climb(opened_run, loop.Ends(count))
         standing = opened_run.standing

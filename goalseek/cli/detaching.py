@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
 
 from goalseek import process
 from goalseek.cli.answer import answer, wants_json
 from goalseek.lock import holder_pid
 from goalseek.manifest_file import Loaded, ignore_home
 from goalseek.opening import open_repository
-from goalseek.state import read_state
+from goalseek.state import AT_WORK, read_state
 
 _LINES_SHOWN = 20
 
 
 def detach(options: argparse.Namespace, manifest: Loaded) -> int:
-    """Starts it, and says how to watch once it climbs. Where it ends before that: what it said, and its code."""
+    """Starts it, and says how to watch once it climbs. Where it ends before that: what it said, and its code.
+
+    One that has begun no phase yet does not climb: a limit that was reached before may end it at once.
+    """
     repository = open_repository(manifest)
     own = repository.own
     repository.close()
@@ -29,20 +33,28 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
     started = process.detach(arguments, log)
     while started.poll() is None:
         picture = read_state(manifest.logs / "state.json")
-        if holder_pid(own) == started.pid and picture.get("pid") == started.pid:
+        is_at_work = picture.get("pid") == started.pid and picture.get("status") in AT_WORK
+        if is_at_work and holder_pid(own) == started.pid:
             break
         time.sleep(0.02)
-    code = started.poll()
+    code, picture = started.poll(), read_state(manifest.logs / "state.json")
     if code:
-        with log.open("rb") as file:
-            file.seek(before)
-            said = file.read().decode("utf-8", "replace").splitlines()[-_LINES_SHOWN:]
-        print("\n".join(said), file=sys.stderr)
+        print(_said(log, before), file=sys.stderr)
         return code
     if wants_json(options):
-        answer(options, {"pid": started.pid, "log": str(log), "ended": code is not None})
+        told = {"stop_reason": picture.get("stop_reason"), "next": picture.get("next")} if code == 0 else {}
+        answer(options, {"pid": started.pid, "log": str(log), "ended": code is not None, **told})
         return 0
-    where = "has climbed and ended" if code == 0 else "climbs on, away from this terminal"
-    print(f"process {started.pid} {where}; what it prints is in {log}")
+    if code == 0:
+        print(f"process {started.pid} has ended already; it printed, and {log} has it:\n{_said(log, before)}")
+        return 0
+    print(f"process {started.pid} climbs on, away from this terminal; what it prints is in {log}")
     print("watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop")
     return 0
+
+
+def _said(log: Path, before: int) -> str:
+    """The last lines that it printed."""
+    with log.open("rb") as file:
+        file.seek(before)
+        return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-_LINES_SHOWN:])

@@ -39,9 +39,12 @@ def run(options: argparse.Namespace) -> int:
     return 0 if is_well else BAD_FINDING
 
 
-def _may_leave(options: argparse.Namespace) -> bool:
-    """Whether a command may run outside the sandbox: asked for by the flag, or allowed by who sits at the terminal."""
-    if options.outside or not (sys.stdin.isatty() and sys.stderr.isatty()) or wants_json(options):
+def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
+    """Whether a command may run outside the sandbox: asked for by the flag, or allowed by who sits at the terminal.
+
+    Nobody is asked where the cause of its failure ``is_known``.
+    """
+    if options.outside or is_known or not (sys.stdin.isatty() and sys.stderr.isatty()) or wants_json(options):
         return bool(options.outside)
     question = "the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n"
     return ask(question, "n", str.lower) in ("y", "yes")

@@ -26,7 +26,7 @@ from goalseek.verifier import job_of
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``exec`` takes."""
     parser.add_argument("--as", dest="who", choices=("agent", "verify"), default="verify", help="whose place (verify)")
-    parser.add_argument("--at", metavar="N|best", help="the tree of this iteration (the incumbent)")
+    parser.add_argument("--at", metavar="N|best", help="the tree of this iteration, or of the baseline (the incumbent)")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- CMD", help="a shell, where there is none")
 
 

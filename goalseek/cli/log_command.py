@@ -17,6 +17,7 @@ from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
 from goalseek.records import REASONS, IterationRecord
+from goalseek.units import counted
 from goalseek.views.cells import width_of
 from goalseek.views.history_lines import HistoryLines
 from goalseek.views.style import painter
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             answer(options, {"file": options.file, "records": count})
         else:
-            say(options, f"{count} record{'' if count == 1 else 's'} in {options.file}")
+            say(options, f"{counted(count, 'record')} in {options.file}")
     elif wants_json(options):
         queried(options, {})
         answer_lines(options, records)

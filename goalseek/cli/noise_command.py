@@ -21,7 +21,7 @@ from goalseek.noise_report import NoiseReport, noise_report
 from goalseek.noise_runs import unchanged_runs, unchanged_subject
 from goalseek.opening import opened
 from goalseek.pool import Measurement
-from goalseek.units import in_words, number
+from goalseek.units import counted, in_words, number
 from goalseek.values import Failure
 from goalseek.views.noise_page import noise_page
 from goalseek.views.style import painter
@@ -117,7 +117,7 @@ def _alone(options: argparse.Namespace) -> int:
         runs.make()
     except (KeyboardInterrupt, Interrupted) as error:
         code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
-        say(options, f"noise: interrupted after {len(runs.made)} of {options.count} runs")
+        say(options, f"noise: interrupted after {len(runs.made)} of {counted(options.count, 'run')}")
     asked = Asked(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or command.reading.query}"
     _show(options, runs, asked, what, {"command": options.command, "direction": direction})
@@ -176,7 +176,9 @@ def _show(options: argparse.Namespace, runs: _Runs, asked: Asked, what: str, pla
         say(options, f"noise: {made} with a number, and two at least are needed to see it")
         return
     before = sum(made.before for made in runs.made)
-    made = f"{len(runs.made)} runs" + (f", {before} of them made before (-n says how many together)" if before else "")
+    made = counted(len(runs.made), "run") + (
+        f", {before} of them made before (-n says how many together)" if before else ""
+    )
     head = f"{what}: {made}; one takes about {in_words(runs.seconds)}"
     if runs.failures:
         head += f"; {len(runs.failures)} failed"

@@ -28,7 +28,7 @@ from goalseek.promote import Promoted
 from goalseek.repository import Repository
 from goalseek.run import Run
 from goalseek.settle import PAIRS
-from goalseek.units import number
+from goalseek.units import counted, number
 from goalseek.views.harmless import one_line
 from goalseek.views.style import painter
 from goalseek.whole_file import exported
@@ -160,7 +160,7 @@ def _plain(
 
 def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None) -> None:
     paint, promoted = painter(sys.stdout, options.color), plan.promoted
-    print(f"{len(promoted)} commit{'s' if len(promoted) != 1 else ''} on {plan.base[:12]}:")
+    print(f"{counted(len(promoted), 'commit')} on {plan.base[:12]}:")
     for one in promoted:
         title, *_, last = map(one_line, one.message.strip().split("\n"))
         print(f"  {', '.join(map(str, one.iterations)):>4}  {title}  {paint(last, 'green')}")

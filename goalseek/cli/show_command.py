@@ -14,6 +14,7 @@ from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
 from goalseek.records import IterationRecord
+from goalseek.units import counted
 from goalseek.views.cells import width_of
 from goalseek.views.harmless import harmless
 from goalseek.views.record_page import RecordPage
@@ -22,7 +23,9 @@ from goalseek.views.style import painter
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``show`` takes."""
-    parser.add_argument("which", nargs="?", default="last", metavar="N|best", help="an iteration, best, or the last")
+    parser.add_argument(
+        "which", nargs="?", default="last", metavar="N|best", help="an iteration, best, baseline, or the last"
+    )
     parser.add_argument("--diff", action="store_true", help="the patch")
     parser.add_argument("--plan", action="store_true", help="the plan")
     parser.add_argument("--prompt", action="store_true", help="every prompt of the iteration")
@@ -91,18 +94,19 @@ def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
 
 
 def find_record(manifest: Loaded, which: str) -> IterationRecord:
-    """The record of an iteration, the best, or the last. Raises GoalseekError where there is none."""
+    """The record of an iteration, the best, the baseline, or the last. Raises GoalseekError where there is none."""
     history = History(manifest.logs / "results.jsonl")
     found: IterationRecord | None = None
     if which == "last":
         found = believed_standing(manifest).last
-    elif which == "best":
-        best = believed_standing(manifest).best
-        found = history.iteration(best.iteration) if best else None
+    elif which in ("best", "baseline"):
+        standing = believed_standing(manifest)
+        mark = standing.best if which == "best" else standing.baseline
+        found = history.iteration(mark.iteration) if mark else None
     elif which.isdigit():
         found = history.iteration(int(which))
     else:
-        raise GoalseekError(f"show {which}: an iteration's number, or best", "see: goalseek log")
+        raise GoalseekError(f"show {which}: an iteration's number, best or baseline", "see: goalseek log")
     if found is None:
         from goalseek.fetched import way_to_fetched
 
@@ -158,5 +162,5 @@ def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
             taken += len(outputs.take(folder / name, target / name, None, 2**63))
-    say(options, f"{taken} file{'' if taken == 1 else 's'} in {target}")
+    say(options, f"{counted(taken, 'file')} in {target}")
     return taken

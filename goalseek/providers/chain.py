@@ -61,6 +61,11 @@ class Chain:
         """Whether any of those that edit can be told what was wrong with a change: a script cannot."""
         return any(_repairs(provider) for provider in self.editors)
 
+    def played_out(self, attempt: int) -> str:
+        """Why nobody could make this proposal, each being a script that has come to its end; else ""."""
+        told = [getattr(provider, "played_out", lambda _: "")(attempt) for provider in self.planners]
+        return str(told[0]) if told and all(told) else ""
+
     def check(self) -> None:
         """Each can start: one that is asked in the middle of the night only, too."""
         for provider in self.everybody:

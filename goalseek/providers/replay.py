@@ -12,6 +12,7 @@ from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.patch import apply_patch
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.providers.recordings import Recording, file_name, read_recordings
+from goalseek.units import counted
 from goalseek.values import Plan
 
 
@@ -60,7 +61,8 @@ class ReplayProvider:
     def _iteration(self, call: Call) -> tuple[int, dict[str, Recording]]:
         place, found = call.context.attempt, list(self._recordings.items())
         if place >= len(found):
-            why = f"{self.folder.name} has recordings of {len(found)} iterations, and this is proposal {place + 1}"
+            there = counted(len(found), "iteration")
+            why = f"{self.folder.name} has recordings of {there}, and this is proposal {place + 1}"
             raise Rejected("skipped", "provider_failed", why)
         return found[place]
 

@@ -13,6 +13,7 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.patch import apply_patch
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.units import counted
 from goalseek.values import Plan
 
 
@@ -64,14 +65,19 @@ class ScriptedProvider:
             raise Rejected("skipped", "provider_failed", f"{move.patch.name} does not apply: {said}")
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
+    def played_out(self, attempt: int) -> str:
+        """Why the script has no move for the proposal after so many; "" where it has one."""
+        count = len(self._moves())
+        there = f"{self.script.name} has {counted(count, 'move')}, and this is proposal {attempt + 1}"
+        return f"the script is played to its end: {there}" if attempt >= count else ""
+
     def _move(self, call: Call) -> Move:
-        moves = _remembered(self.script, self.script.stat().st_mtime_ns)
-        place = call.context.attempt
-        if place >= len(moves):
-            raise Rejected(
-                "skipped", "provider_failed", f"{self.script.name} has no move {place + 1}; it has {len(moves)}"
-            )
-        return moves[place]
+        if why := self.played_out(call.context.attempt):
+            raise Rejected("skipped", "provider_failed", why)
+        return self._moves()[call.context.attempt]
+
+    def _moves(self) -> list[Move]:
+        return _remembered(self.script, self.script.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4)
@@ -85,9 +91,9 @@ def read_script(path: Path) -> list[Move]:
     try:
         plain = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise GoalseekError(
-            f"provider.script: {error}", "name a file with [[move]] tables", UNFIT, "provider"
-        ) from None
+        message = f"provider.script: {path} cannot be read: {(error.strerror or str(error)).lower()}"
+        hint = 'provider.script = "moves.toml" names a file of [[move]] tables, relative to the manifest\'s folder'
+        raise GoalseekError(message, hint, UNFIT, "provider") from None
     except ValueError as error:
         raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format", UNFIT, "provider") from None
     moves = plain.get("move")

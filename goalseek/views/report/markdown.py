@@ -12,6 +12,7 @@ from goalseek.noise_words import odds_in_words
 from goalseek.units import in_words, number
 from goalseek.views.harmless import one_line
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
+from goalseek.views.report.commands import with_commands
 from goalseek.views.report.evidence import look_in_words
 from goalseek.views.report.night import Climb, Night
 from goalseek.views.report.surroundings import Surroundings
@@ -36,7 +37,7 @@ def markdown(night: Night, around: Surroundings) -> str:
     lines += [f"- {_time(climb)}", f"- {code(sandboxes_in_words(climb.levels))}", ""]
     lines += [*_kept(climb), *_rejected(climb), *_evidence(climb), *_incidents(climb)]
     if around.next:
-        lines += [f"Next: {code(around.next)}", ""]
+        lines += [f"Next: {with_commands(one_line(around.next, _TEXT_MOST), code)}", ""]
     return "\n".join(lines)
 
 
