@@ -14,9 +14,8 @@ from goalseek.same_again import Compared, SameAgain
 from goalseek.spread import scale_of, spread
 from goalseek.units import number
 
-REACH = (
-    2.8  # sd of one run: two runs of the same code differ by less 19 times in 20 (the repeatability limit, ISO 5725)
-)
+# In sd of one run: two runs of the same code differ by less 19 times in 20 (the repeatability limit, ISO 5725).
+REACH = 2.8
 
 
 def may_be_noise(found: SameAgain, state: NoiseState) -> bool:
