@@ -162,7 +162,9 @@ def test_several_kills_are_each_charged_and_what_they_reported_where_that_is_mor
     record = project.climb()[-1]
     assert (record["iteration"], tokens(record)) == (1, 1000 + 500 + 100)
     assert not record["usage"]["estimated"], "each said what it used, and nothing else is known"
-    assert [note.partition("charged ")[2] for note in record["notes"]] == ["1000 tokens", "500 tokens"]
+    *charged, resumed = record["notes"]
+    assert [note.partition("charged ")[2] for note in charged] == ["1000 tokens", "500 tokens"]
+    assert resumed.startswith("an earlier invocation ended in the middle")
 
 
 def test_killed_calls_count_for_the_limit_before_the_agent_is_asked_again(agent: Callable[..., Project]) -> None:
