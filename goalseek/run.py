@@ -64,7 +64,6 @@ class Run:
         self.picture = Picture(loaded.logs / "state.json")
         self.waited: tuple[str, ...] = ()
         self._idle = 0.0
-        self.programs = Programs(places.owner, repository.own / PROGRAMS_LOCK, self.picture.beat)
         self.seal = Seal.open(repository.own)
         self.ledger = Ledger(repository, loaded.logs / "results.jsonl", self.seal)
         self.measured = Measured(repository.own / "measured.sqlite", self.ledger.history, self.standing.seq)
@@ -83,6 +82,8 @@ class Run:
         self._settings = Settings(self.folder, places.prefix, repository.top, self.seal.digest)
         self._confines: tuple[Loaded, Confines] | None = None
         self._planned: tuple[Setting, Confines, TreePlan] | None = None
+        # Last: it holds a lock, which nobody would let go if another of these raised after it.
+        self.programs = Programs(places.owner, repository.own / PROGRAMS_LOCK, self.picture.beat)
 
     @property
     def standing(self) -> Standing:

@@ -1,5 +1,6 @@
 """From Python: load, iterate, read_results."""
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from project import Project, answer
 
 import goalseek
 from goalseek.errors import GoalseekError
+from goalseek.programs import PROGRAMS_LOCK
 
 
 def test_a_climb_from_python_yields_each_record_as_it_is_written(project: Project) -> None:
@@ -39,6 +41,21 @@ def test_what_a_person_can_put_right_is_a_goalseek_error(project: Project, tmp_p
     with pytest.raises(GoalseekError, match="the baseline has no number"):
         list(goalseek.iterate(goalseek.load(project.manifest), iterations=1))
     assert project.traces() == []
+
+
+def test_a_climb_that_cannot_be_opened_holds_no_lock(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.set_moves(answer(2))
+    climb = goalseek.iterate(goalseek.load(project.manifest), iterations=1)
+    with monkeypatch.context() as broken, pytest.raises(GoalseekError, match="moved by somebody"):
+        broken.setattr("goalseek.run.Ledger", refused)
+        next(climb)
+    with (project.folder / ".git" / "goalseek" / "demo" / PROGRAMS_LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def refused(*_: object) -> None:
+    """A ledger that somebody moved."""
+    raise GoalseekError("moved by somebody")
 
 
 def test_results_that_are_none_are_told_by_place(tmp_path: Path) -> None:
