@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import deque
 
 from goalseek import ends, loop, units
 from goalseek.cli.detaching import detach
@@ -46,8 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def climb(opened_run: Run, ends: loop.Ends) -> int:
     """Iterates to an end; gives the exit code."""
-    for _ in loop.iterate(opened_run, ends):
-        pass
+    deque(loop.iterate(opened_run, ends), maxlen=0)  # no line of ours between two records: a signal meets the loop
     return opened_run.stop.exit_code if opened_run.stop else 0
 
 
