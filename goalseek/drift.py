@@ -21,11 +21,9 @@ def differing(loaded: Loaded, location: Location, standing: Standing) -> list[st
     """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words."""
     if standing.baseline is None:
         return []
-    folder, name = location.top, loaded.manifest.project.name
     try:
-        pinned = git("cat-file", "blob", f"refs/goalseek/{name}/ledger:ruler.json", folder=folder).decode()
-        arguments = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", standing.baseline.commit, "HEAD")
-        changed = [os.fsdecode(path) for path in git(*arguments, folder=folder).split(b"\0") if path]
+        pinned, head = _pinned_and_head(location.top, loaded.manifest.project.name)
+        changed = _changed(location.top, standing.baseline.commit, head)
     except GitFailed:
         return []
     scope = scope_of(loaded, loaded.manifest, prefix_below(location.top, loaded.folder))
@@ -35,6 +33,29 @@ def differing(loaded: Loaded, location: Location, standing: Standing) -> list[st
     told += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     files = [path for path in changed if scope.in_ruler(path)]
     return told + [f"file {quote_path(path)}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
+
+
+def _pinned_and_head(folder: Path, name: str) -> tuple[str, str]:
+    """The ruler's text and the commit of HEAD, in one question. Raises GitFailed where one of them is not there."""
+    asked = (f"refs/goalseek/{name}/ledger:ruler.json", "HEAD")
+    told = git("cat-file", "--batch", folder=folder, stdin="".join(f"{one}\n" for one in asked).encode())
+    first, _, rest = told.partition(b"\n")
+    facts = first.split(b" ")
+    if facts[1:2] != [b"blob"]:
+        raise GitFailed(("cat-file", asked[0]), 1, first)
+    size = int(facts[2])
+    head, kind, *_ = rest[size + 1 :].partition(b"\n")[0].split(b" ")
+    if kind != b"commit":
+        raise GitFailed(("cat-file", asked[1]), 1, head)
+    return rest[:size].decode(), head.decode()
+
+
+def _changed(folder: Path, before: str, after: str) -> list[str]:
+    """The files on which two commits differ."""
+    if before == after:
+        return []
+    told = git("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after, folder=folder)
+    return [os.fsdecode(path) for path in told.split(b"\0") if path]
 
 
 def _hidden(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
