@@ -44,6 +44,7 @@ def test_a_repair_goes_on_where_its_apply_was_and_each_call_is_charged_what_it_a
 
 @pytest.mark.parametrize("name", GOING_ON)
 @pytest.mark.parametrize("act", ["transient", "half", "rate 0", "spent 0"])
+@pytest.mark.slow
 def test_a_failed_call_in_a_session_is_charged_once(
     fake: Callable[..., Fake], tmp_path: Path, name: str, act: str
 ) -> None:

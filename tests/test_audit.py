@@ -301,6 +301,7 @@ def test_a_record_that_git_contradicts_is_named_without_any_seal(
         ("{tree}", "{candidate}", "Reverted\n", "another message than git revert's"),
     ],
 )
+@pytest.mark.slow
 def test_a_rollback_that_is_none_is_named(project: Project, tree: str, parent: str, message: str, what: str) -> None:
     project.set_moves(answer(2), answer(0.5))
     last = project.climb("iterate", "-n", "2")[-1]

@@ -152,6 +152,7 @@ def test_a_build_cache_that_keep_names_outlives_the_command(project: Project) ->
     assert counts == ["1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_bytecode_never_makes_verify_measure_the_candidate_before(make_project: Callable[..., Project]) -> None:
     code = "VALUE = {}\n".format
     judge = "import json, os, model\nmetrics = os.environ['GOALSEEK_RUN_DIR'] + '/metrics.json'\n"

@@ -192,6 +192,7 @@ def test_a_killed_plan_is_half_of_what_an_iteration_costs(agent: Callable[..., P
 
 
 @pytest.mark.parametrize("arguments", [("baseline",), ("iterate", "--new")])
+@pytest.mark.slow
 def test_a_killed_call_whose_iteration_never_goes_on_is_charged_to_what_comes_in_its_place(
     agent: Callable[..., Project], arguments: tuple[str, ...]
 ) -> None:

@@ -77,6 +77,7 @@ FISH = {
 
 
 @pytest.mark.parametrize("line", FISH if shutil.which("fish") else [])
+@pytest.mark.slow
 def test_fish_completes(line: str, tmp_path: Path) -> None:
     (tmp_path / "two.patch").touch()
     (tmp_path / "script").write_text(script("fish"))

@@ -182,6 +182,7 @@ def test_noise_below_min_delta_is_well(tmp_path: Path) -> None:
         ("echo score: nan", "", "nan"),
     ],
 )
+@pytest.mark.slow
 def test_a_verifier_without_a_number(tmp_path: Path, judge: str, verify: str, told: str) -> None:
     case = make_case(tmp_path, judge, verify=verify)
     ended = case.run("--json", "doctor")

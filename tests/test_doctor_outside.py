@@ -78,6 +78,7 @@ def test_at_a_terminal_it_asks(project: Project, folder: Path, typed: str) -> No
     assert (folder / "ran").exists() == (typed == "y")
 
 
+@pytest.mark.slow
 def test_a_path_and_the_line_to_paste(project: Project, folder: Path) -> None:
     finding = told(project, READS.format(folder=folder), "--outside")
     assert "a path is not shown" in finding["text"]

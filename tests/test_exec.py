@@ -59,6 +59,7 @@ def test_each_gets_its_own_variables_and_not_the_users(climbed: Project, monkeyp
 
 
 @pytest.mark.parametrize("who", ["agent", "verify"])
+@pytest.mark.slow
 def test_at_names_another_iterations_tree(climbed: Project, who: str) -> None:
     for which, expected in (("0", answer(1)), ("1", answer(2)), ("2", answer(1.5)), ("best", answer(2))):
         assert shell(climbed, "cat answer.json", "--as", who, "--at", which).stdout == expected

@@ -106,6 +106,7 @@ def test_its_environment_is_the_agents(project: Project) -> None:
         (["sh", "-c", "kill -9 $$"], "sh ended with -9"),
     ],
 )
+@pytest.mark.slow
 def test_whatever_it_does_the_run_goes_on(project: Project, command: list[str], said: str) -> None:
     project.set_manifest({"notify": {"command": command}})
     project.set_moves(answer(2), answer(3))

@@ -7,6 +7,7 @@ from project import Project, answer
 
 
 @pytest.mark.parametrize("left", [None, "", '{"seq": 3'])
+@pytest.mark.slow
 def test_what_a_kill_after_the_record_left_undone_is_done(project: Project, left: str | None) -> None:
     project.set_moves(answer(2), answer(3))
     project.climb("iterate", "-n", "1")

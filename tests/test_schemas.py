@@ -111,6 +111,7 @@ def test_what_is_not_as_published_is_found(climbed: Project) -> None:
     assert wrong("brief", {})
 
 
+@pytest.mark.slow
 def test_an_older_record_that_lacks_what_came_later_is_as_published(climbed: Project) -> None:
     record = climbed.iterations()[1]
     required = {

@@ -152,6 +152,7 @@ class TestRefusals:
         assert answered.split(b"\r\n")[0].split()[1] == str(status).encode()
         assert b"val_loss" not in answered and b"root:" not in answered
 
+    @pytest.mark.slow
     def test_many_slow_readers_do_not_keep_the_page_from_others(self, server: PageServer) -> None:
         before = threading.active_count()
         slow = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(150)]

@@ -104,6 +104,7 @@ def test_scratch_files_of_the_dead_go_and_of_the_living_stay(tmp_path: Path, pro
     assert sorted(path.name for path in scratch.iterdir()) == sorted([f"{own}-7", f"index-{own}", "notes"])
 
 
+@pytest.mark.slow
 def test_what_setup_gave_for_old_rulers_goes(make_project: Callable[..., Project]) -> None:
     setup = {"run": "mkdir build && echo made > build/made", "gives": ["build"]}
     project = make_project(manifest={"setup": setup})

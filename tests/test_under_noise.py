@@ -97,6 +97,7 @@ def test_incumbent_and_candidate_each_have_a_bench_of_their_own(noisy: Project) 
 
 
 @pytest.mark.parametrize("killed_at", [2, 7, 8])
+@pytest.mark.slow
 def test_a_killed_session_makes_only_the_runs_that_are_still_owed(noisy: Project, killed_at: int) -> None:
     noisy.set_moves(answer(90))
     noisy.set_manifest({"metric": SHORT})

@@ -19,6 +19,7 @@ def stored(folder: Path, project: Project) -> str:
     return project.git("cat-file", "--batch-all-objects", "--batch-check", folder=folder)
 
 
+@pytest.mark.slow
 def test_no_hidden_blob_is_in_the_workspaces_store_at_any_depth(project: Project) -> None:
     scope = {"writable": ["answer.json"], "hidden": ["hidden/**", "labels.csv"]}
     project.set_manifest({"scope": scope})
