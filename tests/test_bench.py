@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from project import Project, answer
 
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'

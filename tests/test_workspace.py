@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from project import FILES, Project, answer
 from test_scope_enforcement import better, play
 
