@@ -31,10 +31,10 @@ def _names(runs: Path) -> list[str]:
     return []
 
 
-def beyond_newest(folders: Iterable[Path], newest: int, always: Collection[int]) -> list[Path]:
+def beyond_newest(runs: Path, newest: int, always: Collection[int]) -> list[Path]:
     """The folders older than the ``newest`` so many, but for those of the iterations that stay always."""
-    ordered = list(folders)
-    return [path for path in ordered[: max(len(ordered) - newest, 0)] if int(path.name) not in always]
+    names = _names(runs)
+    return [runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always]
 
 
 def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
@@ -47,10 +47,8 @@ def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
         return
     if log.keep_runs is not None:
         always = {mark.iteration for mark in (standing.baseline, standing.best) if mark}
-        names = _names(runs)
-        for name in names[: max(len(names) - log.keep_runs, 0)]:
-            if int(name) not in always:
-                _drop(runs / name)
+        for folder in beyond_newest(runs, log.keep_runs, always):
+            _drop(folder)
     is_kept = last.outcome in ("kept", "baseline")
     if is_kept and log.keep_outputs == "best":
         _drop_outputs(run_folders(runs), standing, _wanted_best(standing))

@@ -73,7 +73,7 @@ def test_only_numbered_folders_go_and_no_link_is_followed(tmp_path: Path) -> Non
     (runs / "0003").write_text("a file")
     (runs / "0010" / "locked").mkdir(mode=0o500)
     assert [path.name for path in run_folders(runs)] == ["0002", "0010", "10000"]
-    assert [path.name for path in beyond_newest(run_folders(runs), 1, {10})] == ["0002"]
+    assert [path.name for path in beyond_newest(runs, 1, {10})] == ["0002"]
     keep_few(runs, LogTable(keep_runs=1), _standing(10000))
     assert sorted(path.name for path in runs.iterdir()) == sorted(
         ["0001", "0003", "0004.bak", "10000", "3", "notes", "١٢٣٤"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from goalseek.artifacts import beyond_newest, run_folders
+from goalseek.artifacts import beyond_newest
 from goalseek.beneath import remove
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
@@ -51,7 +51,7 @@ def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
         home = run_now.places.home
         best = run_now.standing.best
         always = {run_now.standing.last_iteration + 1, best.iteration if best else 0}
-        old = beyond_newest(run_folders(manifest.runs), options.keep, always)
+        old = beyond_newest(manifest.runs, options.keep, always)
         going = [*([home] if home.exists() else []), *old]
         if not options.dry_run:
             for path in going:
