@@ -159,9 +159,10 @@ class Project:
         return self.iterations()
 
     def records(self) -> list[dict[str, Any]]:
-        """All lines of ``results.jsonl``."""
+        """All whole lines of ``results.jsonl``: a write under way, or one that was killed, leaves a last one torn."""
         path = self.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        whole, _, _ = (path.read_bytes() if path.exists() else b"").rpartition(b"\n")
+        return [json.loads(line) for line in whole.splitlines()]
 
     def iterations(self) -> list[dict[str, Any]]:
         """The records of iterations, baselines among them."""
