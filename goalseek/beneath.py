@@ -1,4 +1,7 @@
-"""Files of a folder that somebody else wrote in: read and removed without following a link out of it."""
+"""Files of a folder that somebody else wrote in: read and removed without following a link out of it.
+
+Where the folder is goalseek's own, what locks its owner out is unlocked on the way.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,30 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
-def read_regular(root: Path, path: str) -> bytes:
+
+def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
     """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
-    descriptor = open_beneath(root, path)
+    descriptor = open_beneath(root, path, is_ours)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
         return file.read()
 
 
-def open_beneath(root: Path, path: str) -> int:
-    """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+def open_beneath(root: Path, path: str, is_ours: bool = True) -> int:
+    """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise.
+
+    What is not ``is_ours`` keeps its permissions.
+    """
+    opened = _unlocked if is_ours else _as_it_is
+    folder = opened(root, _FOLDER)
     try:
         *above, name = path.split("/")
         for part in above:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            inner = opened(part, _FOLDER | os.O_NOFOLLOW, folder)
             os.close(folder)
             folder = inner
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        descriptor = opened(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder)
     finally:
         os.close(folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -53,7 +62,7 @@ def clear(root: Path) -> None:
 
 def create(root: str | Path, path: str, mode: int) -> int:
     """A descriptor of a new file below a folder, for writing. Whatever stands in its way goes; no link is followed."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    folder = _unlocked(root, _FOLDER)
     try:
         *above, name = path.split("/")
         for part in above:
@@ -61,7 +70,7 @@ def create(root: str | Path, path: str, mode: int) -> int:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(part, dir_fd=folder)
                 os.mkdir(part, dir_fd=folder)
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            inner = _unlocked(part, _FOLDER | os.O_NOFOLLOW, folder)
             os.close(folder)
             folder = inner
         if _is_folder(name, folder):
@@ -84,7 +93,6 @@ def _empty(top: int) -> None:
                 os.unlink(name, dir_fd=top)
                 continue
             with open_folder(name, top) as inner:
-                os.fchmod(inner, 0o700)
                 for item in os.listdir(inner):
                     if not _is_folder(item, inner):
                         os.unlink(item, dir_fd=inner)
@@ -104,17 +112,32 @@ def _is_folder(name: str, folder: int) -> bool:
 
 @contextlib.contextmanager
 def open_folder(folder: str | Path, below: int | None = None) -> Iterator[int]:
-    """A descriptor of a real folder, made readable first where somebody made it unreadable.
+    """A descriptor of a real folder of goalseek's own, whose owner may do everything in it from here on.
 
     ``below`` is the descriptor of the folder that a relative name is in. Raises OSError for a link.
     """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-    try:
-        descriptor = os.open(folder, flags, dir_fd=below)
-    except PermissionError:
-        os.chmod(folder, 0o755, dir_fd=below)
-        descriptor = os.open(folder, flags, dir_fd=below)
+    descriptor = _unlocked(folder, _FOLDER | os.O_NOFOLLOW, below)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _as_it_is(name: str | Path, flags: int, below: int | None = None) -> int:
+    return os.open(name, flags, dir_fd=below)
+
+
+def _unlocked(name: str | Path, flags: int, below: int | None = None) -> int:
+    """A descriptor of a file that its owner may read, or of a folder in which its owner may do everything."""
+    try:
+        descriptor = os.open(name, flags, dir_fd=below)
+    except PermissionError:
+        mode = os.stat(name, dir_fd=below, follow_symlinks=False).st_mode
+        wanted = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR | stat.S_IWUSR
+        os.chmod(name, stat.S_IMODE(mode) | wanted, dir_fd=below)
+        return os.open(name, flags, dir_fd=below)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode) and ~mode & stat.S_IRWXU:
+        with contextlib.suppress(PermissionError):  # somebody else's: what they allow may be enough
+            os.fchmod(descriptor, stat.S_IMODE(mode) | stat.S_IRWXU)
+    return descriptor

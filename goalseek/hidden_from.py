@@ -72,7 +72,7 @@ def content_of(folder: Path, path: str, expected: Entry) -> bytes:
     """The content of one of the files. Raises GoalseekError where it is not the one that was pinned."""
     try:
         found = (folder / path).lstat()
-        content = read_regular(folder, path)
+        content = read_regular(folder, path, is_ours=False)
     except OSError as error:
         raise tampered(f"{folder / path} cannot be read: {error.strerror}") from None
     if f"{found.st_size} {found.st_mtime_ns}" != expected.blob or len(content) != found.st_size:

@@ -55,9 +55,11 @@ def sift(sieve: Sieve, changes: Changes) -> Sifted:
         if scope.kind(path) == "generated":
             continue
         if scope.kind(path) != "writable":
-            found.refused.append(f"{quote_path(path)} is not the candidate's to edit")
             is_left = path in changes.missing or found.flood.counted(tree.root / path)
-            found.beyond[path] = None if is_left else _entry(sieve, path)
+            entry = None if is_left else _entry(sieve, path)
+            if entry is None or entry != tree.entries[path]:  # touched, or put back as it was, is no edit
+                found.refused.append(f"{quote_path(path)} is not the candidate's to edit")
+                found.beyond[path] = entry
         elif path in changes.missing:
             found.edits[path] = None
         else:

@@ -31,7 +31,7 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(variable, str(folder))
     for variable, value in IDENTITY.items():
         monkeypatch.setenv(variable, value)
-    for variable in ("PYTHONDONTWRITEBYTECODE", "COLUMNS", "NO_COLOR"):
+    for variable in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "COLUMNS", "NO_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     return home
 

@@ -7,12 +7,17 @@ from project import Project, answer
 
 def play(project: Project, *steps: str, **scope: object) -> list[dict]:  # type: ignore[type-arg]
     """One iteration for each shell line, run in the workspace; gives the records after the baseline."""
+    set_steps(project, *steps, **scope)
+    return project.climb("iterate", "-n", str(len(steps)))[1:]
+
+
+def set_steps(project: Project, *steps: str, **scope: object) -> None:
+    """Makes the agent a shell that runs the n-th line in iteration n."""
     lines = "\n".join(f"{number}) {step};;" for number, step in enumerate(steps, start=1))
     agent = project.top.parent / "agent.sh"
     agent.write_text(f'case $GOALSEEK_ITERATION in\n{lines}\nesac\necho "step $GOALSEEK_ITERATION"\n')
     scopes = {"scope": scope} if scope else {}
     project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)]}, **scopes})
-    return project.climb("iterate", "-n", str(len(steps)))[1:]
 
 
 def better(score: int) -> str:
@@ -45,6 +50,17 @@ def test_edits_of_files_that_are_not_the_candidates_refuse_it_by_name(project: P
     assert "+mine" in patch and '+{"score": 2' in patch
     tree = project.git("ls-tree", "-r", "--name-only", "goalseek/demo").splitlines()
     assert sorted(tree) == sorted(project.git("ls-files").splitlines())
+
+
+def test_a_file_that_comes_out_as_it_was_is_no_edit(project: Project) -> None:
+    records = play(
+        project,
+        f"{better(2)}; touch other.txt",
+        f"{better(3)}; echo mine > other.txt; git checkout --quiet other.txt",
+        f"{better(4)}; cp other.txt copy.txt; mv copy.txt other.txt; chmod 600 other.txt",
+    )
+    assert [(record["reason"], record["changed_files"]) for record in records] == [("better", ["answer.json"])] * 3
+    assert (project.run_folder(1) / "changes.diff").read_text().count("diff --git") == 1
 
 
 def test_a_new_path_that_would_push_something_out_of_the_tree_is_out_of_scope(project: Project) -> None:
