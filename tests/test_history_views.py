@@ -139,13 +139,16 @@ def test_what_an_agent_wrote_does_not_act_on_the_terminal(night: Project) -> Non
 
 
 def test_times_are_told_as_people_say_them() -> None:
-    told = {0: "0 s ago", 59: "59 s ago", 61: "1 min ago", 7300: "2 h ago", 90000: "1 d ago", -50: "0 s ago"}
-    short = {0: "0s", 59: "59s", 61: "1m", 7300: "2h", 90000: "1d", 40 * 86400: "5w"}
+    told = {0: "0 s ago", 59: "59 s ago", 60: "1 min ago", 3600: "1 h ago", 7300: "2 h ago", 86400: "1 d ago"}
+    told |= {-50: "0 s ago", 30 * 86400 - 1: "29 d ago"}
+    short = {0: "0s", 59: "59s", 60: "1m", 3600: "1h", 7300: "2h", 86400: "1d", -50: "0s"}
+    short |= {30 * 86400 - 1: "29d", 30 * 86400: "4w", 35 * 86400: "5w"}
     for seconds, expected in told.items():
         assert ago((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
     for seconds, expected in short.items():
         assert ago_in_short((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
     assert ago("2024-05-06T12:00:00Z", NOW) == "2024-05-06"
+    assert ago((NOW - timedelta(days=30)).isoformat(), NOW) == f"{(NOW - timedelta(days=30)).astimezone():%Y-%m-%d}"
 
 
 def test_since_takes_what_people_write(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,3 +130,18 @@ def test_while_a_climb_is_at_work_nothing_is_measured_or_made(climbed: Project) 
         assert climbed.run("promote", "--branch", "better").exit_code == 0
     finally:
         os.close(lock)
+
+
+def test_what_setup_gives_is_made_on_the_new_base(make_project: Callable[..., Project], seen: Path) -> None:
+    judge = (JUDGE % seen).replace("cat factor.txt", "cat build/factor")
+    files = {**FILES, "hidden/judge.sh": judge, "factor.txt": "0\n", "answer.json": answer(2)}
+    setup = {"run": "mkdir -p build && cp factor.txt build/factor", "gives": ["build"]}
+    project = make_project(files=files, manifest={"setup": setup})
+    project.set_moves(answer(3))
+    project.climb("iterate", "-n", "1")
+    project.write({"factor.txt": "5\n"})
+    project.commit("another factor")
+    settled = measured(project, "--onto", "main")["measured"]["compared"]["settled"]
+    assert (settled["before"], settled["after"]) == (25, 35)
+    settled = measured(project)["measured"]["compared"]["settled"]
+    assert (settled["before"], settled["after"]) == (20, 30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 import re
 import tracemalloc
@@ -24,7 +25,7 @@ from goalseek.views.report.diffs import diff_of, most_for
 from goalseek.views.report.markdown import code
 from goalseek.views.report.night import Night
 from goalseek.views.report.page import page
-from goalseek.views.report.scale import value_axis
+from goalseek.views.report.scale import Axis, count_axis, value_axis
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.thinned import Thinned
 from goalseek.views.report.words import REASONS
@@ -329,6 +330,39 @@ class TestOfANight:
             len(page.of_class("dot")) == 41 and "V380" not in line and line.count("V") == len(page.of_class("kept")) - 1
         )
 
+    def test_every_mark_of_the_plot_stands_where_its_number_says(self, tmp_path: Path) -> None:
+        tries = [("baseline", 0.0), ("skipped", None), ("kept", 2.0), ("reverted", 1.0), ("reverted", -80.0)]
+        tries += [("kept", 4.0), *[("reverted", 3.0)] * 3]
+        rows = [
+            nights.late(
+                0, "iteration", 60 * place, iteration=place, outcome=outcome, metric={"name": "s", "value": value}
+            )
+            for place, (outcome, value) in enumerate(tries)
+        ]
+        rows.insert(3, nights.late(0, "run", 150.0, began="asked for"))
+        svg = ElementTree.fromstring(reported(tmp_path, [nights.late(0, "run", 0.0), *rows], "svg").encode())
+        inner = next(found for found in svg.iter() if found.get("preserveAspectRatio"))
+        drawn = [(found.get("class"), found.get("d")) for found in inner.iter() if found.get("d")]
+        places = (("skipped", 125, "380"), ("reverted", 375, "131.2"), ("reverted", 500, "350.0"))
+        places += tuple(("reverted", across, "43.8") for across in (750, 875, 1000))
+        assert drawn == [
+            *(("grid", f"M0 {height}H1000") for height in (0.0, 87.5, 175.0, 262.5, 350.0)),
+            ("run", "M312.5 0V350"),
+            *((f"dot {outcome}", f"M{across:.1f} {height}h0") for outcome, across, height in places),
+            ("line", "M0.0 175.0H250.0V87.5H625.0V0.0H1000.0"),
+            ("dot baseline", "M0.0 175.0h0"),
+            ("dot kept", "M250.0 87.5h0"),
+            ("dot kept", "M625.0 0.0h0"),
+        ]
+        assert (inner.get("x"), inner.get("width"), inner.get("y"), inner.get("height")) == ("80", "900", "70", "360")
+        labels = {(found.text, found.get("x")): float(found.get("y") or 0) for found in svg.iter() if found.get("x")}
+        for value, height in ((4, 0.0), (2, 87.5), (0, 175.0), (-2, 262.5), (-4, 350.0)):
+            assert labels[str(value), "68"] == pytest.approx(70 + 0.9 * height + 4, abs=0.1)
+        assert labels["none", "68"] == 70 + 0.9 * 380 + 4
+        assert {f"{80 + 112.5 * tick:.1f}" for tick in range(9)} == {
+            at for text, at in labels if labels[text, at] == 452
+        }
+
     def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:
         odd = [{"kind": "omen"}, {"kind": "settle"}, {"kind": "holdout", "value": "x"}, {"kind": "measurement"}]
         odd += [{"kind": "iteration"}, {"kind": "iteration", "iteration": 1e400, "metric": [], "runs": {"a": 1}}, {}]
@@ -559,6 +593,36 @@ class TestScale:
     def test_a_climb_over_orders_of_magnitude_is_logarithmic(self) -> None:
         axis = value_axis([0.02, 5.0, 90.0], [1.0])
         assert axis.logarithmic and axis.labels == ("0.01", "0.1", "1", "10", "100")
+
+    @pytest.mark.parametrize(
+        ("core", "others", "ticks"),
+        [
+            ([1.0, 3.0], [], (1.0, 1.5, 2.0, 2.5, 3.0)),
+            ([5.0], [], (4.4, 4.6, 4.8, 5.0, 5.2, 5.4, 5.6)),
+            ([0.0], [], (-1.0, -0.5, 0.0, 0.5, 1.0)),
+            ([1.0, 29.0], [], (0.0, 10.0, 20.0, 30.0)),
+            ([-1.0, 99.0], [], (-20.0, 0.0, 20.0, 40.0, 60.0, 80.0, 100.0)),
+            ([1.0, 30.0], [], (1.0, 10.0, 100.0)),
+            ([1e-8, 1e9], [], (1e-8, 1e-5, 1e-2, 1e1, 1e4, 1e7, 1e10)),
+            ([50.0], [*[-1e6] * 5, *map(float, range(1, 91)), *[1e6] * 5], (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)),
+            ([40.0, 60.0], [0.0, 100.0], (20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0)),
+            ([40.0, 60.0], [50.0], (40.0, 45.0, 50.0, 55.0, 60.0)),
+        ],
+    )
+    def test_it_spans_the_climb_and_nine_tenths_of_the_rest_as_far_as_the_climb_stays_large(
+        self, core: list[float], others: list[float], ticks: tuple[float, ...]
+    ) -> None:
+        assert value_axis(core, others).ticks == pytest.approx(ticks)
+
+    def test_iterations_are_whole_numbers_in_even_steps(self) -> None:
+        for last, ticks in ((0, (0, 1)), (8, tuple(range(9))), (9, (0, 3, 6, 9, 12)), (400, (0, 100, 200, 300, 400))):
+            assert count_axis(5, 5 + last).ticks == tuple(5 + tick for tick in ticks)
+
+    def test_a_value_has_its_place_between_the_ends_or_beyond_them(self) -> None:
+        linear, logarithmic = Axis((-1.0, 0.0, 1.0)), Axis((0.01, 1.0, 100.0), logarithmic=True)
+        assert [linear.place(value) for value in (-1.0, 0.0, 1.0, 3.0, -2.0)] == [0.0, 0.5, 1.0, 2.0, -0.5]
+        assert [round(logarithmic.place(value), 9) for value in (0.01, 0.1, 100.0, 1e-3)] == [0.0, 0.25, 1.0, -0.25]
+        assert logarithmic.place(0.0) == logarithmic.place(-5.0) == -math.inf
 
     @pytest.mark.parametrize("values", [[0.0], [5.0], [-3.0], [1e-300], [1e300, -1e300], [1.0, 1.0 + 2**-52]])
     def test_any_values_have_an_axis(self, values: list[float]) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
 
@@ -13,9 +15,13 @@ import pytest
 from project import FILES, Project, answer
 from test_under_noise import METRIC, NOISY, home, journal
 
-from goalseek.manifest import Limits, Metric
+from goalseek.limits import why_stop
+from goalseek.manifest import Budget, Limits, Metric
+from goalseek.manifest_file import load
+from goalseek.noise_state import NoiseState
+from goalseek.settling import owes_settling, pairs_in_time, seconds_to_settle
 from goalseek.small_set import reach, small_set
-from goalseek.standing import Mark, Standing
+from goalseek.standing import Mark, Spend, Standing
 
 SETTLE = {**METRIC, "settle": 3}
 
@@ -287,12 +293,51 @@ class TestExamples:
 
 
 def test_settling_keeps_its_time_free() -> None:
-    from datetime import UTC, datetime
-
-    from goalseek.limits import why_stop
-
     metric, now = Metric(name="a", direction="maximize"), datetime.now(UTC)
     limits = Limits(time=100.0)
     assert why_stop(limits, metric, Standing(), now, usual=60.0, reserved=30.0) is None
     stop = why_stop(limits, metric, Standing(), now, usual=60.0, reserved=50.0)
     assert stop and stop.reason == "time" and "with 50s kept for settling" in stop.why
+
+
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+FIRST = Mark(0, 1, "a", "t", 1.0, seconds={"train": 3.0, "judge": 1.0})
+KEPT = Standing(baseline=FIRST, best=Mark(3, 4, "b", "u", 2.0), noise=NoiseState(differed=True))
+
+
+@pytest.mark.parametrize(
+    ("limits", "pairs"),
+    [
+        (Limits(), 5),
+        (Limits(time=1000.0), 5),
+        (Limits(time=60.0 + 32.0), 4),
+        (Limits(time=60.0 + 31.9), 3),
+        (Limits(time=60.0 + 7.9), 0),
+        (Limits(time=50.0), 0),
+        (Limits(deadline=NOON + timedelta(seconds=16)), 2),
+        (Limits(deadline=NOON - timedelta(seconds=16)), 0),
+        (Limits(deadline=NOON + timedelta(seconds=16), time=60.0 + 8.0), 1),
+        (Limits(total=Budget(time=160.0 + 24.0), time=1000.0), 3),
+    ],
+)
+def test_as_many_pairs_are_measured_as_there_is_time_for(project: Project, limits: Limits, pairs: int) -> None:
+    project.set_manifest({"metric": {**METRIC, "settle": 5}})
+    manifest = replace(load(project.manifest).manifest, limits=limits)
+    standing = replace(KEPT, spend=Spend(3, 60.0), total=Spend(9, 160.0))
+    assert pairs_in_time(manifest, standing, NOON) == pairs
+    assert seconds_to_settle(manifest, standing) == 5 * 2 * 4.0
+    at_once = replace(standing, baseline=replace(FIRST, seconds={}))
+    assert pairs_in_time(manifest, at_once, NOON) == 5 and seconds_to_settle(manifest, at_once) == 0.0
+
+
+def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled(project: Project) -> None:
+    def owed(standing: Standing, **metric: Any) -> bool:
+        project.set_manifest({"metric": {**METRIC, **metric}})
+        manifest = load(project.manifest).manifest
+        assert owes_settling(manifest, standing) == (seconds_to_settle(manifest, standing) > 0)
+        return owes_settling(manifest, standing)
+
+    still = replace(KEPT, noise=NoiseState())
+    assert owed(KEPT) and owed(KEPT, noise="always") and owed(still, noise="always")
+    assert not owed(still) and not owed(KEPT, settle="none") and not owed(still, noise="none")
+    assert not owed(replace(KEPT, best=FIRST)) and not owed(replace(KEPT, best=None))
