@@ -33,7 +33,7 @@ def shown(scene: Scene, doing: Doing, columns: int = 80, signs: Signs = TYPED) -
 def bar(name: str, spent: float, most: float, of: str = "", columns: int = 80) -> tuple[str, str]:
     """The row of one budget, 45 seconds after the scene was told, and the colour of its bar."""
     drawn = rows(replace(SCENE, spendings=(Spending(name, spent, most, of),)), MEASURING, columns, TYPED)[5]
-    return drawn.plain, str(drawn.spans[0].style)
+    return drawn.plain, str(drawn.spans[0].style) if drawn.spans else ""
 
 
 def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:

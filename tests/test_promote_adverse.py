@@ -98,6 +98,29 @@ def test_a_change_that_was_taken_back_later_goes_home_as_two(make_project: Calla
     assert numbers(project, "--onto", "main") == [[2]]
 
 
+def test_a_squash_is_one_commit_of_many_or_none_where_they_come_to_nothing(
+    make_project: Callable[..., Project],
+) -> None:
+    def page(*good: int, more: str = "") -> str:
+        return "".join(f"line {number} {'good' if number in good else 'bad'}\n" for number in range(20)) + more
+
+    judge = 'echo "{\\"score\\": $(grep -c good page.txt)}" > "$GOALSEEK_RUN_DIR/metrics.json"\n'
+    project = make_project(
+        files={"page.txt": page(0), "hidden/judge.sh": judge},
+        manifest={"scope": {"writable": ["page.txt"], "hidden": ["hidden/**"]}},
+    )
+    project.set_moves({"files": {"page.txt": page(0, 3)}}, {"files": {"page.txt": page(0, 13, 17)}})
+    project.climb("iterate", "-n", "2")
+    assert (numbers(project), numbers(project, "--squash")) == ([[1], [2]], [[1, 2]])
+    project.write({"page.txt": page(0, 13, 17, more="the user's\n").replace("line 8 bad", "line eight")})
+    project.commit("the end of it by hand, and more")
+    assert (numbers(project, "--onto", "main"), numbers(project, "--onto", "main", "--squash")) == ([[1], [2]], [])
+    project.git("reset", "--quiet", "--hard", project.iterations()[1]["commit_hash"])
+    assert numbers(project, "--onto", "main", "--squash") == [[2]]
+    told = json.loads(project.run("promote", "--onto", "main", "--squash", "--json").stdout)["commits"]
+    assert told[0]["message"].startswith("move 2\n\n")
+
+
 def test_a_squash_tells_what_was_gained_in_all(climbed: Project) -> None:
     told = json.loads(climbed.run("promote", "--squash", "--json").stdout)["commits"]
     assert [commit["iterations"] for commit in told] == [[1, 3, 5]]
