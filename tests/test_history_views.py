@@ -228,7 +228,11 @@ def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(nigh
     results = night.folder / ".goalseek/demo/logs/results.jsonl"
     (tmp_path / "old.csv").write_text("old\n")
     results.write_bytes(results.read_bytes() + b"{no record}\n")
-    for name, expected in (("night.xlsx", ".parquet"), ("no/folder/x.csv", "No such file"), (".", "unknown kind")):
+    (tmp_path / "folder.csv").mkdir()
+    for name, expected in (
+        *(("night.xlsx", ".parquet"), ("no/folder/x.csv", "No such file"), (".", "unknown kind")),
+        ("folder.csv", "is a folder"),
+    ):
         ended = night.run("log", "-o", str(tmp_path / name))
         assert ended.exit_code == 2 and expected in ended.stderr
     ended = night.run("log", "-o", str(tmp_path / "old.csv"))

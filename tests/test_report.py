@@ -365,6 +365,7 @@ class TestOfANight:
 
     def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:
         odd = [{"kind": "omen"}, {"kind": "settle"}, {"kind": "holdout", "value": "x"}, {"kind": "measurement"}]
+        odd += [{"kind": "measurement", "value": 10**400}]
         odd += [{"kind": "iteration"}, {"kind": "iteration", "iteration": 1e400, "metric": [], "runs": {"a": 1}}, {}]
         path = nights.write(tmp_path / "results.jsonl", [*odd, *nights.night(5), *odd])
         with path.open("a") as file:
@@ -377,6 +378,7 @@ class TestOfANight:
         page = Page(reported(tmp_path, list(nights.night(3))[:1]))
         assert "Nothing is measured yet" in page.text and not page.of_class("dot")
         assert "Nothing was kept" in page.text
+        assert "nothing is measured yet" in reported(tmp_path, list(nights.night(3))[:1], "svg")
 
     def test_all_fail_and_none_has_a_number(self, tmp_path: Path) -> None:
         rows = [

@@ -116,6 +116,28 @@ class TestSettling:
         assert 1 <= len(record["pairs"]) < 3
         assert f"settling with {len(record['pairs'])} pairs in place of 3" in ended.stderr
 
+    def test_one_that_fails_is_told_harms_nothing_and_can_be_made_up_for(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        (home() / "during").write_text(f'[ "$(wc -l < "$HOME/journal")" -gt {len(journal()) + 2} ] && exit 3\n')
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0 and not of_kind(project, "settle")
+        assert "the best, measured again, has no number" in ended.stderr and "report --settle" in ended.stderr
+        assert project.run("report", "--settle").exit_code == 1
+        (home() / "during").unlink()
+        assert project.run("report", "--settle").exit_code == 0
+        assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [3]
+
+    def test_without_time_for_a_pair_it_is_left_to_a_person(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        project.set_manifest({"metric": SETTLE, "limits": {"time": 0.001}})
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0 and "no time is left" in ended.stderr and "report --settle" in ended.stderr
+        assert not of_kind(project, "settle")
+
     def test_the_end_is_told_with_the_claim(self, make_project: Callable[..., Project]) -> None:
         told = home() / "told"
         notify = {"command": ["sh", "-c", f"cat > {told}"], "on": ["stopped"]}
@@ -231,8 +253,11 @@ class TestHoldout:
             (3, "best", "measured"),
         ]
 
-    def test_a_failing_one_is_recorded_and_not_tried_again(self, make_project: Callable[..., Project]) -> None:
-        project = self.made(make_project, run="exit 3")
+    @pytest.mark.parametrize("how", [{"run": "exit 3"}, {"run": "exit 127", "sees": "hidden"}], ids=["3", "127"])
+    def test_a_failing_one_is_recorded_and_not_tried_again(
+        self, make_project: Callable[..., Project], how: dict[str, str]
+    ) -> None:
+        project = self.made(make_project, **how)
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0
         looks = of_kind(project, "holdout")
@@ -240,6 +265,18 @@ class TestHoldout:
         assert "the look at the best failed" in ended.stdout
         project.climb("iterate", "--forever")
         assert len(of_kind(project, "holdout")) == 4
+
+    def test_its_gain_is_held_against_what_was_settled(self, make_project: Callable[..., Project]) -> None:
+        files = {**FILES, "hidden/judge.sh": NOISY, "hidden/final.sh": FINAL}
+        more = {"metric": SETTLE, "limits": {"iterations": 1}, "holdout": HOLDOUT}
+        project = make_project(files=files, manifest=more)
+        project.set_moves(answer(90))
+        (home() / "during").write_text('[ "$GOALSEEK_ITERATION" = 2 ] && grep -q 90 answer.json && shift=-40\n')
+        project.climb("iterate", "--forever")
+        (settled,) = of_kind(project, "settle")
+        claimed = settled["best"] - settled["baseline"]
+        assert 48 < claimed < 50 and project.iterations()[1]["metric"]["value"] > 90
+        assert of_kind(project, "holdout")[-1]["gap"] == pytest.approx(claimed - 89)
 
     def test_the_verifiers_own_number_cannot_stand_for_it(self, make_project: Callable[..., Project]) -> None:
         project = self.made(make_project, run="true", query="score")
