@@ -341,6 +341,8 @@ class TestOfANight:
         ]
         rows.insert(3, nights.late(0, "run", 150.0, began="asked for"))
         svg = ElementTree.fromstring(reported(tmp_path, [nights.late(0, "run", 0.0), *rows], "svg").encode())
+        title = svg.find("{http://www.w3.org/2000/svg}title")
+        assert title is not None and title.text == "s 0 → 4; 2 kept of 8 tries"
         inner = next(found for found in svg.iter() if found.get("preserveAspectRatio"))
         drawn = [(found.get("class"), found.get("d")) for found in inner.iter() if found.get("d")]
         places = (("skipped", 125, "380"), ("reverted", 375, "131.2"), ("reverted", 500, "350.0"))
