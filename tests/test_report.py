@@ -21,6 +21,7 @@ from project import Ended, Project, answer, ended
 from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
+from goalseek.views.report.claim import claim_of, gain_in_words
 from goalseek.views.report.diffs import diff_of, most_for
 from goalseek.views.report.markdown import code
 from goalseek.views.report.night import Night
@@ -236,6 +237,65 @@ class TestOfANight:
         text = Page(reported(tmp_path, [*nights.night(31, 3), other])).text
         assert "val_loss 3.41 → 3.3725" in text and "5 pairs" in text and "1.1%" in text
         assert "5 pairs" in Page(reported(tmp_path, [*nights.night(31, 3), bare])).text
+
+    @pytest.mark.parametrize(
+        ("found", "gain"),
+        [
+            ({}, "1.1% ± 0.3% better"),
+            ({"interval": None}, "1.1% better"),
+            ({"interval": [None, 0.014]}, "1.1% better"),
+            ({"interval": [0.008, "x"]}, "1.1% better"),
+            ({"difference": -0.25, "interval": [-0.3, -0.2], "in_percent": False}, "0.25 ± 0.05 worse"),
+            ({"difference": 0, "interval": None}, "no difference"),
+            ({"difference": 0, "interval": [-0.01, 0.01]}, "0% ± 1% better"),
+            ({"difference": 0.0375, "interval": None, "in_percent": None}, "0.0375 better"),
+            ({"difference": 0.011, "interval": None, "in_percent": None}, "1.1% better"),
+            ({"difference": 0.011, "interval": None, "in_percent": None, "best": None}, "0.011 better"),
+            ({"difference": 0.011, "interval": None, "in_percent": None, "baseline": {"median": 3.41}}, "1.1% better"),
+        ],
+    )
+    def test_what_was_settled_is_claimed_as_its_record_has_it(self, found: nights.Row, gain: str) -> None:
+        night = Night()
+        for row in [*nights.night(31, 3), {**nights.settled(31), **found}]:
+            night.add(row)
+        assert claim_of(night.climb).gain == gain
+
+    def test_a_reader_is_warned_where_the_number_may_be_luck(self) -> None:
+        def warned(*more: nights.Row, runs: int | None = None) -> tuple[bool, str]:
+            night = Night()
+            for row in [*nights.night(31, 3), *more]:
+                if runs is not None and row["kind"] == "iteration":
+                    run = {"of": "candidate", "value": row["metric"]["value"]}
+                    row["runs"] = [run] * (1 if row["iteration"] else runs)
+                night.add(row)
+            claim = claim_of(night.climb)
+            return claim.is_warning, claim.caution[:20]
+
+        kept = next(row for row in nights.night(31, 3) if row.get("outcome") == "kept")
+        settled, unsure = nights.settled(31), {**nights.settled(31), "interval": [-0.002, 0.024]}
+        assert warned() == (True, "Not settled: the num")
+        assert warned(settled) == (False, "")
+        assert warned(unsure) == warned({**settled, "interval": None}) == (True, "Zero lies within the")
+        assert warned(settled, {**kept, "iteration": 32}) == (True, "It was settled befor")
+        assert warned(runs=4) == (False, "The same code gave t")
+        assert warned(runs=1) == (False, "Not settled: this is")
+        assert warned({**kept, "metric": nights.metric(None, 3.0, None)}) == (False, "The first measuremen")
+
+    @pytest.mark.parametrize(
+        ("direction", "before", "after", "gain"),
+        [
+            ("maximize", 2.0, 3.0, "50% better"),
+            ("maximize", 2.0, 1.0, "50% worse"),
+            ("minimize", 2.0, 1.0, "50% better"),
+            ("minimize", -1.0, -3.0, "better by 2"),
+            ("maximize", 0.0, -1.5, "worse by 1.5"),
+            ("maximize", -2.0, -2.0, "no difference"),
+        ],
+    )
+    def test_a_gain_is_a_share_of_what_is_positive(
+        self, direction: str, before: float, after: float, gain: str
+    ) -> None:
+        assert gain_in_words(before, after, direction) == gain
 
     def test_a_look_that_was_begun_only_is_counted(self, tmp_path: Path) -> None:
         rows = [*nights.night(3), nights.looked(3, 1, None), nights.looked(3, 1), nights.looked(3, 2, None)]
