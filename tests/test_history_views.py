@@ -210,12 +210,36 @@ def test_csv_and_parquet_have_the_same_rows(night: Project, tmp_path: Path) -> N
         rows = list(csv.DictReader(file))
     table = pyarrow.parquet.read_table(tmp_path / "night.parquet").to_pylist()
     assert [row["iteration"] for row in table] == [0, 1, 2, 3, 4] == [int(row["iteration"]) for row in rows]
-    assert list(table[0]) == list(rows[0])
+    assert (
+        list(table[0])
+        == list(rows[0])
+        == [
+            *("iteration", "timestamp", "outcome", "reason", "value", "incumbent", "delta", "odds", "title", "why"),
+            *("commit_hash", "run_id", "epoch", "provider", "model", "changed_files", "changed_loc", "guards"),
+            *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "seconds"),
+        ]
+    )
+    assert (table[1]["provider"], table[1]["model"], table[1]["odds"]) == ("scripted", "m-1", 12.0)
+    used = [table[1][name] for name in ("input_tokens", "cached_tokens", "output_tokens", "changed_loc", "epoch")]
+    assert used == [100, 20, 30, 3, 0]
     assert table[4]["title"] == HOSTILE == rows[4]["title"]
     assert (table[1]["value"], table[1]["cost_usd"], table[1]["seconds"]) == (2.5, 0.5, 4.0)
     assert table[1]["changed_files"] == ["answer.json", "src/two words.txt"] == rows[1]["changed_files"].split("\n")
     assert dict(table[1]["guards"]) == {"size": 10.0} == json.loads(rows[1]["guards"])
     assert abs(table[4]["timestamp"] - (NOW - AGES[4])) < timedelta(milliseconds=1)
+
+
+def test_a_letter_that_is_none_does_not_keep_the_others_from_being_written(project: Project, tmp_path: Path) -> None:
+    written(project, [record(0, timedelta(0)), record(1, timedelta(0), hypothesis_summary="half \ud83d a letter")])
+    for name in ("night.csv", "night.parquet", "night.jsonl"):
+        ended = project.run("log", "-o", str(tmp_path / name))
+        assert ended.exit_code == 0, ended.stderr
+    with (tmp_path / "night.csv").open(newline="", errors="surrogatepass") as file:
+        titles = [row["title"] for row in csv.DictReader(file)]
+    rows = map(json.loads, (tmp_path / "night.jsonl").read_text().splitlines())
+    assert titles == [row["hypothesis_summary"] for row in rows] == ["move 0", "half \ud83d a letter"]
+    table = pyarrow.parquet.read_table(tmp_path / "night.parquet").to_pylist()
+    assert [row["title"] for row in table] == ["move 0", "half ? a letter"]
 
 
 def test_an_empty_selection_is_an_empty_table(night: Project, tmp_path: Path) -> None:
