@@ -29,6 +29,7 @@ from goalseek.views.report.page import page
 from goalseek.views.report.scale import Axis, count_axis, value_axis
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.thinned import Thinned
+from goalseek.views.report.tries import Label, label_of, try_of
 from goalseek.views.report.words import REASONS
 from goalseek.whole_file import exported
 
@@ -130,6 +131,7 @@ class TestOfAProject:
             "goalseek promote takes the kept changes home",
             "No guard is set",
             "completed (count)",
+            "% not reported verifier",
         ):
             assert expected in page.text, expected
         assert len(page.of_class("dot")) == len(page.data["rows"]) == 5
@@ -337,13 +339,21 @@ class TestOfANight:
             "a call to the agent was killed, and is charged 1 iteration 14",
             "a call to the agent failed, and was made again 1 iteration 26: in PLAN claude is overloaded; codex is asked",
             "programs ended that the agent left running 1",
-            "programs ended that the verifier left running 1",
+            "programs ended that the verifier left running 1 iteration 18: train left a program",
             "the verifier timed out 3 iteration 14: train ran longer than its timeout of 20m 00s",
             "the agent timed out 2",
             "iteration 65: for 4h 01m before or within it",
             "a new run began 1 iteration 45: asked for",
             "Sandbox landlock, verifier hidden (40 of 81 iterations).",
-            "Under earlier rulers Numbers of two rulers are never compared. epoch iterations baseline best kept 0 0 to 4",
+            "Under earlier rulers Numbers of two rulers are never compared. "
+            "epoch iterations baseline best kept 0 0 to 4 3.412 3.36532 1",
+            "p99_latency_ms 12.5 12.5",
+            "goalseek 17s 0% none verify command time train 2h 58m score 5m 24s agent input",
+            "said in review 2 iteration 28: review by gemini: APPROVED iteration 28: review: no test is weakened",
+            "interrupted for good 2 iteration 27",
+            "val_loss, lower is better",
+            "of goalseek 0.0.9",
+            "noted 1 iteration 35: shared folder datasets has changed since the baseline",
             "No number came of the tries in the lane “none”.",
             "1 try lies beyond the scale",
             "self.first = nn.Conv1d",
@@ -428,7 +438,11 @@ class TestOfANight:
     def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:
         odd = [{"kind": "omen"}, {"kind": "settle"}, {"kind": "holdout", "value": "x"}, {"kind": "measurement"}]
         odd += [{"kind": "measurement", "value": 10**400}]
-        odd += [{"kind": "iteration"}, {"kind": "iteration", "iteration": 1e400, "metric": [], "runs": {"a": 1}}, {}]
+        odd += [
+            {"kind": "iteration"},
+            {"kind": "iteration", "iteration": 1e400, "metric": [], "runs": {"a": 1}, "notes": [1, []]},
+            {},
+        ]
         path = nights.write(tmp_path / "results.jsonl", [*odd, *nights.night(5), *odd])
         with path.open("a") as file:
             file.write("[" * 100_000 + '\nnot json\n[1]\n{"kind": "iteration", "torn')
@@ -536,6 +550,22 @@ class TestHostile:
         cells = {line.count("|") for line in outside.splitlines() if line.startswith("|")}
         assert cells == {4, 5, 7}
 
+    def test_what_is_no_hash_is_never_handed_to_git(self) -> None:
+        good = ("0123456789abcdef" * 4)[:40]
+        wrong = ("", good[1:], good + "0", good[:-1] + "g", good.upper(), "--output=x" * 4, "HEAD" * 10, None, 7)
+        for text, expected in [(good, good), ("f" * 64, "f" * 64), *((text, "") for text in wrong)]:
+            found = try_of({"commit_hash": text, "parent_commit_hash": text}, Label("kept", "better"))
+            assert (found.commit, found.parent) == (expected, expected), text
+
+    def test_an_iteration_is_told_in_bounds_whatever_its_record_says(self) -> None:
+        row: nights.Row = {"changed_files": ["a\n", *"bcdefgh"], "why": "x" * 999, "hypothesis_summary": "y" * 400}
+        found = try_of({**row, "guards": {f"{n}": n for n in range(200)}}, Label("kept", "better"))
+        assert (found.files, len(found.why), found.title) == (tuple("abcdefgh"), 400, "y" * 400)
+        assert list(found.guards) == [f"{n}" for n in range(100)]
+        assert try_of({"changed_files": [1, *"abcdefghij"]}, Label("kept", "")).files[7:] == ("h", "and 2 more")
+        assert try_of({"guards": {"size": 1.0}}, Label("reverted", "guard")).guards == {}
+        assert label_of({"outcome": "postponed", "reason": "rain"}) == ("skipped", "rain")
+
     @pytest.mark.parametrize("text", ["plain", "a`b", "``", "`", "a|b\\|c", " lead", "two\nlines", "\\"])
     def test_a_code_span_ends_where_it_should(self, text: str) -> None:
         span = code(text)
@@ -631,6 +661,23 @@ class TestSize:
             tracemalloc.stop()
         assert night.climb.tried > 600 and night.earlier
         assert weighed[1] < 1.15 * weighed[0]
+
+    def test_names_beyond_fifty_are_told_together_and_nothing_of_them_is_lost(self) -> None:
+        night = Night()
+        for number in range(61):
+            usage = {"input_tokens": 2, "output_tokens": 1} if number % 2 else {"cost_usd": 0.5}
+            for row in ever_new(number):
+                night.add({**row, "usage": usage, "verify": [{"name": f"command {number}", "seconds": 2.0}, {}]})
+        night.add(nights.late(61, "iteration", 0, outcome="reverted", usage={"input_tokens": 7}))
+        spending = night.climb.spending
+        assert [len(spending.usage), len(spending.commands)] == [51, 51]
+        assert spending.usage["others"].tokens == 5 * 3 + 7 and spending.commands["others"] == 12 * 2.0
+        assert (spending.total.tokens, spending.total.cost_usd) == (30 * 3 + 7, 31 * 0.5)
+        assert sum(spending.commands.values()) == 61 * 2.0
+        alone = Night()
+        for row in (*ever_new(0), nights.late(1, "iteration", 0, outcome="reverted", usage={"input_tokens": 7})):
+            alone.add(row)
+        assert alone.climb.spending.usage["not named"].tokens == 7
 
     def test_a_list_is_thinned_evenly(self) -> None:
         thinned: Thinned[int] = Thinned(10)

@@ -163,6 +163,14 @@ class TestSettling:
         assert told.exit_code == 0 and "the metric never moved" in told.stderr
         assert not of_kind(project, "settle")
 
+    def test_where_nothing_was_kept_there_is_nothing_to_settle(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.set_moves(answer(0))
+        project.climb()
+        told = project.run("report", "--settle")
+        assert told.exit_code == 2 and "nothing was kept" in told.stderr
+        assert not of_kind(project, "settle")
+
     def test_it_counts_as_the_runs_time(self, make_project: Callable[..., Project]) -> None:
         project = project_of(make_project)
         project.climb("iterate", "--forever")
