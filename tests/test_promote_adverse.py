@@ -67,6 +67,14 @@ def test_a_record_in_git_whose_tree_is_not_its_commits_is_refused(climbed: Proje
     assert best["commit_hash"] in ended.stderr and "goalseek audit" in ended.stderr
 
 
+def test_a_kept_commit_that_git_lost_is_named_with_the_way_to_fetch_it(climbed: Project) -> None:
+    lost = climbed.iterations()[3]["commit_hash"]
+    (climbed.top / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    ended = climbed.run("promote")
+    assert (ended.exit_code, ended.stdout) == (3, "")
+    assert f"git does not have the object {lost} any more" in ended.stderr and "git fetch CLONE" in ended.stderr
+
+
 def test_without_the_ledger_it_says_where_to_fetch_it(climbed: Project) -> None:
     climbed.git("update-ref", "-d", "refs/goalseek/demo/ledger")
     ended = climbed.run("promote", "--branch", "better")
