@@ -74,11 +74,19 @@ class TestSettling:
         project.climb("iterate", "--forever")
         assert len(of_kind(project, "settle")) == 1
 
-    @pytest.mark.parametrize("metric", [{**SETTLE, "settle": "none"}, {**SETTLE, "noise": "none"}])
-    def test_not_where_it_is_not_wished(self, make_project: Callable[..., Project], metric: dict[str, Any]) -> None:
+    @pytest.mark.parametrize(
+        ("metric", "pairs"),
+        [({**SETTLE, "settle": "none"}, 5), ({**SETTLE, "noise": "none"}, 3)],
+        ids=["settle", "noise"],
+    )
+    def test_not_where_it_is_not_wished_until_a_person_asks_for_it(
+        self, make_project: Callable[..., Project], metric: dict[str, Any], pairs: int
+    ) -> None:
         project = project_of(make_project, metric=metric)
         project.climb("iterate", "--forever")
         assert not of_kind(project, "settle")
+        assert project.run("report", "--settle").exit_code == 0
+        assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [pairs]
 
     def test_not_where_the_metric_never_moved(self, make_project: Callable[..., Project]) -> None:
         project = make_project(manifest={"metric": SETTLE, "limits": {"iterations": 1}})
