@@ -282,6 +282,40 @@ class TestHoldout:
         project.climb("iterate", "--forever")
         assert len(of_kind(project, "holdout")) == 4
 
+    def test_one_that_is_outside_its_valid_range_is_none(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project, valid=[0, 770050])
+        assert project.run("iterate", "--forever").exit_code == 0
+        looks = [look for look in of_kind(project, "holdout") if look["reason"] != "begun"]
+        assert [(look["of"], look["reason"], look["value"]) for look in looks] == [
+            ("baseline", "measured", 770001.0),
+            ("best", "failed", None),
+        ]
+        assert "outside its valid range" in looks[1]["why"]
+
+    def test_without_the_baselines_number_the_bests_is_told_without_a_gain(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = self.made(make_project, run="grep -q 90 answer.json && sh hidden/final.sh")
+        assert project.run("iterate", "--forever").exit_code == 0
+        looks = [look for look in of_kind(project, "holdout") if look["reason"] != "begun"]
+        assert [(look["of"], look["reason"], look["value"], look["gap"]) for look in looks] == [
+            ("baseline", "failed", None, None),
+            ("best", "measured", 770090.0, None),
+        ]
+
+    def test_its_number_may_be_printed_and_go_down(self, make_project: Callable[..., Project]) -> None:
+        printed = "sed -n 's/.*\"score\": \\([0-9]*\\).*/loss 5\\nloss \\1.5/p' answer.json"
+        holdout = {"run": printed, "sees": "both", "regex": "loss ([0-9.]+)", "matches": "last"}
+        metric = {**METRIC, "direction": "minimize"}
+        project = make_project(manifest={"metric": metric, "holdout": holdout, "limits": {"iterations": 1}})
+        project.write({"answer.json": answer(90)})
+        project.commit()
+        project.set_moves(answer(30))
+        project.climb("iterate", "--forever")
+        looks = [look for look in of_kind(project, "holdout") if look["reason"] == "measured"]
+        assert [(look["value"], look["gap"]) for look in looks] == [(90.5, None), (30.5, 0.0)]
+        assert "a gain of 60, where the verifier's is 60" in looks[1]["why"]
+
     def test_its_gain_is_held_against_what_was_settled(self, make_project: Callable[..., Project]) -> None:
         files = {**FILES, "hidden/judge.sh": NOISY, "hidden/final.sh": FINAL}
         more = {"metric": SETTLE, "limits": {"iterations": 1}, "holdout": HOLDOUT}
