@@ -29,7 +29,9 @@ def set_notify(project: Project, script: str = TELL, tables: dict[str, Any] | No
 def test_a_keep_is_told_with_its_record_and_the_end_with_why_and_the_best(project: Project) -> None:
     set_notify(project)
     project.set_moves(answer(2), answer(1.5), answer(3))
-    records = project.climb("iterate", "-n", "3")
+    ended = project.run("iterate", "-n", "3")
+    assert ended.exit_code == 0 and "notify" not in ended.stderr
+    records = project.iterations()
     first, second, end = told()
     assert [first, second] == [records[1], records[3]]
     assert (end["event"], end["stop_reason"], end["why"], end["project"]) == (
@@ -78,7 +80,9 @@ def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
     project.write({"answer.json": answer(1, more='"fail": 1,\n')})
     project.commit()
     project.set_moves(answer(2))
-    assert project.run("iterate").exit_code == 1
+    ended = project.run("--json", "iterate")
+    shown = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.exit_code, shown["event"], shown["stop_reason"]) == (1, "stopped", "baseline_failed")
     (end,) = told()
     assert (end["stop_reason"], end["best"]) == ("baseline_failed", None)
     assert "told to fail" in end["why"]
