@@ -64,7 +64,7 @@ def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
 
 def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(project: Project) -> None:
     set_notify(project, on=["stopped"], tables={"limits": {"iterations": 1}})
-    project.set_moves(answer(2), answer(3))
+    project.set_moves(*(answer(score) for score in (2, 3, 4, 5)))
     project.climb("iterate", "--forever")
     for _ in range(3):
         assert project.run("iterate", "--no-wait").exit_code == 0
@@ -73,6 +73,10 @@ def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(pr
     for _ in range(3):
         assert project.run("iterate", "--no-wait").exit_code == 0
     assert [end["stop_reason"] for end in told()] == ["iterations"] * 2
+    set_notify(project, on=["stopped"])
+    for _ in range(2):
+        project.climb("iterate", "-n", "1")
+    assert [end["why"] for end in told()[2:]] == ["1 iteration done"] * 2, "something was done in between"
 
 
 def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
