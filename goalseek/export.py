@@ -129,7 +129,16 @@ def _arrow_type(name: str) -> Any:
 def _as_arrow(name: str, value: Any) -> Any:
     if name == "timestamp":
         return datetime.fromisoformat(value)
-    return list(value.items()) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return [(_whole(key), number) for key, number in value.items()]
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return _whole(value) if isinstance(value, str) else value
+
+
+def _whole(text: str) -> str:
+    """The text in UTF-8, which Parquet's texts are: half a letter becomes ``?``."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _batches(records: Iterable[IterationRecord]) -> Iterator[list[IterationRecord]]:

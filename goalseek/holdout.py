@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from goalseek.decide import refused
 from goalseek.errors import GoalseekError
 from goalseek.landing import tell
 from goalseek.manifest import Holdout, Manifest, Metric, VerifyCommand
@@ -102,8 +103,8 @@ def _measured(run: Run, setting: Setting, holdout: Holdout, mark: Mark, begun: H
         if error.stop_reason == "tampered":
             raise
         return replace(begun, reason="failed", why=f"the look at the {of} failed: {error.message}")
-    if evidence.failure:
-        return replace(begun, reason="failed", why=f"the look at the {of} failed: {evidence.failure.why}")
+    if refusal := refused(below.manifest.metric, (), evidence):
+        return replace(begun, reason="failed", why=f"the look at the {of} failed: {refusal[1]}")
     found = measurement_of(evidence)
     made = replace(begun, reason="measured", value=found.value, seconds=found.seconds)
     before = next((look.value for look in standing.holdout if look.of == "baseline"), None)

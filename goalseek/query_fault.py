@@ -14,7 +14,6 @@ def query_fault(query: str, error: Exception) -> str:
     """
     said = _CHATTER.sub("", str(error).split("\n")[0])
     at = getattr(error, "lex_position", None)
-    at = getattr(error, "lexer_position", None) if at is None else at
     if at is None:
         return f"{query!r}: {said}"
     rest = query[at : at + 20]

@@ -80,7 +80,7 @@ def rich_night(tries: int = 80, scale: float = 1.0) -> Iterator[Row]:
         n = number - 5
         if n == 40:
             at += 9 * 3600
-            yield _head(at, "run", began="asked for", versions={"goalseek": "0.1.0"})
+            yield _head(at, "run", began="asked for", versions={"goalseek": "0.0.9"})
         at += 232 + (2520 if n == 6 else 0) + (4 * 3600 if n == 60 else 0)
         outcome, reason, value = "baseline", "measured", best
         if n in KEPT:

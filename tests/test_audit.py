@@ -332,18 +332,35 @@ def test_an_edited_result_is_named(climbed: Project) -> None:
     assert named(climbed) == [("0001/result.json", "not the record")]
 
 
-def test_a_chain_with_a_hole_or_a_damaged_commit_is_named(climbed: Project) -> None:
-    name = climbed.git("rev-parse", f"{LEDGER}~3")
-    path = climbed.top / ".git" / "objects" / name[:2] / name[2:]
-    content = path.read_bytes()
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path, other: path.write_bytes(path.read_bytes()[:40]),
+        lambda path, other: path.write_bytes(path.read_bytes()[:-20]),
+        lambda path, other: path.write_bytes(other.read_bytes()),
+        lambda path, other: path.unlink(),
+    ],
+    ids=["cut short", "without an end", "another commit", "gone"],
+)
+def test_a_chain_with_a_hole_or_a_damaged_commit_is_named(
+    climbed: Project, damage: Callable[[Path, Path], object]
+) -> None:
+    name, other = (climbed.git("rev-parse", f"{LEDGER}~{place}") for place in (3, 1))
+    path, another = (climbed.top / ".git" / "objects" / each[:2] / each[2:] for each in (name, other))
     path.chmod(0o644)
-    path.write_bytes(content[:40])
-    assert named(climbed) == [(f"ledger commit {name}", "the chain is broken")]
-    path.unlink()
+    damage(path, another)
     assert named(climbed) == [(f"ledger commit {name}", "the chain is broken")]
     before = results(climbed).read_bytes()
     assert climbed.run("audit", "--rebuild").exit_code == 1
     assert results(climbed).read_bytes() == before
+    ended = climbed.run("promote")
+    assert (ended.exit_code, ended.stdout) == (3, "") and "goalseek audit" in ended.stderr
+
+
+def test_a_record_that_git_has_in_other_bytes_is_none(climbed: Project) -> None:
+    last = json.loads(climbed.git("log", "-1", "--format=%B", LEDGER))
+    made = add_to_ledger(climbed, json.dumps({**last, "seq": last["seq"] + 1}))
+    assert (f"ledger commit {made}", "the message is no record") in named(climbed)
 
 
 def test_a_chain_on_another_root_is_named(climbed: Project) -> None:

@@ -120,6 +120,11 @@ def test_a_guard_holds_exactly_between_its_bounds(low: float, high: float, value
     assert (broken(Guard(name="g", min=low, max=high), value, None) is None) == (low <= value <= high)
 
 
+def test_without_a_baseline_of_its_own_a_guard_has_its_absolute_bounds_only() -> None:
+    guard = Guard(name="g", max=7.0, max_increase="1%", max_decrease=0.5)
+    assert broken(guard, 7.0, None) is None and broken(guard, 7.5, None)
+
+
 @given(numbers, st.floats(-1e6, 1e6), st.floats(0, 100))
 def test_an_increase_in_percent_is_held_against_the_baseline(value: float, baseline: float, percent: float) -> None:
     bound = abs(baseline) * float(f"{percent:.2f}") / 100

@@ -120,7 +120,9 @@ def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) ->
     assert [int(line.split()[0]) for line in lines] == [0, 1, 2, 3, 4]
     assert lines[3].count("größere") == 8
     assert ESCAPE not in "".join(lines)
-    assert [when in line for when, line in zip(("-", "3 d ago", "1 d ago", "2 h ago", "s ago"), lines, strict=True)]
+    assert [line[46:57].strip() for line in lines] == ["1.5", "2.5", "3.5", "4.5", "5.5"]
+    for when, line in zip(("-", "3 d ago", "1 d ago", "2 h ago", "s ago"), lines, strict=True):
+        assert when in line[:18]
 
 
 def test_outcomes_have_colours_where_somebody_wants_them(night: Project) -> None:
@@ -139,13 +141,16 @@ def test_what_an_agent_wrote_does_not_act_on_the_terminal(night: Project) -> Non
 
 
 def test_times_are_told_as_people_say_them() -> None:
-    told = {0: "0 s ago", 59: "59 s ago", 61: "1 min ago", 7300: "2 h ago", 90000: "1 d ago", -50: "0 s ago"}
-    short = {0: "0s", 59: "59s", 61: "1m", 7300: "2h", 90000: "1d", 40 * 86400: "5w"}
+    told = {0: "0 s ago", 59: "59 s ago", 60: "1 min ago", 3600: "1 h ago", 7300: "2 h ago", 86400: "1 d ago"}
+    told |= {-50: "0 s ago", 30 * 86400 - 1: "29 d ago"}
+    short = {0: "0s", 59: "59s", 60: "1m", 3600: "1h", 7300: "2h", 86400: "1d", -50: "0s"}
+    short |= {30 * 86400 - 1: "29d", 30 * 86400: "4w", 35 * 86400: "5w"}
     for seconds, expected in told.items():
         assert ago((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
     for seconds, expected in short.items():
         assert ago_in_short((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
     assert ago("2024-05-06T12:00:00Z", NOW) == "2024-05-06"
+    assert ago((NOW - timedelta(days=30)).isoformat(), NOW) == f"{(NOW - timedelta(days=30)).astimezone():%Y-%m-%d}"
 
 
 def test_since_takes_what_people_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,12 +210,36 @@ def test_csv_and_parquet_have_the_same_rows(night: Project, tmp_path: Path) -> N
         rows = list(csv.DictReader(file))
     table = pyarrow.parquet.read_table(tmp_path / "night.parquet").to_pylist()
     assert [row["iteration"] for row in table] == [0, 1, 2, 3, 4] == [int(row["iteration"]) for row in rows]
-    assert list(table[0]) == list(rows[0])
+    assert (
+        list(table[0])
+        == list(rows[0])
+        == [
+            *("iteration", "timestamp", "outcome", "reason", "value", "incumbent", "delta", "odds", "title", "why"),
+            *("commit_hash", "run_id", "epoch", "provider", "model", "changed_files", "changed_loc", "guards"),
+            *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "seconds"),
+        ]
+    )
+    assert (table[1]["provider"], table[1]["model"], table[1]["odds"]) == ("scripted", "m-1", 12.0)
+    used = [table[1][name] for name in ("input_tokens", "cached_tokens", "output_tokens", "changed_loc", "epoch")]
+    assert used == [100, 20, 30, 3, 0]
     assert table[4]["title"] == HOSTILE == rows[4]["title"]
     assert (table[1]["value"], table[1]["cost_usd"], table[1]["seconds"]) == (2.5, 0.5, 4.0)
     assert table[1]["changed_files"] == ["answer.json", "src/two words.txt"] == rows[1]["changed_files"].split("\n")
     assert dict(table[1]["guards"]) == {"size": 10.0} == json.loads(rows[1]["guards"])
     assert abs(table[4]["timestamp"] - (NOW - AGES[4])) < timedelta(milliseconds=1)
+
+
+def test_a_letter_that_is_none_does_not_keep_the_others_from_being_written(project: Project, tmp_path: Path) -> None:
+    written(project, [record(0, timedelta(0)), record(1, timedelta(0), hypothesis_summary="half \ud83d a letter")])
+    for name in ("night.csv", "night.parquet", "night.jsonl"):
+        ended = project.run("log", "-o", str(tmp_path / name))
+        assert ended.exit_code == 0, ended.stderr
+    with (tmp_path / "night.csv").open(newline="", errors="surrogatepass") as file:
+        titles = [row["title"] for row in csv.DictReader(file)]
+    rows = map(json.loads, (tmp_path / "night.jsonl").read_text().splitlines())
+    assert titles == [row["hypothesis_summary"] for row in rows] == ["move 0", "half \ud83d a letter"]
+    table = pyarrow.parquet.read_table(tmp_path / "night.parquet").to_pylist()
+    assert [row["title"] for row in table] == ["move 0", "half ? a letter"]
 
 
 def test_an_empty_selection_is_an_empty_table(night: Project, tmp_path: Path) -> None:
@@ -225,7 +254,11 @@ def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(nigh
     results = night.folder / ".goalseek/demo/logs/results.jsonl"
     (tmp_path / "old.csv").write_text("old\n")
     results.write_bytes(results.read_bytes() + b"{no record}\n")
-    for name, expected in (("night.xlsx", ".parquet"), ("no/folder/x.csv", "No such file"), (".", "unknown kind")):
+    (tmp_path / "folder.csv").mkdir()
+    for name, expected in (
+        *(("night.xlsx", ".parquet"), ("no/folder/x.csv", "No such file"), (".", "unknown kind")),
+        ("folder.csv", "is a folder"),
+    ):
         ended = night.run("log", "-o", str(tmp_path / name))
         assert ended.exit_code == 2 and expected in ended.stderr
     ended = night.run("log", "-o", str(tmp_path / "old.csv"))

@@ -105,6 +105,7 @@ def test_a_metric_to_maximize_rises(manifest: Manifest) -> None:
 def test_luck_is_counted_over_the_candidates_that_had_a_number(manifest: Manifest) -> None:
     moving = NoiseState(differed=True)
     assert "luck alone would have kept less than one · " in of(CLIMBED, manifest, measured=1, noise=moving)
+    assert "luck alone would have kept about 1 · " in of(CLIMBED, manifest, measured=5, noise=moving)
     assert "luck alone would have kept about 4 · " in of(CLIMBED, manifest, measured=80, noise=moving)
     assert "luck" not in of(CLIMBED, manifest, measured=0, noise=moving)
 
@@ -158,6 +159,8 @@ def test_the_holdout_of_both_is_told(project: Project) -> None:
     assert " · holdout 3.5 → 3.45 · 2 kept" in of(CLIMBED, manifest, holdout=(before, after))
     older = replace(after, commit_hash="e" * 40)
     assert "holdout" not in of(CLIMBED, manifest, holdout=(before, older))
+    for halves in ((before,), (after,), (before, replace(after, value=None)), (replace(before, value=None), after)):
+        assert "holdout" not in of(CLIMBED, manifest, holdout=halves)
 
 
 def test_it_is_the_last_on_stdout_in_the_events_and_in_the_notification(project: Project) -> None:
@@ -186,5 +189,6 @@ def test_an_interrupted_climb_has_it_too_where_something_was_recorded(project: P
 
 def test_a_stream_without_the_signs_gets_letters() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    assert legible("a 1 → 2, settled −1% ± 2% · ä", stream) == "a 1 -> 2, settled -1% +- 2% | ?"  # noqa: RUF001
+    assert legible("a 1 → 2, settled −1% ± 2% · 3× … ä", stream) == "a 1 -> 2, settled -1% +- 2% | 3x ... ?"  # noqa: RUF001
+    assert legible("1 → 2", io.StringIO()) == "1 → 2", "one of no encoding takes every sign"
     assert legible("1 → 2", io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) == "1 → 2"

@@ -29,7 +29,9 @@ def set_notify(project: Project, script: str = TELL, tables: dict[str, Any] | No
 def test_a_keep_is_told_with_its_record_and_the_end_with_why_and_the_best(project: Project) -> None:
     set_notify(project)
     project.set_moves(answer(2), answer(1.5), answer(3))
-    records = project.climb("iterate", "-n", "3")
+    ended = project.run("iterate", "-n", "3")
+    assert ended.exit_code == 0 and "notify" not in ended.stderr
+    records = project.iterations()
     first, second, end = told()
     assert [first, second] == [records[1], records[3]]
     assert (end["event"], end["stop_reason"], end["why"], end["project"]) == (
@@ -62,7 +64,7 @@ def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
 
 def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(project: Project) -> None:
     set_notify(project, on=["stopped"], tables={"limits": {"iterations": 1}})
-    project.set_moves(answer(2), answer(3))
+    project.set_moves(*(answer(score) for score in (2, 3, 4, 5)))
     project.climb("iterate", "--forever")
     for _ in range(3):
         assert project.run("iterate", "--no-wait").exit_code == 0
@@ -71,6 +73,10 @@ def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(pr
     for _ in range(3):
         assert project.run("iterate", "--no-wait").exit_code == 0
     assert [end["stop_reason"] for end in told()] == ["iterations"] * 2
+    set_notify(project, on=["stopped"])
+    for _ in range(2):
+        project.climb("iterate", "-n", "1")
+    assert [end["why"] for end in told()[2:]] == ["1 iteration done"] * 2, "something was done in between"
 
 
 def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
@@ -78,7 +84,9 @@ def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
     project.write({"answer.json": answer(1, more='"fail": 1,\n')})
     project.commit()
     project.set_moves(answer(2))
-    assert project.run("iterate").exit_code == 1
+    ended = project.run("--json", "iterate")
+    shown = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.exit_code, shown["event"], shown["stop_reason"]) == (1, "stopped", "baseline_failed")
     (end,) = told()
     assert (end["stop_reason"], end["best"]) == ("baseline_failed", None)
     assert "told to fail" in end["why"]

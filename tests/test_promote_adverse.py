@@ -67,6 +67,14 @@ def test_a_record_in_git_whose_tree_is_not_its_commits_is_refused(climbed: Proje
     assert best["commit_hash"] in ended.stderr and "goalseek audit" in ended.stderr
 
 
+def test_a_kept_commit_that_git_lost_is_named_with_the_way_to_fetch_it(climbed: Project) -> None:
+    lost = climbed.iterations()[3]["commit_hash"]
+    (climbed.top / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    ended = climbed.run("promote")
+    assert (ended.exit_code, ended.stdout) == (3, "")
+    assert f"git does not have the object {lost} any more" in ended.stderr and "git fetch CLONE" in ended.stderr
+
+
 def test_without_the_ledger_it_says_where_to_fetch_it(climbed: Project) -> None:
     climbed.git("update-ref", "-d", "refs/goalseek/demo/ledger")
     ended = climbed.run("promote", "--branch", "better")
@@ -96,6 +104,29 @@ def test_a_change_that_was_taken_back_later_goes_home_as_two(make_project: Calla
     project.git("checkout", "--quiet", project.iterations()[1]["commit_hash"], "--", "answer.json")
     project.commit("the first by hand")
     assert numbers(project, "--onto", "main") == [[2]]
+
+
+def test_a_squash_is_one_commit_of_many_or_none_where_they_come_to_nothing(
+    make_project: Callable[..., Project],
+) -> None:
+    def page(*good: int, more: str = "") -> str:
+        return "".join(f"line {number} {'good' if number in good else 'bad'}\n" for number in range(20)) + more
+
+    judge = 'echo "{\\"score\\": $(grep -c good page.txt)}" > "$GOALSEEK_RUN_DIR/metrics.json"\n'
+    project = make_project(
+        files={"page.txt": page(0), "hidden/judge.sh": judge},
+        manifest={"scope": {"writable": ["page.txt"], "hidden": ["hidden/**"]}},
+    )
+    project.set_moves({"files": {"page.txt": page(0, 3)}}, {"files": {"page.txt": page(0, 13, 17)}})
+    project.climb("iterate", "-n", "2")
+    assert (numbers(project), numbers(project, "--squash")) == ([[1], [2]], [[1, 2]])
+    project.write({"page.txt": page(0, 13, 17, more="the user's\n").replace("line 8 bad", "line eight")})
+    project.commit("the end of it by hand, and more")
+    assert (numbers(project, "--onto", "main"), numbers(project, "--onto", "main", "--squash")) == ([[1], [2]], [])
+    project.git("reset", "--quiet", "--hard", project.iterations()[1]["commit_hash"])
+    assert numbers(project, "--onto", "main", "--squash") == [[2]]
+    told = json.loads(project.run("promote", "--onto", "main", "--squash", "--json").stdout)["commits"]
+    assert told[0]["message"].startswith("move 2\n\n")
 
 
 def test_a_squash_tells_what_was_gained_in_all(climbed: Project) -> None:

@@ -16,9 +16,14 @@ from project import FILES, Project, answer, living
 JUDGE = """\
 factor=$(cat factor.txt) || exit 4
 echo "$factor $(head -1 answer.json)" >> "%s"
-if [ "$factor" = down ]; then
-    score=$(head -1 answer.json | tr -dc 0-9)
-    echo "{\\"score\\": $((100 - score)), \\"size\\": $((score * 10))}" > "$GOALSEEK_RUN_DIR/metrics.json"
+score=$(head -1 answer.json | tr -dc 0-9)
+case $factor in
+down) size=$((score * 10)) score=$((100 - score));;
+lower) score=$((100 - score)) size=10;;
+heavier) size=$((score * 10));;
+esac
+if [ "$size" ]; then
+    echo "{\\"score\\": $score, \\"size\\": $size}" > "$GOALSEEK_RUN_DIR/metrics.json"
     exit
 fi
 sed "s/\\"score\\": \\([0-9]*\\)/\\"score\\": \\1$factor/" answer.json > "$GOALSEEK_RUN_DIR/metrics.json"
@@ -86,6 +91,14 @@ def test_a_result_that_is_worse_there_or_breaks_a_guard_is_a_finding(climbed: Pr
     assert "2% worse (exactly)" in climbed.run("promote", "--measure", "--onto", "main").stdout
 
 
+@pytest.mark.parametrize(("factor", "is_worse", "broken"), [("lower", True, 0), ("heavier", False, 1)])
+def test_one_of_the_two_is_a_finding_as_well(climbed: Project, factor: str, is_worse: bool, broken: int) -> None:
+    climbed.write({"factor.txt": f"{factor}\n"})
+    climbed.commit("another factor")
+    found = measured(climbed, "--onto", "main", exit_code=1)["measured"]
+    assert (found["compared"]["settled"]["interval"][1] < 0, len(found["broken"])) == (is_worse, broken)
+
+
 def test_a_base_without_a_number_is_named(climbed: Project) -> None:
     climbed.git("rm", "--quiet", "factor.txt")
     climbed.write({"factor.txt/x": "now a folder\n"})
@@ -130,3 +143,28 @@ def test_while_a_climb_is_at_work_nothing_is_measured_or_made(climbed: Project) 
         assert climbed.run("promote", "--branch", "better").exit_code == 0
     finally:
         os.close(lock)
+
+
+def test_what_setup_gives_is_made_on_the_new_base_and_what_is_read_only_stays_as_pinned(
+    make_project: Callable[..., Project], seen: Path
+) -> None:
+    judge = (JUDGE % seen).replace("cat factor.txt", 'echo "$(cat build/factor)$(cat data.txt)"')
+    files = {
+        **FILES,
+        "hidden/judge.sh": judge,
+        "factor.txt": "0\n",
+        "answer.json": answer(2),
+        "data.txt": "7\n",
+        "notes.txt": "\n",
+    }
+    scope = {"writable": ["answer.json", "notes.txt"], "hidden": ["hidden/**"], "read_only": ["data.txt"]}
+    setup = {"run": "mkdir -p build && cp factor.txt build/factor", "gives": ["build"]}
+    project = make_project(files=files, manifest={"scope": scope, "setup": setup})
+    project.set_moves(answer(3))
+    project.climb("iterate", "-n", "1")
+    project.write({"factor.txt": "5\n", "data.txt": "8\n", "notes.txt": "mine\n"})
+    project.commit("another factor")
+    settled = measured(project, "--onto", "main")["measured"]["compared"]["settled"]
+    assert (settled["before"], settled["after"]) == (257, 357)
+    settled = measured(project)["measured"]["compared"]["settled"]
+    assert (settled["before"], settled["after"]) == (207, 307)

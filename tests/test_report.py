@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 import re
 import tracemalloc
@@ -20,13 +21,15 @@ from project import Ended, Project, answer, ended
 from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
+from goalseek.views.report.claim import claim_of, gain_in_words
 from goalseek.views.report.diffs import diff_of, most_for
 from goalseek.views.report.markdown import code
 from goalseek.views.report.night import Night
 from goalseek.views.report.page import page
-from goalseek.views.report.scale import value_axis
+from goalseek.views.report.scale import Axis, count_axis, value_axis
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.thinned import Thinned
+from goalseek.views.report.tries import Label, label_of, try_of
 from goalseek.views.report.words import REASONS
 from goalseek.whole_file import exported
 
@@ -128,6 +131,7 @@ class TestOfAProject:
             "goalseek promote takes the kept changes home",
             "No guard is set",
             "completed (count)",
+            "% not reported verifier",
         ):
             assert expected in page.text, expected
         assert len(page.of_class("dot")) == len(page.data["rows"]) == 5
@@ -236,6 +240,65 @@ class TestOfANight:
         assert "val_loss 3.41 → 3.3725" in text and "5 pairs" in text and "1.1%" in text
         assert "5 pairs" in Page(reported(tmp_path, [*nights.night(31, 3), bare])).text
 
+    @pytest.mark.parametrize(
+        ("found", "gain"),
+        [
+            ({}, "1.1% ± 0.3% better"),
+            ({"interval": None}, "1.1% better"),
+            ({"interval": [None, 0.014]}, "1.1% better"),
+            ({"interval": [0.008, "x"]}, "1.1% better"),
+            ({"difference": -0.25, "interval": [-0.3, -0.2], "in_percent": False}, "0.25 ± 0.05 worse"),
+            ({"difference": 0, "interval": None}, "no difference"),
+            ({"difference": 0, "interval": [-0.01, 0.01]}, "0% ± 1% better"),
+            ({"difference": 0.0375, "interval": None, "in_percent": None}, "0.0375 better"),
+            ({"difference": 0.011, "interval": None, "in_percent": None}, "1.1% better"),
+            ({"difference": 0.011, "interval": None, "in_percent": None, "best": None}, "0.011 better"),
+            ({"difference": 0.011, "interval": None, "in_percent": None, "baseline": {"median": 3.41}}, "1.1% better"),
+        ],
+    )
+    def test_what_was_settled_is_claimed_as_its_record_has_it(self, found: nights.Row, gain: str) -> None:
+        night = Night()
+        for row in [*nights.night(31, 3), {**nights.settled(31), **found}]:
+            night.add(row)
+        assert claim_of(night.climb).gain == gain
+
+    def test_a_reader_is_warned_where_the_number_may_be_luck(self) -> None:
+        def warned(*more: nights.Row, runs: int | None = None) -> tuple[bool, str]:
+            night = Night()
+            for row in [*nights.night(31, 3), *more]:
+                if runs is not None and row["kind"] == "iteration":
+                    run = {"of": "candidate", "value": row["metric"]["value"]}
+                    row["runs"] = [run] * (1 if row["iteration"] else runs)
+                night.add(row)
+            claim = claim_of(night.climb)
+            return claim.is_warning, claim.caution[:20]
+
+        kept = next(row for row in nights.night(31, 3) if row.get("outcome") == "kept")
+        settled, unsure = nights.settled(31), {**nights.settled(31), "interval": [-0.002, 0.024]}
+        assert warned() == (True, "Not settled: the num")
+        assert warned(settled) == (False, "")
+        assert warned(unsure) == warned({**settled, "interval": None}) == (True, "Zero lies within the")
+        assert warned(settled, {**kept, "iteration": 32}) == (True, "It was settled befor")
+        assert warned(runs=4) == (False, "The same code gave t")
+        assert warned(runs=1) == (False, "Not settled: this is")
+        assert warned({**kept, "metric": nights.metric(None, 3.0, None)}) == (False, "The first measuremen")
+
+    @pytest.mark.parametrize(
+        ("direction", "before", "after", "gain"),
+        [
+            ("maximize", 2.0, 3.0, "50% better"),
+            ("maximize", 2.0, 1.0, "50% worse"),
+            ("minimize", 2.0, 1.0, "50% better"),
+            ("minimize", -1.0, -3.0, "better by 2"),
+            ("maximize", 0.0, -1.5, "worse by 1.5"),
+            ("maximize", -2.0, -2.0, "no difference"),
+        ],
+    )
+    def test_a_gain_is_a_share_of_what_is_positive(
+        self, direction: str, before: float, after: float, gain: str
+    ) -> None:
+        assert gain_in_words(before, after, direction) == gain
+
     def test_a_look_that_was_begun_only_is_counted(self, tmp_path: Path) -> None:
         rows = [*nights.night(3), nights.looked(3, 1, None), nights.looked(3, 1), nights.looked(3, 2, None)]
         text = Page(reported(tmp_path, rows)).text
@@ -276,13 +339,21 @@ class TestOfANight:
             "a call to the agent was killed, and is charged 1 iteration 14",
             "a call to the agent failed, and was made again 1 iteration 26: in PLAN claude is overloaded; codex is asked",
             "programs ended that the agent left running 1",
-            "programs ended that the verifier left running 1",
+            "programs ended that the verifier left running 1 iteration 18: train left a program",
             "the verifier timed out 3 iteration 14: train ran longer than its timeout of 20m 00s",
             "the agent timed out 2",
             "iteration 65: for 4h 01m before or within it",
             "a new run began 1 iteration 45: asked for",
             "Sandbox landlock, verifier hidden (40 of 81 iterations).",
-            "Under earlier rulers Numbers of two rulers are never compared. epoch iterations baseline best kept 0 0 to 4",
+            "Under earlier rulers Numbers of two rulers are never compared. "
+            "epoch iterations baseline best kept 0 0 to 4 3.412 3.36532 1",
+            "p99_latency_ms 12.5 12.5",
+            "goalseek 17s 0% none verify command time train 2h 58m score 5m 24s agent input",
+            "said in review 2 iteration 28: review by gemini: APPROVED iteration 28: review: no test is weakened",
+            "interrupted for good 2 iteration 27",
+            "val_loss, lower is better",
+            "of goalseek 0.0.9",
+            "noted 1 iteration 35: shared folder datasets has changed since the baseline",
             "No number came of the tries in the lane “none”.",
             "1 try lies beyond the scale",
             "self.first = nn.Conv1d",
@@ -329,9 +400,49 @@ class TestOfANight:
             len(page.of_class("dot")) == 41 and "V380" not in line and line.count("V") == len(page.of_class("kept")) - 1
         )
 
+    def test_every_mark_of_the_plot_stands_where_its_number_says(self, tmp_path: Path) -> None:
+        tries = [("baseline", 0.0), ("skipped", None), ("kept", 2.0), ("reverted", 1.0), ("reverted", -80.0)]
+        tries += [("kept", 4.0), *[("reverted", 3.0)] * 3]
+        rows = [
+            nights.late(
+                0, "iteration", 60 * place, iteration=place, outcome=outcome, metric={"name": "s", "value": value}
+            )
+            for place, (outcome, value) in enumerate(tries)
+        ]
+        rows.insert(3, nights.late(0, "run", 150.0, began="asked for"))
+        svg = ElementTree.fromstring(reported(tmp_path, [nights.late(0, "run", 0.0), *rows], "svg").encode())
+        title = svg.find("{http://www.w3.org/2000/svg}title")
+        assert title is not None and title.text == "s 0 → 4; 2 kept of 8 tries"
+        inner = next(found for found in svg.iter() if found.get("preserveAspectRatio"))
+        drawn = [(found.get("class"), found.get("d")) for found in inner.iter() if found.get("d")]
+        places = (("skipped", 125, "380"), ("reverted", 375, "131.2"), ("reverted", 500, "350.0"))
+        places += tuple(("reverted", across, "43.8") for across in (750, 875, 1000))
+        assert drawn == [
+            *(("grid", f"M0 {height}H1000") for height in (0.0, 87.5, 175.0, 262.5, 350.0)),
+            ("run", "M312.5 0V350"),
+            *((f"dot {outcome}", f"M{across:.1f} {height}h0") for outcome, across, height in places),
+            ("line", "M0.0 175.0H250.0V87.5H625.0V0.0H1000.0"),
+            ("dot baseline", "M0.0 175.0h0"),
+            ("dot kept", "M250.0 87.5h0"),
+            ("dot kept", "M625.0 0.0h0"),
+        ]
+        assert (inner.get("x"), inner.get("width"), inner.get("y"), inner.get("height")) == ("80", "900", "70", "360")
+        labels = {(found.text, found.get("x")): float(found.get("y") or 0) for found in svg.iter() if found.get("x")}
+        for value, height in ((4, 0.0), (2, 87.5), (0, 175.0), (-2, 262.5), (-4, 350.0)):
+            assert labels[str(value), "68"] == pytest.approx(70 + 0.9 * height + 4, abs=0.1)
+        assert labels["none", "68"] == 70 + 0.9 * 380 + 4
+        assert {f"{80 + 112.5 * tick:.1f}" for tick in range(9)} == {
+            at for text, at in labels if labels[text, at] == 452
+        }
+
     def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:
         odd = [{"kind": "omen"}, {"kind": "settle"}, {"kind": "holdout", "value": "x"}, {"kind": "measurement"}]
-        odd += [{"kind": "iteration"}, {"kind": "iteration", "iteration": 1e400, "metric": [], "runs": {"a": 1}}, {}]
+        odd += [{"kind": "measurement", "value": 10**400}]
+        odd += [
+            {"kind": "iteration"},
+            {"kind": "iteration", "iteration": 1e400, "metric": [], "runs": {"a": 1}, "notes": [1, []]},
+            {},
+        ]
         path = nights.write(tmp_path / "results.jsonl", [*odd, *nights.night(5), *odd])
         with path.open("a") as file:
             file.write("[" * 100_000 + '\nnot json\n[1]\n{"kind": "iteration", "torn')
@@ -343,6 +454,7 @@ class TestOfANight:
         page = Page(reported(tmp_path, list(nights.night(3))[:1]))
         assert "Nothing is measured yet" in page.text and not page.of_class("dot")
         assert "Nothing was kept" in page.text
+        assert "nothing is measured yet" in reported(tmp_path, list(nights.night(3))[:1], "svg")
 
     def test_all_fail_and_none_has_a_number(self, tmp_path: Path) -> None:
         rows = [
@@ -437,6 +549,22 @@ class TestHostile:
         assert not set(re.findall(r"<(?!br>)|@|\]\(|://|javascript:|!\[", outside)), outside
         cells = {line.count("|") for line in outside.splitlines() if line.startswith("|")}
         assert cells == {4, 5, 7}
+
+    def test_what_is_no_hash_is_never_handed_to_git(self) -> None:
+        good = ("0123456789abcdef" * 4)[:40]
+        wrong = ("", good[1:], good + "0", good[:-1] + "g", good.upper(), "--output=x" * 4, "HEAD" * 10, None, 7)
+        for text, expected in [(good, good), ("f" * 64, "f" * 64), *((text, "") for text in wrong)]:
+            found = try_of({"commit_hash": text, "parent_commit_hash": text}, Label("kept", "better"))
+            assert (found.commit, found.parent) == (expected, expected), text
+
+    def test_an_iteration_is_told_in_bounds_whatever_its_record_says(self) -> None:
+        row: nights.Row = {"changed_files": ["a\n", *"bcdefgh"], "why": "x" * 999, "hypothesis_summary": "y" * 400}
+        found = try_of({**row, "guards": {f"{n}": n for n in range(200)}}, Label("kept", "better"))
+        assert (found.files, len(found.why), found.title) == (tuple("abcdefgh"), 400, "y" * 400)
+        assert list(found.guards) == [f"{n}" for n in range(100)]
+        assert try_of({"changed_files": [1, *"abcdefghij"]}, Label("kept", "")).files[7:] == ("h", "and 2 more")
+        assert try_of({"guards": {"size": 1.0}}, Label("reverted", "guard")).guards == {}
+        assert label_of({"outcome": "postponed", "reason": "rain"}) == ("skipped", "rain")
 
     @pytest.mark.parametrize("text", ["plain", "a`b", "``", "`", "a|b\\|c", " lead", "two\nlines", "\\"])
     def test_a_code_span_ends_where_it_should(self, text: str) -> None:
@@ -534,6 +662,23 @@ class TestSize:
         assert night.climb.tried > 600 and night.earlier
         assert weighed[1] < 1.15 * weighed[0]
 
+    def test_names_beyond_fifty_are_told_together_and_nothing_of_them_is_lost(self) -> None:
+        night = Night()
+        for number in range(61):
+            usage = {"input_tokens": 2, "output_tokens": 1} if number % 2 else {"cost_usd": 0.5}
+            for row in ever_new(number):
+                night.add({**row, "usage": usage, "verify": [{"name": f"command {number}", "seconds": 2.0}, {}]})
+        night.add(nights.late(61, "iteration", 0, outcome="reverted", usage={"input_tokens": 7}))
+        spending = night.climb.spending
+        assert [len(spending.usage), len(spending.commands)] == [51, 51]
+        assert spending.usage["others"].tokens == 5 * 3 + 7 and spending.commands["others"] == 12 * 2.0
+        assert (spending.total.tokens, spending.total.cost_usd) == (30 * 3 + 7, 31 * 0.5)
+        assert sum(spending.commands.values()) == 61 * 2.0
+        alone = Night()
+        for row in (*ever_new(0), nights.late(1, "iteration", 0, outcome="reverted", usage={"input_tokens": 7})):
+            alone.add(row)
+        assert alone.climb.spending.usage["not named"].tokens == 7
+
     def test_a_list_is_thinned_evenly(self) -> None:
         thinned: Thinned[int] = Thinned(10)
         for number in range(1000):
@@ -559,6 +704,36 @@ class TestScale:
     def test_a_climb_over_orders_of_magnitude_is_logarithmic(self) -> None:
         axis = value_axis([0.02, 5.0, 90.0], [1.0])
         assert axis.logarithmic and axis.labels == ("0.01", "0.1", "1", "10", "100")
+
+    @pytest.mark.parametrize(
+        ("core", "others", "ticks"),
+        [
+            ([1.0, 3.0], [], (1.0, 1.5, 2.0, 2.5, 3.0)),
+            ([5.0], [], (4.4, 4.6, 4.8, 5.0, 5.2, 5.4, 5.6)),
+            ([0.0], [], (-1.0, -0.5, 0.0, 0.5, 1.0)),
+            ([1.0, 29.0], [], (0.0, 10.0, 20.0, 30.0)),
+            ([-1.0, 99.0], [], (-20.0, 0.0, 20.0, 40.0, 60.0, 80.0, 100.0)),
+            ([1.0, 30.0], [], (1.0, 10.0, 100.0)),
+            ([1e-8, 1e9], [], (1e-8, 1e-5, 1e-2, 1e1, 1e4, 1e7, 1e10)),
+            ([50.0], [*[-1e6] * 5, *map(float, range(1, 91)), *[1e6] * 5], (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)),
+            ([40.0, 60.0], [0.0, 100.0], (20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0)),
+            ([40.0, 60.0], [50.0], (40.0, 45.0, 50.0, 55.0, 60.0)),
+        ],
+    )
+    def test_it_spans_the_climb_and_nine_tenths_of_the_rest_as_far_as_the_climb_stays_large(
+        self, core: list[float], others: list[float], ticks: tuple[float, ...]
+    ) -> None:
+        assert value_axis(core, others).ticks == pytest.approx(ticks)
+
+    def test_iterations_are_whole_numbers_in_even_steps(self) -> None:
+        for last, ticks in ((0, (0, 1)), (8, tuple(range(9))), (9, (0, 3, 6, 9, 12)), (400, (0, 100, 200, 300, 400))):
+            assert count_axis(5, 5 + last).ticks == tuple(5 + tick for tick in ticks)
+
+    def test_a_value_has_its_place_between_the_ends_or_beyond_them(self) -> None:
+        linear, logarithmic = Axis((-1.0, 0.0, 1.0)), Axis((0.01, 1.0, 100.0), logarithmic=True)
+        assert [linear.place(value) for value in (-1.0, 0.0, 1.0, 3.0, -2.0)] == [0.0, 0.5, 1.0, 2.0, -0.5]
+        assert [round(logarithmic.place(value), 9) for value in (0.01, 0.1, 100.0, 1e-3)] == [0.0, 0.25, 1.0, -0.25]
+        assert logarithmic.place(0.0) == logarithmic.place(-5.0) == -math.inf
 
     @pytest.mark.parametrize("values", [[0.0], [5.0], [-3.0], [1e-300], [1e300, -1e300], [1.0, 1.0 + 2**-52]])
     def test_any_values_have_an_axis(self, values: list[float]) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
 
@@ -13,9 +15,13 @@ import pytest
 from project import FILES, Project, answer
 from test_under_noise import METRIC, NOISY, home, journal
 
-from goalseek.manifest import Limits, Metric
+from goalseek.limits import why_stop
+from goalseek.manifest import Budget, Limits, Metric
+from goalseek.manifest_file import load
+from goalseek.noise_state import NoiseState
+from goalseek.settling import owes_settling, pairs_in_time, seconds_to_settle
 from goalseek.small_set import reach, small_set
-from goalseek.standing import Mark, Standing
+from goalseek.standing import Mark, Spend, Standing
 
 SETTLE = {**METRIC, "settle": 3}
 
@@ -68,11 +74,19 @@ class TestSettling:
         project.climb("iterate", "--forever")
         assert len(of_kind(project, "settle")) == 1
 
-    @pytest.mark.parametrize("metric", [{**SETTLE, "settle": "none"}, {**SETTLE, "noise": "none"}])
-    def test_not_where_it_is_not_wished(self, make_project: Callable[..., Project], metric: dict[str, Any]) -> None:
+    @pytest.mark.parametrize(
+        ("metric", "pairs"),
+        [({**SETTLE, "settle": "none"}, 5), ({**SETTLE, "noise": "none"}, 3)],
+        ids=["settle", "noise"],
+    )
+    def test_not_where_it_is_not_wished_until_a_person_asks_for_it(
+        self, make_project: Callable[..., Project], metric: dict[str, Any], pairs: int
+    ) -> None:
         project = project_of(make_project, metric=metric)
         project.climb("iterate", "--forever")
         assert not of_kind(project, "settle")
+        assert project.run("report", "--settle").exit_code == 0
+        assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [pairs]
 
     def test_not_where_the_metric_never_moved(self, make_project: Callable[..., Project]) -> None:
         project = make_project(manifest={"metric": SETTLE, "limits": {"iterations": 1}})
@@ -110,6 +124,28 @@ class TestSettling:
         assert 1 <= len(record["pairs"]) < 3
         assert f"settling with {len(record['pairs'])} pairs in place of 3" in ended.stderr
 
+    def test_one_that_fails_is_told_harms_nothing_and_can_be_made_up_for(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        (home() / "during").write_text(f'[ "$(wc -l < "$HOME/journal")" -gt {len(journal()) + 2} ] && exit 3\n')
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0 and not of_kind(project, "settle")
+        assert "the best, measured again, has no number" in ended.stderr and "report --settle" in ended.stderr
+        assert project.run("report", "--settle").exit_code == 1
+        (home() / "during").unlink()
+        assert project.run("report", "--settle").exit_code == 0
+        assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [3]
+
+    def test_without_time_for_a_pair_it_is_left_to_a_person(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        project.set_manifest({"metric": SETTLE, "limits": {"time": 0.001}})
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0 and "no time is left" in ended.stderr and "report --settle" in ended.stderr
+        assert not of_kind(project, "settle")
+
     def test_the_end_is_told_with_the_claim(self, make_project: Callable[..., Project]) -> None:
         told = home() / "told"
         notify = {"command": ["sh", "-c", f"cat > {told}"], "on": ["stopped"]}
@@ -133,6 +169,14 @@ class TestSettling:
         project.climb()
         told = project.run("report", "--settle")
         assert told.exit_code == 0 and "the metric never moved" in told.stderr
+        assert not of_kind(project, "settle")
+
+    def test_where_nothing_was_kept_there_is_nothing_to_settle(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.set_moves(answer(0))
+        project.climb()
+        told = project.run("report", "--settle")
+        assert told.exit_code == 2 and "nothing was kept" in told.stderr
         assert not of_kind(project, "settle")
 
     def test_it_counts_as_the_runs_time(self, make_project: Callable[..., Project]) -> None:
@@ -225,8 +269,11 @@ class TestHoldout:
             (3, "best", "measured"),
         ]
 
-    def test_a_failing_one_is_recorded_and_not_tried_again(self, make_project: Callable[..., Project]) -> None:
-        project = self.made(make_project, run="exit 3")
+    @pytest.mark.parametrize("how", [{"run": "exit 3"}, {"run": "exit 127", "sees": "hidden"}], ids=["3", "127"])
+    def test_a_failing_one_is_recorded_and_not_tried_again(
+        self, make_project: Callable[..., Project], how: dict[str, str]
+    ) -> None:
+        project = self.made(make_project, **how)
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0
         looks = of_kind(project, "holdout")
@@ -234,6 +281,52 @@ class TestHoldout:
         assert "the look at the best failed" in ended.stdout
         project.climb("iterate", "--forever")
         assert len(of_kind(project, "holdout")) == 4
+
+    def test_one_that_is_outside_its_valid_range_is_none(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project, valid=[0, 770050])
+        assert project.run("iterate", "--forever").exit_code == 0
+        looks = [look for look in of_kind(project, "holdout") if look["reason"] != "begun"]
+        assert [(look["of"], look["reason"], look["value"]) for look in looks] == [
+            ("baseline", "measured", 770001.0),
+            ("best", "failed", None),
+        ]
+        assert "outside its valid range" in looks[1]["why"]
+
+    def test_without_the_baselines_number_the_bests_is_told_without_a_gain(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = self.made(make_project, run="grep -q 90 answer.json && sh hidden/final.sh")
+        assert project.run("iterate", "--forever").exit_code == 0
+        looks = [look for look in of_kind(project, "holdout") if look["reason"] != "begun"]
+        assert [(look["of"], look["reason"], look["value"], look["gap"]) for look in looks] == [
+            ("baseline", "failed", None, None),
+            ("best", "measured", 770090.0, None),
+        ]
+
+    def test_its_number_may_be_printed_and_go_down(self, make_project: Callable[..., Project]) -> None:
+        printed = "sed -n 's/.*\"score\": \\([0-9]*\\).*/loss 5\\nloss \\1.5/p' answer.json"
+        holdout = {"run": printed, "sees": "both", "regex": "loss ([0-9.]+)", "matches": "last"}
+        metric = {**METRIC, "direction": "minimize"}
+        project = make_project(manifest={"metric": metric, "holdout": holdout, "limits": {"iterations": 1}})
+        project.write({"answer.json": answer(90)})
+        project.commit()
+        project.set_moves(answer(30))
+        project.climb("iterate", "--forever")
+        looks = [look for look in of_kind(project, "holdout") if look["reason"] == "measured"]
+        assert [(look["value"], look["gap"]) for look in looks] == [(90.5, None), (30.5, 0.0)]
+        assert "a gain of 60, where the verifier's is 60" in looks[1]["why"]
+
+    def test_its_gain_is_held_against_what_was_settled(self, make_project: Callable[..., Project]) -> None:
+        files = {**FILES, "hidden/judge.sh": NOISY, "hidden/final.sh": FINAL}
+        more = {"metric": SETTLE, "limits": {"iterations": 1}, "holdout": HOLDOUT}
+        project = make_project(files=files, manifest=more)
+        project.set_moves(answer(90))
+        (home() / "during").write_text('[ "$GOALSEEK_ITERATION" = 2 ] && grep -q 90 answer.json && shift=-40\n')
+        project.climb("iterate", "--forever")
+        (settled,) = of_kind(project, "settle")
+        claimed = settled["best"] - settled["baseline"]
+        assert 48 < claimed < 50 and project.iterations()[1]["metric"]["value"] > 90
+        assert of_kind(project, "holdout")[-1]["gap"] == pytest.approx(claimed - 89)
 
     def test_the_verifiers_own_number_cannot_stand_for_it(self, make_project: Callable[..., Project]) -> None:
         project = self.made(make_project, run="true", query="score")
@@ -287,12 +380,51 @@ class TestExamples:
 
 
 def test_settling_keeps_its_time_free() -> None:
-    from datetime import UTC, datetime
-
-    from goalseek.limits import why_stop
-
     metric, now = Metric(name="a", direction="maximize"), datetime.now(UTC)
     limits = Limits(time=100.0)
     assert why_stop(limits, metric, Standing(), now, usual=60.0, reserved=30.0) is None
     stop = why_stop(limits, metric, Standing(), now, usual=60.0, reserved=50.0)
     assert stop and stop.reason == "time" and "with 50s kept for settling" in stop.why
+
+
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+FIRST = Mark(0, 1, "a", "t", 1.0, seconds={"train": 3.0, "judge": 1.0})
+KEPT = Standing(baseline=FIRST, best=Mark(3, 4, "b", "u", 2.0), noise=NoiseState(differed=True))
+
+
+@pytest.mark.parametrize(
+    ("limits", "pairs"),
+    [
+        (Limits(), 5),
+        (Limits(time=1000.0), 5),
+        (Limits(time=60.0 + 32.0), 4),
+        (Limits(time=60.0 + 31.9), 3),
+        (Limits(time=60.0 + 7.9), 0),
+        (Limits(time=50.0), 0),
+        (Limits(deadline=NOON + timedelta(seconds=16)), 2),
+        (Limits(deadline=NOON - timedelta(seconds=16)), 0),
+        (Limits(deadline=NOON + timedelta(seconds=16), time=60.0 + 8.0), 1),
+        (Limits(total=Budget(time=160.0 + 24.0), time=1000.0), 3),
+    ],
+)
+def test_as_many_pairs_are_measured_as_there_is_time_for(project: Project, limits: Limits, pairs: int) -> None:
+    project.set_manifest({"metric": {**METRIC, "settle": 5}})
+    manifest = replace(load(project.manifest).manifest, limits=limits)
+    standing = replace(KEPT, spend=Spend(3, 60.0), total=Spend(9, 160.0))
+    assert pairs_in_time(manifest, standing, NOON) == pairs
+    assert seconds_to_settle(manifest, standing) == 5 * 2 * 4.0
+    at_once = replace(standing, baseline=replace(FIRST, seconds={}))
+    assert pairs_in_time(manifest, at_once, NOON) == 5 and seconds_to_settle(manifest, at_once) == 0.0
+
+
+def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled(project: Project) -> None:
+    def owed(standing: Standing, **metric: Any) -> bool:
+        project.set_manifest({"metric": {**METRIC, **metric}})
+        manifest = load(project.manifest).manifest
+        assert owes_settling(manifest, standing) == (seconds_to_settle(manifest, standing) > 0)
+        return owes_settling(manifest, standing)
+
+    still = replace(KEPT, noise=NoiseState())
+    assert owed(KEPT) and owed(KEPT, noise="always") and owed(still, noise="always")
+    assert not owed(still) and not owed(KEPT, settle="none") and not owed(still, noise="none")
+    assert not owed(replace(KEPT, best=FIRST)) and not owed(replace(KEPT, best=None))

@@ -51,16 +51,18 @@ JUDGE = {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"}
 
 
 def test_a_hidden_command_has_a_run_folder_of_its_own(make_project: Callable[..., Project]) -> None:
-    silent = {**JUDGE, "run": "test -e out/silent.json || sh hidden/judge.sh; ls $GOALSEEK_RUN_DIR"}
+    may_be_silent = {**JUDGE, "run": "test -e out/silent.json || sh hidden/judge.sh; ls $GOALSEEK_RUN_DIR"}
     after = {"name": "after", "run": "sh answer.sh", "sees": "candidate"}
     metric = {"direction": "maximize", "query": "score", "command": "judge"}
-    project = by_shell(make_project, silent, after, metric=metric)
+    project = by_shell(make_project, may_be_silent, after, metric=metric)
     forging = "echo '{\"score\": 99}' > $GOALSEEK_RUN_DIR/metrics.json; echo 1 > $GOALSEEK_RUN_DIR/left"
-    moves(project, candidate(2, forging), candidate(3, f"{forging}; echo 1 > out/silent.json"))
-    kept, none = project.climb("iterate", "-n", "2")[1:]
+    silence = "echo 1 > out/silent.json"
+    moves(project, candidate(2, forging), candidate(3, f"{forging}; {silence}"), candidate(4, silence))
+    kept, none, silent = project.climb("iterate", "-n", "3")[1:]
     assert (kept["outcome"], kept["metric"]["value"]) == ("kept", 2)
     assert (none["reason"], none["metric"]["value"]) == ("no_metric", None)
     assert "what a command with candidate code wrote is not read as judge's" in none["why"]
+    assert silent["reason"] == "no_metric" and "candidate code" not in silent["why"]
     log = (project.run_folder(1) / "verifier.log").read_text()
     assert "left" not in log and "metrics.json\n" in log
     artifacts = project.run_folder(1) / "measurements" / "1"

@@ -13,8 +13,10 @@ def harmless(text: str) -> str:
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """The text in one line, cut to so many characters where ``most`` is given."""
+    """The text in one line; where ``most`` is given, what is longer is cut to so many characters and ends in ``…``."""
+    is_cut = False
     if most is not None and len(text) > 2 * most:
+        is_cut = not text[2 * most :].isspace()
         text = text[: 2 * most]
     line = harmless(" ".join(text.split()))
-    return line if most is None or len(line) <= most else line[: most - 1] + "…"
+    return line if most is None or (len(line) <= most and not is_cut) else line[: most - 1] + "…"

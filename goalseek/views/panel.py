@@ -175,6 +175,6 @@ def _amount(name: str, value: float) -> str:
     if name == "cost":
         return f"${value:.2f}"
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if value >= size:
+        if value >= 0.9995 * size:  # what three digits round up to it
             return f"{value / (1e3 if unit == 'k' else size):.3g}{unit}"
     return f"{value:.0f}"

@@ -45,25 +45,18 @@ class Look:
     of: str
     iteration: int | None
     value: float | None
-    baseline: float | None
     gap: float | None
     why: str = ""
 
 
 def look_of(row: Row) -> Look:
     """The look that a ``holdout`` row tells of."""
-    value = number_at(row, "value")
-    value = _middle(row.get("value") if isinstance(row.get("value"), dict) else row, _AFTER) if value is None else value
-    baseline = _middle(row, _BEFORE)
-    if baseline is None and isinstance(row.get("value"), dict):
-        baseline = _middle(row["value"], _BEFORE)
     iteration = number_at(row, "iteration")
     return Look(
         int(number_at(row, "look") or 0),
         text_at(row, "of") if text_at(row, "of") in ("baseline", "best") else "",
         None if iteration is None else int(iteration),
-        value,
-        baseline,
+        number_at(row, "value"),
         number_at(row, "gap"),
         one_line(text_at(row, "why"), 300) if text_at(row, "reason") == "failed" else "",
     )
@@ -80,11 +73,11 @@ def reach(settled: Settled) -> str:
     return f"{told} {'worse' if settled.difference < 0 else 'better'}"
 
 
-def _middle(row: object, names: tuple[str, ...]) -> float | None:
+def _middle(row: Row, names: tuple[str, ...]) -> float | None:
     """A median under one of these names: a number, or an object with a value."""
     for name in names:
         for place in ((name,), (name, "value"), (name, "median")):
-            value = number_at(row, *place) if isinstance(row, dict) else None
+            value = number_at(row, *place)
             if value is not None:
                 return value
     return None

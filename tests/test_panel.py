@@ -1,0 +1,107 @@
+"""The rows of the panel: what each says at every moment of a climb, and that they fit whatever is in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from goalseek.limits import Spending
+from goalseek.scene import Scene
+from goalseek.views.panel import TYPED, Doing, Signs, rows
+
+SCENE = Scene(
+    "demo",
+    metric="score",
+    direction="maximize",
+    baseline=1.0,
+    best=3.0,
+    climb=(1.0, 2.0, 3.0),
+    kept=2,
+    tried=7,
+    stagnation=4,
+    reasons=("worse", "within_noise", "better"),
+    usual={"VERIFY": 62.0, "PLAN": 0.4},
+)
+MEASURING = Doing(8, "VERIFY", seconds=61.9, since=45.0, turn="run 2, the incumbent", says="epoch 3")
+
+
+def shown(scene: Scene, doing: Doing, columns: int = 80, signs: Signs = TYPED) -> list[str]:
+    return [row.plain for row in rows(scene, doing, columns, signs)]
+
+
+def bar(name: str, spent: float, most: float, of: str = "", columns: int = 80) -> tuple[str, str]:
+    """The row of one budget, 45 seconds after the scene was told, and the colour of its bar."""
+    drawn = rows(replace(SCENE, spendings=(Spending(name, spent, most, of),)), MEASURING, columns, TYPED)[5]
+    return drawn.plain, str(drawn.spans[0].style) if drawn.spans else ""
+
+
+def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
+    assert shown(SCENE, MEASURING, signs=Signs()) == [
+        "── demo · iteration 8 " + "─" * 57,
+        "  measuring   1m 01s, usually 1m 02s · run 2, the incumbent",
+        "  best        3 score, baseline 1, +2   ▁▅█",
+        "  tries       2 kept of 7 · 4 since the last keep",
+        "  last        worse · within_noise · better",
+        "  prints      epoch 3",
+    ]
+    assert shown(replace(SCENE, stagnation=0, best=1.0, climb=(1.0,)), Doing())[1:4] == [
+        " " * 14,
+        "  best        1 score, the baseline's",
+        "  tries       2 kept of 7",
+    ]
+    assert [row[:14].strip() for row in shown(replace(SCENE, baseline=None, best=None), Doing())] == [
+        "-- demo ------",
+        "",
+        "prints",
+    ]
+
+
+def test_the_row_of_what_goes_on_has_the_phase_the_wait_or_the_end() -> None:
+    assert shown(SCENE, Doing(8, "PLAN", 59.9))[1] == "  planning    59s"
+    assert shown(SCENE, replace(MEASURING, waits="waits for gpu0"))[1] == "  waiting     waits for gpu0"
+    ended = shown(SCENE, replace(MEASURING, waits="waits for gpu0", ended="completed (count)"))
+    assert ended[1] == "  ended       completed (count)" and not [row for row in ended if "prints" in row]
+
+
+@pytest.mark.parametrize(
+    ("spending", "amounts"),
+    [
+        (("iterations", 3, 40), "##......................  3 of 40"),
+        (("iterations", 9, 6), "########################  9 of 6"),
+        (("iterations", 1, 1, "now"), "########################  1 of 1 this time"),
+        (("time", 15.5, 120.0), "############............  1m 00s of 2m 00s"),
+        (("cost", 14.9, 20.0, "all runs"), "##################......  $14.90 of $20.00, all runs"),
+        (("tokens", 9_994, 12_345), "###################.....  9994 of 12.3k"),
+        (("tokens", 999_600, 2_000_000_000), "........................  1M of 2G"),
+        (("tokens", 10_000, 999_400), "........................  10k of 999k"),
+    ],
+)
+def test_a_budget_has_a_bar_as_full_as_it_is_spent(spending: tuple[str, float, float], amounts: str) -> None:
+    assert bar(*spending)[0] == f"  {spending[0]:<12}{amounts}"
+
+
+def test_a_budget_that_is_nearly_spent_is_yellow_and_one_of_this_invocation_never() -> None:
+    assert [bar("iterations", spent, 4)[1] for spent in (2, 3, 4)] == ["cyan", "yellow", "yellow"]
+    assert bar("iterations", 4, 4, "now")[1] == "cyan"
+
+
+def test_on_a_narrow_terminal_bars_get_short_and_reasons_are_whole_or_missing() -> None:
+    assert bar("cost", 10.0, 20.0, "all runs", columns=50)[0] == "  cost        ####...  $10.00 of $20.00, all runs"
+    assert bar("cost", 10.0, 20.0, "all runs", columns=42)[0] == "  cost        $10.00 of $20.00, all runs"
+    assert shown(SCENE, MEASURING, 35)[4] == "  last        worse | within_noise"
+    assert shown(SCENE, MEASURING, 34)[4] == "  last        worse"
+
+
+@pytest.mark.parametrize("columns", [1, 3, 17, 40, 80, 101, 500])
+def test_no_row_is_wider_than_the_terminal_or_a_hundred_cells(columns: int) -> None:
+    long = replace(
+        SCENE,
+        project="a-name-" * 20,
+        metric="改善" * 40,
+        climb=tuple(map(float, range(90))),
+        spendings=(Spending("tokens", 1.0, 2.0, "all runs"), Spending("time", 1.0, 2.0)),
+    )
+    drawn = rows(long, replace(MEASURING, says="x" * 200), columns, Signs())
+    assert max(row.cell_len for row in drawn) <= max(min(columns - 1, 100), 1)
+    assert len(drawn) == 8
