@@ -157,7 +157,7 @@ def _memory_of(path: Path, plain: dict[str, Any]) -> Path | None:
     home = log.get("home", ".goalseek") if isinstance(log, dict) else None
     if not isinstance(name, str) or not isinstance(home, str) or not re.fullmatch(r"[a-z0-9-]+", name):
         return None
-    logs = (path.parent if home == "." else path.parent / home / name) / "logs"
+    logs = (path.parent / home / name if Path(home).parts else path.parent) / "logs"
     return logs / "manifest.json" if logs.is_dir() else None
 
 

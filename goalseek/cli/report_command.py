@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.buffer.write(_made(reader, source, kind))
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
-    if not options.file and not path.parent.is_dir():
+    if not options.file and not source.results.exists():
         raise GoalseekError(
             "there are no records yet", surroundings(source, has_kept=False).next or "goalseek iterate makes the first"
         )
