@@ -95,6 +95,7 @@ def test_no_manifest_and_no_such_manifest(project: Project) -> None:
     ],
 )
 def test_a_manifest_that_cannot_be_right(project: Project, change: dict[str, object], said: str) -> None:
+        ({"metric": {"direction": "maximize", "query": "score", "valid": ["a", 1]}}, "two numbers"),
     project.set_manifest(change)
     project.git("commit", "--quiet", "--all", "-m", "another manifest")
     refused(project, USAGE, said)
