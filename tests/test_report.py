@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 import re
+import sys
 import tracemalloc
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +32,7 @@ from goalseek.views.report.thinned import Thinned
 from goalseek.views.report.words import REASONS
 from goalseek.whole_file import exported
 
+LARGEST = sys.float_info.max
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
 
 
@@ -560,10 +563,20 @@ class TestScale:
         axis = value_axis([0.02, 5.0, 90.0], [1.0])
         assert axis.logarithmic and axis.labels == ("0.01", "0.1", "1", "10", "100")
 
-    @pytest.mark.parametrize("values", [[0.0], [5.0], [-3.0], [1e-300], [1e300, -1e300], [1.0, 1.0 + 2**-52]])
+    @pytest.mark.parametrize(
+        "values",
+        [
+            *([0.0], [5.0], [-3.0], [1e-300], [1e300, -1e300], [1.0, 1.0 + 2**-52]),
+            *([LARGEST], [-LARGEST], [LARGEST, -LARGEST], [LARGEST, 1.0], [5e-324, 1.0]),
+        ],
+    )
     def test_any_values_have_an_axis(self, values: list[float]) -> None:
         axis = value_axis(values, [])
         assert len(axis.ticks) >= 2 and axis.ticks[0] < axis.ticks[-1]
+        assert not any(math.isnan(axis.place(value)) for value in values)
+
+    def test_a_try_as_far_away_as_a_number_can_be_has_an_axis_too(self) -> None:
+        assert value_axis([1.0], [LARGEST, -LARGEST, 2.0]).ticks[0] < 1
 
 
 class TestWriting:
