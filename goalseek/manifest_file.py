@@ -21,6 +21,8 @@ from goalseek.manifest import Manifest
 from goalseek.plain import from_plain, to_line
 
 FILE_NAME = "goalseek.toml"
+RESULTS = "results.jsonl"
+STATE = "state.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,16 @@ class Loaded:
     def logs(self) -> Path:
         """Where ``results.jsonl`` and ``state.json`` are."""
         return log_folder(self.folder, self.manifest) / "logs"
+
+    @property
+    def results(self) -> Path:
+        """The records."""
+        return self.logs / RESULTS
+
+    @property
+    def state(self) -> Path:
+        """The picture of a run at work."""
+        return self.logs / STATE
 
     @property
     def directions(self) -> Path:

@@ -236,6 +236,23 @@ def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(nigh
     assert ended.exit_code == 2 and "--query" in ended.stderr and not (night.folder / "x.csv").exists()
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_an_export_touches_no_other_file_of_the_users(night: Project, tmp_path: Path, ending: str) -> None:
+    mine, link, elsewhere = (tmp_path / name for name in (f"all.{ending}.new", f"all.{ending}", f"far.{ending}"))
+    mine.write_text("mine\n")
+    link.symlink_to(elsewhere)
+    assert night.run("log", "-o", str(link)).exit_code == 0
+    assert (mine.read_text(), link.is_symlink(), elsewhere.stat().st_size > 100) == ("mine\n", True, True)
+
+
+def test_the_records_are_not_exported_over_themselves(night: Project) -> None:
+    results = night.folder / ".goalseek/demo/logs/results.jsonl"
+    before = results.read_bytes()
+    ended = night.run("log", "--kept", "-o", str(results))
+    assert ended.exit_code == 2 and "the records themselves" in ended.stderr
+    assert results.read_bytes() == before
+
+
 def test_parquet_without_pyarrow_says_what_to_install(
     night: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

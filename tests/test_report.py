@@ -601,12 +601,12 @@ class TestWriting:
     def test_a_file_is_replaced_whole_or_stays(self, tmp_path: Path) -> None:
         path = tmp_path / "x.html"
         path.write_text("before")
-        with pytest.raises(ZeroDivisionError), exported(path) as write:
-            write(b"half")
+        with pytest.raises(ZeroDivisionError), exported(path) as file:
+            file.write(b"half")
             raise ZeroDivisionError
         assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["home", "x.html"])
-        with exported(path) as write:
-            write(b"after")
+        with exported(path) as file:
+            file.write(b"after")
         assert path.read_text() == "after"
         with pytest.raises(GoalseekError, match="is a folder"), exported(tmp_path):
             pass

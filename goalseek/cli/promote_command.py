@@ -115,7 +115,7 @@ def _carry_out(
         say(options, "nothing was kept, or the base has it all: there is nothing to promote")
     with contextlib.ExitStack() as written:
         if patch is not None and options.patch != "-":
-            written.enter_context(exported(Path(options.patch), "--patch"))(patch)
+            written.enter_context(exported(Path(options.patch), "--patch")).write(patch)
         commit = None
         if (options.branch or run_now) and plan.promoted:
             plan = planned(repository.objects)

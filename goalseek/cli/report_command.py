@@ -17,7 +17,7 @@ from goalseek.views.report.markdown import markdown
 from goalseek.views.report.page import page
 from goalseek.views.report.plot import standalone
 from goalseek.views.report.sources import Reader, Source, of_copy, of_project, surroundings
-from goalseek.whole_file import exported
+from goalseek.whole_file import exported, refuse_records
 
 _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markdown": "md"}
 
@@ -49,11 +49,10 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError(
             "there are no records yet", surroundings(source, has_kept=False).next or "goalseek iterate makes the first"
         )
-    if path.exists() and source.results.exists() and path.samefile(source.results):
-        raise GoalseekError(f"-o {options.file}: these are the records themselves", "name another file")
-    with exported(path) as write:
+    refuse_records(path, source.results)
+    with exported(path) as file:
         content = _made(reader, source, kind)
-        write(content)
+        file.write(content)
     if wants_json(options):
         told = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
         answer(options, told)
