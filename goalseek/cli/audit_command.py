@@ -72,7 +72,7 @@ def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
 def _refuse_nothing(manifest: Loaded, repository: Repository) -> None:
     """Raises GoalseekError, and leaves no trace, where nothing was ever recorded or fetched."""
     refs = repository.refs()
-    if refs.ledger or refs.tip or (manifest.logs / "results.jsonl").exists():
+    if refs.ledger or refs.tip or manifest.results.exists():
         return
     hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
     raise GoalseekError(f"there is no {repository.ledger_ref}: nothing to audit", hint, UNFIT, "repository")

@@ -20,7 +20,7 @@ from goalseek.stop_request import pending_run
 def give(options: argparse.Namespace, word: Word) -> int:
     """Stores the word. Raises GoalseekError for an iteration that does not wait for one."""
     manifest = loaded(options)
-    history = History(manifest.logs / "results.jsonl")
+    history = History(manifest.results)
     standing = believed_standing(manifest)
     repository = open_repository(manifest)
     try:

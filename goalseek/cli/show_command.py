@@ -95,7 +95,7 @@ def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
 
 def find_record(manifest: Loaded, which: str) -> IterationRecord:
     """The record of an iteration, the best, the baseline, or the last. Raises GoalseekError where there is none."""
-    history = History(manifest.logs / "results.jsonl")
+    history = History(manifest.results)
     found: IterationRecord | None = None
     if which == "last":
         found = believed_standing(manifest).last
