@@ -15,6 +15,7 @@ from goalseek.conversations import Conversations
 from goalseek.full_disk import refuse_full
 from goalseek.git import GitFailed, git
 from goalseek.missing import Missing, missing_in
+from goalseek.quoting import c_quoted
 
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _READ = ("cat-file", "--batch")
@@ -216,10 +217,9 @@ class Objects:
 
     def _hashed(self, kind: str, path: Path) -> str:
         hashing = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        return self._conversations.tell(hashing, _c_quoted(os.fsencode(path)) + b"\n").line().decode()
+        return self._conversations.tell(hashing, _as_line(os.fsencode(path)) + b"\n").line().decode()
 
 
-def _c_quoted(path: bytes) -> bytes:
-    if b"\n" not in path and not path.startswith(b'"'):
-        return path
-    return b'"' + b"".join(b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in path) + b'"'
+def _as_line(path: bytes) -> bytes:
+    """A path as ``--stdin-paths`` takes it: quoted only where it would be taken for something else."""
+    return c_quoted(path) if b"\n" in path or path.startswith(b'"') else path
