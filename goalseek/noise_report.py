@@ -12,8 +12,8 @@ from goalseek.spread import MAD_TO_SD, Scale, scale_of
 
 _OUTLYING = 3.5  # robust sd from the median
 _NORMAL = NormalDist()
-POWER = ((1.5, 0.55), (2.0, 0.78), (2.5, 0.89), (3.0, 0.97))
-"""True effects in sd, and the share of candidates with such an effect that the rule keeps; by simulation."""
+POWER = ((1.5, 0.5), (2.0, 0.75), (2.5, 0.88), (3.0, 0.98))
+"""True effects in sd, and about the share of candidates with such an effect that the rule keeps; by simulation."""
 
 
 @dataclass(frozen=True)
