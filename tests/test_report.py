@@ -587,6 +587,10 @@ class TestWriting:
         assert climbed.run("report", "-o", "x.pdf", "--format", "md").exit_code == 0
         assert (climbed.folder / "x.pdf").read_text().startswith("## `score` 1 → 3")
 
+    def test_a_report_and_json_on_one_output_are_refused(self, climbed: Project) -> None:
+        done = climbed.run("report", "-o", "-", "--json")
+        assert (done.exit_code, done.stdout) == (2, "") and "standard output" in done.stderr
+
     def test_the_records_are_never_written_over(self, climbed: Project) -> None:
         before = climbed.records()
         path = climbed.folder / ".goalseek/demo/logs/results.jsonl"

@@ -124,8 +124,8 @@ def _carry_out(
         made = _measured(options, run_now, plan) if run_now and plan.promoted else None
         if commit:
             users_git.make_branch(repository, options.branch, commit)
-    if options.patch == "-" and patch is not None:
-        sys.stdout.buffer.write(patch)
+    if options.patch == "-":
+        sys.stdout.buffer.write(patch or b"")
         for line in (*([_measured_line(made)] if made else []), *([_branch_line(options, commit)] if commit else [])):
             say(options, line)
     elif wants_json(options):

@@ -36,6 +36,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Writes the report; prints where it is."""
+    if options.file == "-" and wants_json(options):
+        raise GoalseekError("-o - and --json would both write to standard output", "name a file for the report")
     if options.settle:
         _settle(options)
     source = source_of(options)

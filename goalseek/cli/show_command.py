@@ -103,10 +103,10 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
         standing = believed_standing(manifest)
         mark = standing.best if which == "best" else standing.baseline
         found = history.iteration(mark.iteration) if mark else None
-    elif which.isdigit():
+    elif which.isascii() and which.isdigit():
         found = history.iteration(int(which))
     else:
-        raise GoalseekError(f"show {which}: an iteration's number, best or baseline", "see: goalseek log")
+        raise GoalseekError(f"{which!r} is no iteration's number, best or baseline", "see: goalseek log")
     if found is None:
         from goalseek.fetched import way_to_fetched
 
