@@ -82,11 +82,10 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
 
 def _tokens(seen: Overview) -> str:
     usage = seen.spend.usage
-    tokens = usage.input_tokens + usage.cached_tokens + usage.output_tokens
     cost = f", ${usage.cost_usd:.2f}" if usage.cost_usd is not None else ""
     about = f", about ${usage.about_usd:.2f} by subscription" if usage.about_usd is not None else ""
     marked = " (estimated)" if usage.estimated and usage.cost_usd is not None else ""
-    return f"{tokens} tokens{cost}{marked}{about}{_each(seen)}"
+    return f"{usage.tokens} tokens{cost}{marked}{about}{_each(seen)}"
 
 
 def _each(seen: Overview) -> str:
