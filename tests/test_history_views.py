@@ -283,6 +283,23 @@ def test_show_tells_when_how_likely_and_what_it_cost(night: Project) -> None:
         assert expected in shown
 
 
+def test_show_tells_what_a_subscription_pays(project: Project) -> None:
+    night = written(project, [record(0, AGES[0], usage=Usage(0, 0, 30, about_usd=1234.5))])
+    assert "0 tokens in, 0 cached, 30 out, about $1,234.50 by subscription" in night.run("show", "0").stdout
+
+
+@pytest.mark.parametrize("which", ["²", "one", "-1"])
+def test_what_names_no_iteration_is_said(night: Project, which: str) -> None:
+    ended = night.run("show", which) if which != "-1" else night.run("show", "--", which)
+    assert ended.exit_code == 2 and f"{which!r} is no iteration's number" in ended.stderr
+
+
+def test_status_shows_what_others_wrote_without_what_would_act_on_the_terminal(night: Project) -> None:
+    shown = night.run("status").stdout
+    assert "forged line" in shown and not set("\x1b\x07\u202e") & set(shown)
+    assert not [line for line in shown.splitlines() if line.startswith("forged")]
+
+
 PATCH = b"""\
 diff --git a/a.txt b/a.txt
 --- a/a.txt

@@ -18,6 +18,7 @@ from goalseek.opening import open_repository, opened
 from goalseek.repository import Repository
 from goalseek.rerun import rerun
 from goalseek.units import counted, in_words
+from goalseek.views.harmless import one_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
         within = "the noise" if any(found.is_noise for found in made.found.numbers) else "what decides"
         how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[made.found.how]
         print(f"iteration {made.iteration}, {made.commit[:12]}, with the pinned ruler and {seed}: {how}")
-        print("\n".join(f"  {line}" for line in made.found.text))
+        print("\n".join(f"  {one_line(line)}" for line in made.found.text))
         say(options, f"audit: it took {in_words(made.seconds)}; nothing was recorded")
     return BAD_FINDING if made.found.how == "differs" else 0
 

@@ -12,6 +12,7 @@ from goalseek.cli.questions import ask
 from goalseek.doctor import examine
 from goalseek.errors import BAD_FINDING
 from goalseek.findings import Finding
+from goalseek.views.child_words import text_of
 from goalseek.views.style import Paint, painter
 
 _COLORS = {"✓": "green", "!": "yellow", "✗": "red"}
@@ -52,7 +53,7 @@ def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
 
 def _shown(finding: Finding, paint: Paint) -> str:
     """``✗ verifier     what was found``, its further lines and its remedy below."""
-    first, *rest = finding.text.split("\n")
+    first, *rest = text_of(finding.text).split("\n")
     lines = [f"{paint(finding.mark, _COLORS[finding.mark])} {finding.name:<12} {first}"]
     lines += [f"  {'':<12} {line}" for line in rest]
     if finding.remedy:

@@ -127,9 +127,12 @@ def _nearest(name: str) -> str:
 
 
 def _told(error: GoalseekError) -> int:
-    print(f"goalseek: {error.message}", file=sys.stderr)
+    """Shows an error, which may have the last lines in it that somebody else's program printed."""
+    from goalseek.views.child_words import text_of
+
+    print(f"goalseek: {text_of(error.message)}", file=sys.stderr)
     if error.hint:
-        print(f"  {error.hint}", file=sys.stderr)
+        print(f"  {text_of(error.hint)}", file=sys.stderr)
     return error.exit_code
 
 
