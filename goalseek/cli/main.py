@@ -32,10 +32,11 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
+        from goalseek.forbidden import as_forbidden
         from goalseek.full_disk import as_full_disk
 
-        full = as_full_disk(error)
-        return _told(full) if full else _bug(error)
+        of_machine = as_full_disk(error) or as_forbidden(error)
+        return _told(of_machine) if of_machine else _bug(error)
 
 
 @contextlib.contextmanager
