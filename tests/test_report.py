@@ -226,18 +226,21 @@ class TestOfANight:
         assert "± 0.3%" not in text
         assert "settled before the newest keep" in text
 
+    def test_an_odd_row_settles_nothing(self, tmp_path: Path) -> None:
+        rows = list(nights.night(31, 3))
+        last = max(place for place, row in enumerate(rows) if row.get("outcome") == "kept")
+        rows.insert(last, nights.settled(0))
+        odd = {**nights.settled(31), "difference": "much"}
+        assert "settled before the newest keep" in Page(reported(tmp_path, [*rows, odd])).text
+
     def test_a_gain_whose_interval_holds_zero_is_doubted(self, tmp_path: Path) -> None:
         unsure = {**nights.settled(31), "interval": [-0.002, 0.024]}
         assert "this may be no gain at all" in Page(reported(tmp_path, [*nights.night(31, 3), unsure])).text
 
-    def test_a_settled_result_is_read_whatever_its_details_are_called(self, tmp_path: Path) -> None:
-        bare = {
-            key: value for key, value in nights.settled(31).items() if key not in ("in_percent", "baseline", "best")
-        }
-        other = {**bare, "pairs": [[3.41, 3.37]] * 5, "before": {"value": 3.41}, "after": {"value": 3.3725}}
-        text = Page(reported(tmp_path, [*nights.night(31, 3), other])).text
-        assert "val_loss 3.41 → 3.3725" in text and "5 pairs" in text and "1.1%" in text
-        assert "5 pairs" in Page(reported(tmp_path, [*nights.night(31, 3), bare])).text
+    def test_of_a_settled_result_that_lacks_its_medians_the_rest_is_told(self, tmp_path: Path) -> None:
+        bare = {key: value for key, value in nights.settled(31).items() if key not in ("baseline", "best", "interval")}
+        text = Page(reported(tmp_path, [*nights.night(31, 3), bare])).text
+        assert "1.1% better" in text and "5 pairs" in text
 
     def test_a_look_that_was_begun_only_is_counted(self, tmp_path: Path) -> None:
         rows = [*nights.night(3), nights.looked(3, 1, None), nights.looked(3, 1), nights.looked(3, 2, None)]

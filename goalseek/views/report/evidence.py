@@ -108,7 +108,6 @@ def look_in_words(look: Look) -> str:
     if look.value is None:
         return f"Look {look.number}{of}: {look.why.rstrip('.') or 'begun, and not measured'}."
     told = f"Look {look.number}{of}: {number(look.value)}"
-    told += f", the baseline {number(look.baseline)}" if look.baseline is not None else ""
     if look.gap is not None:
         told += f"; the verifier's gain is {_more(look.gap)} the holdout's"
     return f"{told}."
