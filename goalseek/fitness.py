@@ -13,7 +13,7 @@ from goalseek.globs import matcher
 from goalseek.listing import Listing
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
-from goalseek.objects import Entry
+from goalseek.objects import SUBMODULE, Entry
 from goalseek.planted import needs_listing
 from goalseek.quoting import quote_path
 from goalseek.repository import Repository
@@ -132,7 +132,7 @@ def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[
     """What a command may miss in the trees that goalseek makes, each with its remedy."""
     told = []
     shared = matcher(loaded.manifest.scope.share)
-    modules = [path for path, entry in entries.items() if entry.mode == "160000" and not shared(path[len(prefix) :])]
+    modules = [path for path, entry in entries.items() if entry.mode == SUBMODULE and not shared(path[len(prefix) :])]
     if modules:
         told.append(
             f"submodules are not in the trees: {few(modules)}; list them in scope.share if a command needs them"

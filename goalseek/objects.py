@@ -17,6 +17,8 @@ from goalseek.git import GitFailed, git
 from goalseek.missing import Missing, missing_in
 from goalseek.quoting import c_quoted
 
+FOLDER, SYMLINK, SUBMODULE = "40000", "120000", "160000"
+"""Modes as git's trees have them; a file has 100644, a program 100755."""
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _READ = ("cat-file", "--batch")
 _HAS = ("cat-file", "--batch-check")
@@ -26,7 +28,7 @@ _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-ab
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of a tree: its mode ("100644", "100755", "120000", "160000") and its blob."""
+    """A file of a tree: its mode ("100644", "100755", SYMLINK or SUBMODULE) and its blob."""
 
     mode: str
     blob: str
@@ -127,7 +129,7 @@ class Objects:
         """Stores one level of a tree."""
         lines = []
         for name, entry in entries.items():
-            kind = {"40000": "tree", "160000": "commit"}.get(entry.mode, "blob")
+            kind = {FOLDER: "tree", SUBMODULE: "commit"}.get(entry.mode, "blob")
             lines.append(f"{entry.mode} {kind} {entry.blob}\t".encode() + os.fsencode(name) + b"\0")
         return self._conversations.tell(_TREE, b"".join(lines) + b"\0").line().decode()
 
@@ -182,13 +184,13 @@ class Objects:
                 level[parts[0]] = entry
         for name, inner in below.items():
             before = level.get(name)
-            if before and before.mode != "40000" and all(entry is None for entry in inner.values()):
+            if before and before.mode != FOLDER and all(entry is None for entry in inner.values()):
                 continue
-            after = self._spliced(before.blob if before and before.mode == "40000" else None, inner)
+            after = self._spliced(before.blob if before and before.mode == FOLDER else None, inner)
             if after is None:
                 level.pop(name, None)
             else:
-                level[name] = Entry("40000", after)
+                level[name] = Entry(FOLDER, after)
         return self.write_tree(level) if level else None
 
     def fill(self, root: Path, entries: Mapping[str, Entry]) -> None:
