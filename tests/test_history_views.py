@@ -213,6 +213,11 @@ def test_csv_and_parquet_have_the_same_rows(night: Project, tmp_path: Path) -> N
     assert abs(table[4]["timestamp"] - (NOW - AGES[4])) < timedelta(milliseconds=1)
 
 
+def test_more_than_there_can_be_is_all_of_them(night: Project) -> None:
+    ended = night.run("log", "--last", "9" * 25)
+    assert (ended.exit_code, len(ended.stdout.splitlines())) == (0, len(AGES)), ended.stderr
+
+
 def test_an_empty_selection_is_an_empty_table(night: Project, tmp_path: Path) -> None:
     for name in ("none.csv", "none.parquet", "none.jsonl"):
         assert night.run("log", "--reason", "tie", "-o", str(tmp_path / name)).exit_code == 0
