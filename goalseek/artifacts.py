@@ -37,6 +37,11 @@ def beyond_newest(runs: Path, newest: int, always: Collection[int]) -> list[Path
     return [runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always]
 
 
+def of_marks(standing: Standing) -> set[int]:
+    """The iterations whose folders stay however old they are: the baseline's and the best's."""
+    return {mark.iteration for mark in (standing.baseline, standing.best) if mark}
+
+
 def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
     """After an iteration landed: removes the folders and outputs that are no longer wanted.
 
@@ -46,8 +51,7 @@ def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
     if last is None:
         return
     if log.keep_runs is not None:
-        always = {mark.iteration for mark in (standing.baseline, standing.best) if mark}
-        for folder in beyond_newest(runs, log.keep_runs, always):
+        for folder in beyond_newest(runs, log.keep_runs, of_marks(standing)):
             _drop(folder)
     is_kept = last.outcome in ("kept", "baseline")
     if is_kept and log.keep_outputs == "best":

@@ -18,7 +18,7 @@ from goalseek.chain import Chain, Link, Unreadable, links_of, read_commit, walk_
 from goalseek.conversations import ObjectsFailed
 from goalseek.deviations import NOTHING, Deviation, of_rows, of_values, runs_of
 from goalseek.ledger import RULER_FILE
-from goalseek.manifest_file import Loaded
+from goalseek.manifest_file import RESULTS, Loaded
 from goalseek.memory import Memory
 from goalseek.missing import Missing
 from goalseek.named_commits import NamedCommits, is_next_candidate
@@ -29,7 +29,7 @@ from goalseek.repository import Refs, Repository
 from goalseek.ruler import Ruler
 from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing
-from goalseek.twin import RESULTS, SNAPSHOT, compare, rebuild
+from goalseek.twin import SNAPSHOT, compare, rebuild
 from goalseek.units import counted
 
 SEALS_CHECKED = "seals checked"
@@ -68,7 +68,7 @@ def audit(loaded: Loaded, repository: Repository, is_rebuilding: bool = False) -
             yield from _refs(repository, refs, standing, seal is None, notes)
 
     deviations += check_records()
-    deviations += _twin(loaded.logs / RESULTS, chain, read, seal is None, notes)
+    deviations += _twin(loaded.results, chain, read, seal is None, notes)
     elsewhere = _elsewhere(read, seal)
     seals = f"{SEALS_CHECKED} of all but {elsewhere[1]}" if elsewhere[1] else SEALS_CHECKED
     return Audit(len(chain.commits), tuple(deviations), why_no_seal or seals, (*notes, *elsewhere[0]))

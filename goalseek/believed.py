@@ -17,7 +17,7 @@ def believed_standing(loaded: Loaded, own: Path | None = None) -> Standing:
 
     Without the secret here no snapshot is believed: then every record is read.
     """
-    history = History(loaded.logs / "results.jsonl")
+    history = History(loaded.results)
     if not history.has_snapshot():
         return history.standing()
     own = own or own_folder(loaded)
@@ -36,4 +36,4 @@ def own_folder(loaded: Loaded) -> Path | None:
         location = locate(loaded.folder / loaded.manifest.project.repo)
     except GoalseekError:
         return None
-    return location.common_dir / "goalseek" / loaded.manifest.project.name
+    return location.own(loaded.manifest.project.name)

@@ -13,14 +13,12 @@ from goalseek.conversations import ObjectsFailed
 from goalseek.errors import GoalseekError
 from goalseek.manifest import Sees
 from goalseek.missing import Missing
-from goalseek.objects import Entry, Objects
+from goalseek.objects import FOLDER, Entry, Objects
 from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
 from goalseek.planted import Hazard, hijacks
 from goalseek.scope import Scope
 from goalseek.trees import visible, visible_changes
 from goalseek.walk import Changes
-
-FOLDER = "40000"
 
 
 class Bench:

@@ -15,8 +15,8 @@ from goalseek.findings import Finding
 from goalseek.isolation_words import against_cheats
 from goalseek.manifest import Manifest
 from goalseek.middle import representative
-from goalseek.newcomers import LINK_MODE, Newcomers
-from goalseek.objects import Difference, Entry, Objects
+from goalseek.newcomers import Newcomers
+from goalseek.objects import SUBMODULE, SYMLINK, Difference, Entry, Objects
 from goalseek.patching import DoesNotApply, patched
 from goalseek.pool import Subject, measure_subject, stand_back
 from goalseek.quoting import quote_path
@@ -126,13 +126,13 @@ def _refusal(
         return why
     if kind != "writable" or found.after is None:
         return ""
-    if found.after.mode == "160000":
+    if found.after.mode == SUBMODULE:
         return f"{shown} is neither a file nor a link"
     return newcomers.link_refusal(path, os.fsdecode(objects.read(found.after.blob))) if _is_link(found.after) else ""
 
 
 def _is_link(entry: Entry) -> bool:
-    return entry.mode == LINK_MODE
+    return entry.mode == SYMLINK
 
 
 def _lines_saved(objects: Objects, before: str, after: str) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from goalseek.beneath import clear, read_regular, remove
-from goalseek.objects import Entry
+from goalseek.objects import SYMLINK, Entry
 from goalseek.recorded import RACY_NANOSECONDS, Recorded, parents, signature_of
 from goalseek.walk import Changes, walk
 
@@ -184,7 +184,7 @@ class Checkout:
         self._real_parents(path)
         if full.is_symlink() or full.exists():
             remove(full)
-        if entry.mode in (LINK, "120000"):
+        if entry.mode in (LINK, SYMLINK):
             os.symlink(content, os.fsencode(full))
             return
         mode = 0o755 if entry.mode in ("100755", COPY_PROGRAM) else 0o644

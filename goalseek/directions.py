@@ -34,6 +34,8 @@ def directions(folder: Path) -> list[Direction]:
     for path in sorted(folder.glob("*.json")):
         try:
             found.append(from_plain(Direction, json.loads(path.read_text())))
+        except FileNotFoundError:  # dropped meanwhile
+            continue
         except ValueError as error:
             raise GoalseekError(f"{path} is not a direction: {error}", f"remove it: rm {path}") from None
     return found

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from goalseek.errors import GoalseekError, Interrupted
+from goalseek.forbidden import as_forbidden
 from goalseek.full_disk import as_full_disk
 from goalseek.landing import tell
 from goalseek.last_line import last_line
@@ -19,7 +20,8 @@ _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"
 
 @contextlib.contextmanager
 def told_at_the_end(run: Run) -> Iterator[None]:
-    """Around a climb. A full disk leaves it as a GoalseekError with the stop reason ``disk``.
+    """Around a climb. A full disk leaves it as a GoalseekError with the stop reason ``disk``, and a file that the
+    system does not let goalseek have as one with ``repository``.
 
     What ends it early tells its last line where something was recorded meanwhile.
     """
@@ -38,10 +40,10 @@ def told_at_the_end(run: Run) -> Iterator[None]:
         _blocked(run, error, begun)
         raise
     except Exception as error:
-        full = as_full_disk(error)
-        if full:
-            _blocked(run, full, begun)
-            raise full from error
+        of_machine = as_full_disk(error) or as_forbidden(error)
+        if of_machine:
+            _blocked(run, of_machine, begun)
+            raise of_machine from error
         stop = Stop("bug", f"a bug: {type(error).__name__}: {error}", "please report it")
         _leave(run, "failed", stop)
         _failed(run, stop, begun)

@@ -1,4 +1,4 @@
-"""The two ways in which work ends early on purpose. Any other exception is a bug."""
+"""The ways in which work ends early on purpose, and shows itself to a person."""
 
 from __future__ import annotations
 

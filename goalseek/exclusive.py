@@ -59,7 +59,7 @@ def _opened(name: str, folder: Path) -> int:
     path = folder / f"goalseek-exclusive-{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.lock"
     common = os.O_CLOEXEC | os.O_NOFOLLOW
     for flags in (os.O_RDWR, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR, os.O_RDONLY):
-        with contextlib.suppress(FileNotFoundError, FileExistsError, PermissionError):
+        with contextlib.suppress(OSError):  # not there, there already, another user's, or a link
             return os.open(path, flags | common, 0o644)
     raise GoalseekError(f"cannot open the lock {path}", "remove it, or name another thing", UNFIT)
 

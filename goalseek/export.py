@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from goalseek.errors import GoalseekError
 from goalseek.plain import to_plain
 from goalseek.records import IterationRecord
+from goalseek.whole_file import exported
 
 _BATCH = 5000
 _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
@@ -46,65 +47,53 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
 def exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
     """A function that writes records to the file and gives their number.
 
-    Raises GoalseekError, before any record is read, for another ending than .csv, .jsonl or .parquet, for a file that
-    cannot be written, and where pyarrow is not installed.
+    Raises GoalseekError for another ending than .csv, .jsonl or .parquet, and where pyarrow is not installed. The
+    function raises it, before any record is read, for a file that cannot be written.
     """
     kinds = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}
     if path.suffix not in kinds:
         raise GoalseekError(f"-o {path}: unknown kind of file", "end it in .csv, .jsonl or .parquet")
     if path.suffix == ".parquet":
         _refuse_without_pyarrow(path)
-    temporary = path.with_name(path.name + ".new")
-    if path.is_dir():
-        raise GoalseekError(f"-o {path}: is a folder", "name a file that can be written")
-    try:
-        temporary.touch()
-    except OSError as error:
-        raise GoalseekError(f"-o {path}: {error.strerror}", "name a file that can be written") from None
 
     def export(records: Iterable[IterationRecord]) -> int:
-        try:
-            count = kinds[path.suffix](temporary, records)
-            temporary.replace(path)
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        return count
+        with exported(path) as file:
+            return kinds[path.suffix](file, records)
 
     return export
 
 
-def _write_csv(path: Path, records: Iterable[IterationRecord]) -> int:
-    with _opened(path) as file:
-        table = csv.writer(file)
-        table.writerow(_COLUMNS)
-        count = 0
-        for record in records:
-            table.writerow([_as_cell(value(record)) for value in _COLUMNS.values()])
-            count += 1
-        return count
+def _write_csv(file: BinaryIO, records: Iterable[IterationRecord]) -> int:
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogatepass", newline="")
+    table = csv.writer(text)
+    table.writerow(_COLUMNS)
+    count = 0
+    for record in records:
+        table.writerow([_as_cell(value(record)) for value in _COLUMNS.values()])
+        count += 1
+    text.detach()
+    return count
 
 
 def _as_cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict) else "\n".join(value) if isinstance(value, list) else value
 
 
-def _write_json_lines(path: Path, records: Iterable[IterationRecord]) -> int:
-    with _opened(path) as file:
-        count = 0
-        for record in records:
-            file.write(json.dumps(to_plain(record)) + "\n")
-            count += 1
-        return count
+def _write_json_lines(file: BinaryIO, records: Iterable[IterationRecord]) -> int:
+    count = 0
+    for record in records:
+        file.write(json.dumps(to_plain(record)).encode() + b"\n")
+        count += 1
+    return count
 
 
-def _write_parquet(path: Path, records: Iterable[IterationRecord]) -> int:
+def _write_parquet(file: BinaryIO, records: Iterable[IterationRecord]) -> int:
     import pyarrow
     import pyarrow.parquet
 
     schema = pyarrow.schema([(name, _arrow_type(name)) for name in _COLUMNS])
     count = 0
-    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
         for batch in _batches(records):
             count += len(batch)
             columns = {name: [_as_arrow(name, value(record)) for record in batch] for name, value in _COLUMNS.items()}
@@ -153,7 +142,3 @@ def _refuse_without_pyarrow(path: Path) -> None:
     except ImportError:
         message = f"-o {path}: Parquet files are written by pyarrow, which is not installed"
         raise GoalseekError(message, "run: pip install 'goalseek[parquet]'; or end it in .csv or .jsonl") from None
-
-
-def _opened(path: Path) -> TextIO:
-    return path.open("w", encoding="utf-8", errors="surrogatepass", newline="")

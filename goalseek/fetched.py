@@ -8,7 +8,7 @@ from goalseek.manifest_file import Loaded
 
 def way_to_fetched(loaded: Loaded) -> str:
     """What brings the records here that only git has, in words; "" where there are none."""
-    if (loaded.logs / "results.jsonl").exists():
+    if loaded.results.exists():
         return ""
     ref = f"refs/goalseek/{loaded.manifest.project.name}/ledger"
     try:

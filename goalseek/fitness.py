@@ -13,16 +13,17 @@ from goalseek.globs import matcher
 from goalseek.listing import Listing
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
-from goalseek.objects import Entry
+from goalseek.objects import SUBMODULE, Entry
 from goalseek.planted import needs_listing
 from goalseek.quoting import quote_path
 from goalseek.repository import Repository
 from goalseek.scope import Scope
 
 _OWN_LOGS = frozenset(
-    """.gitignore results.jsonl standing.json state.json manifest.json directions
-    detached.log stop.json warned.json word.json""".split()
+    """.gitignore results.jsonl standing.json state.json manifest.json manifest.schema.json directions output.log
+    detached.log stop.json warned.json word.json last_end.json""".split()
 )
+_HALF_WRITTEN = frozenset(name for own in _OWN_LOGS for name in (f"{own}.new", f"{Path(own).stem}.new"))
 _NEW = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 
 
@@ -41,7 +42,7 @@ def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: M
     for cheat in loaded.manifest.cheat:
         if not (folder / cheat.patch).is_file():
             raise GoalseekError(f"cheat: there is no {folder / cheat.patch}", "write it, or take it out", USAGE)
-    home = loaded.manifest.log.home.rstrip("/")
+    home = loaded.manifest.log.home
     for name in ("logs", "runs") if home == "." else (home,):
         below = f"{prefix}{name}/"
         tracked = next((path for path in entries if path.startswith(below)), None)
@@ -68,15 +69,15 @@ def refuse_foreign_logs(loaded: Loaded) -> None:
     if loaded.manifest.log.home != ".":
         return
     for folder in (loaded.logs, loaded.runs):
-        names = [path.name.removesuffix(".new") for path in folder.glob("*")]
-        there = [folder / name for name in names if name not in _OWN_LOGS and not name.isdigit()]
+        own = _OWN_LOGS | _HALF_WRITTEN
+        there = [path for path in sorted(folder.glob("*")) if path.name not in own and not path.name.isdigit()]
         if there:
             message = f"log.home: {there[0]} is not goalseek's; it would write beside it"
             raise GoalseekError(message, "choose another log.home", USAGE)
 
 
 def glob_problems(loaded: Loaded, prefix: str, entries: Mapping[str, Entry]) -> Iterator[str]:
-    """Writable and hidden globs that match no committed file."""
+    """Globs of the scope that match no committed file, in words."""
     below = [path[len(prefix) :] for path in entries if path.startswith(prefix)]
     for name in ("writable", "read_only", "hidden"):
         for pattern in getattr(loaded.manifest.scope, name):
@@ -131,7 +132,7 @@ def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[
     """What a command may miss in the trees that goalseek makes, each with its remedy."""
     told = []
     shared = matcher(loaded.manifest.scope.share)
-    modules = [path for path, entry in entries.items() if entry.mode == "160000" and not shared(path[len(prefix) :])]
+    modules = [path for path, entry in entries.items() if entry.mode == SUBMODULE and not shared(path[len(prefix) :])]
     if modules:
         told.append(
             f"submodules are not in the trees: {few(modules)}; list them in scope.share if a command needs them"

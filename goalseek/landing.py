@@ -241,9 +241,8 @@ def _land_refs(run: Run, refs: Refs, is_tip_ahead: bool = False) -> None:
     try:
         repository.move(moves)
     except RefMoved:
-        now = repository.refs()
-        ref, found = (moves[0].ref, now.tip if moves[0].ref == repository.tip_ref else now.branch)
-        raise moved_by_somebody(ref, standing.tip, found) from None
+        moved = next((move for move in moves if repository.resolve(move.ref) != move.before), moves[0])
+        raise moved_by_somebody(moved.ref, standing.tip, repository.resolve(moved.ref)) from None
 
 
 def _refuse_moved_tip(run: Run, refs: Refs) -> None:

@@ -18,6 +18,10 @@ class Location:
     common_dir: Path
     object_format: str
 
+    def own(self, name: str) -> Path:
+        """The folder of goalseek's own for a project, in the common git directory: lock, secret, caches."""
+        return self.common_dir / "goalseek" / name
+
 
 def locate(folder: Path) -> Location:
     """The repository that the folder belongs to. Raises GoalseekError where there is none, or no checkout of it."""

@@ -21,6 +21,8 @@ from goalseek.manifest import Manifest
 from goalseek.plain import from_plain, to_line
 
 FILE_NAME = "goalseek.toml"
+RESULTS = "results.jsonl"
+STATE = "state.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,16 @@ class Loaded:
     def logs(self) -> Path:
         """Where ``results.jsonl`` and ``state.json`` are."""
         return log_folder(self.folder, self.manifest) / "logs"
+
+    @property
+    def results(self) -> Path:
+        """The records."""
+        return self.logs / RESULTS
+
+    @property
+    def state(self) -> Path:
+        """The picture of a run at work."""
+        return self.logs / STATE
 
     @property
     def directions(self) -> Path:
@@ -157,7 +169,7 @@ def _memory_of(path: Path, plain: dict[str, Any]) -> Path | None:
     home = log.get("home", ".goalseek") if isinstance(log, dict) else None
     if not isinstance(name, str) or not isinstance(home, str) or not re.fullmatch(r"[a-z0-9-]+", name):
         return None
-    logs = (path.parent if home == "." else path.parent / home / name) / "logs"
+    logs = (path.parent / home / name if Path(home).parts else path.parent) / "logs"
     return logs / "manifest.json" if logs.is_dir() else None
 
 

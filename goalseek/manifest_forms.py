@@ -107,7 +107,8 @@ def _pair(text: Any) -> Any:
     text = _optional(text)
     if text is None:
         return None
-    if isinstance(text, list) and len(text) == 2 and text[0] <= text[1]:
+    is_pair = isinstance(text, list) and len(text) == 2 and all(isinstance(end, int | float) for end in text)
+    if is_pair and text[0] <= text[1]:
         return tuple(text)
     raise ValueError("two numbers, the lowest and the highest, such as [0.0, 1.0]")
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from goalseek.objects import Entry, Objects
+from goalseek.objects import FOLDER, Entry, Objects
 from goalseek.planted import alike, doubles_back, never, planted, stands_in
 from goalseek.quoting import quote_path
 from goalseek.scope import Scope, leaves_tree
-
-_FOLDER = "40000"
-LINK_MODE = "120000"
 
 
 class Newcomers:
@@ -61,7 +58,7 @@ class Newcomers:
         if folder not in self._levels:
             above, _, name = folder.rpartition("/")
             entry = self._level(above).get(name)
-            is_folder = entry is not None and entry.mode == _FOLDER
+            is_folder = entry is not None and entry.mode == FOLDER
             self._levels[folder] = self._objects.tree(entry.blob) if entry and is_folder else {}
         return self._levels[folder]
 
@@ -93,6 +90,6 @@ class Newcomers:
         """Whether the change removes a file, or every file of a folder: then a new name is only a new name."""
         folder, _, name = path.rpartition("/")
         entry = self._level(folder)[name]
-        if entry.mode != _FOLDER:
+        if entry.mode != FOLDER:
             return path in self._removed
         return all(f"{path}/{inner}" in self._removed for inner in self._objects.files(entry.blob))

@@ -28,7 +28,7 @@ def night(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
     count = max(int(seconds / each), 1)
     count = min(count, limits.iterations) if limits.iterations else count
     tokens = median(record.usage.tokens for record in tries) * count
-    told = f"about {counted(count, 'iteration')} and {tokens:.3g} tokens"
+    told = f"about {counted(count, 'iteration')} and {float(f'{tokens:.3g}'):,.0f} tokens"
     for shown, name in (("${}", "cost_usd"), ("about ${}, which the subscription pays", "about_usd")):
         costs = [cost for record in tries if (cost := getattr(record.usage, name)) is not None]
         if costs:

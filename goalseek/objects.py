@@ -15,7 +15,10 @@ from goalseek.conversations import Conversations
 from goalseek.full_disk import refuse_full
 from goalseek.git import GitFailed, git
 from goalseek.missing import Missing, missing_in
+from goalseek.quoting import c_quoted
 
+FOLDER, SYMLINK, SUBMODULE = "40000", "120000", "160000"
+"""Modes as git's trees have them; a file has 100644, a program 100755."""
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _READ = ("cat-file", "--batch")
 _HAS = ("cat-file", "--batch-check")
@@ -25,7 +28,7 @@ _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-ab
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of a tree: its mode ("100644", "100755", "120000", "160000") and its blob."""
+    """A file of a tree: its mode ("100644", "100755", SYMLINK or SUBMODULE) and its blob."""
 
     mode: str
     blob: str
@@ -126,7 +129,7 @@ class Objects:
         """Stores one level of a tree."""
         lines = []
         for name, entry in entries.items():
-            kind = {"40000": "tree", "160000": "commit"}.get(entry.mode, "blob")
+            kind = {FOLDER: "tree", SUBMODULE: "commit"}.get(entry.mode, "blob")
             lines.append(f"{entry.mode} {kind} {entry.blob}\t".encode() + os.fsencode(name) + b"\0")
         return self._conversations.tell(_TREE, b"".join(lines) + b"\0").line().decode()
 
@@ -181,13 +184,13 @@ class Objects:
                 level[parts[0]] = entry
         for name, inner in below.items():
             before = level.get(name)
-            if before and before.mode != "40000" and all(entry is None for entry in inner.values()):
+            if before and before.mode != FOLDER and all(entry is None for entry in inner.values()):
                 continue
-            after = self._spliced(before.blob if before and before.mode == "40000" else None, inner)
+            after = self._spliced(before.blob if before and before.mode == FOLDER else None, inner)
             if after is None:
                 level.pop(name, None)
             else:
-                level[name] = Entry("40000", after)
+                level[name] = Entry(FOLDER, after)
         return self.write_tree(level) if level else None
 
     def fill(self, root: Path, entries: Mapping[str, Entry]) -> None:
@@ -216,10 +219,9 @@ class Objects:
 
     def _hashed(self, kind: str, path: Path) -> str:
         hashing = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        return self._conversations.tell(hashing, _c_quoted(os.fsencode(path)) + b"\n").line().decode()
+        return self._conversations.tell(hashing, _as_line(os.fsencode(path)) + b"\n").line().decode()
 
 
-def _c_quoted(path: bytes) -> bytes:
-    if b"\n" not in path and not path.startswith(b'"'):
-        return path
-    return b'"' + b"".join(b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in path) + b'"'
+def _as_line(path: bytes) -> bytes:
+    """A path as ``--stdin-paths`` takes it: quoted only where it would be taken for something else."""
+    return c_quoted(path) if b"\n" in path or path.startswith(b'"') else path

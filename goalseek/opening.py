@@ -57,7 +57,7 @@ def opened(
     where = places(repository.location, base_of(loaded, repository.top), repository.name)
     existed = loaded.logs.exists() or loaded.runs.exists()
     try:
-        picture = loaded.logs / "state.json"
+        picture = loaded.state
         with (
             only_writer(repository.own, lambda: phase_in_words(read_state(picture), datetime.now(UTC))),
             process.marked(trusted_mark(where.owner)),

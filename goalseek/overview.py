@@ -67,9 +67,9 @@ def overview(loaded: Loaded) -> Overview:
     Raises GoalseekError outside a repository.
     """
     location = locate(loaded.folder / loaded.manifest.project.repo)
-    own = location.common_dir / "goalseek" / loaded.manifest.project.name
+    own = location.own(loaded.manifest.project.name)
     standing = believed_standing(loaded, own)
-    picture = read_state(loaded.logs / "state.json")
+    picture = read_state(loaded.state)
     holder = holder_of(own)
     status = str(picture.get("status", "pending"))
     if status in AT_WORK and holder is None:

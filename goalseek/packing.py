@@ -19,6 +19,7 @@ from pathlib import Path
 from goalseek.beneath import clear
 from goalseek.git import GitFailed
 from goalseek.memory import write_durably
+from goalseek.quoting import c_quoted
 from goalseek.repository import Refs, Repository
 
 EVERY = 250
@@ -78,7 +79,7 @@ def _pack(repository: Repository, packed: Packed, seq: int) -> None:
     if wanted:
         (room / "info").mkdir(parents=True)
         (room / "pack").mkdir()
-        (room / "info" / "alternates").write_bytes(_quoted(os.fsencode(repository.objects.store)) + b"\n")
+        (room / "info" / "alternates").write_bytes(c_quoted(os.fsencode(repository.objects.store)) + b"\n")
         variables = {"GIT_OBJECT_DIRECTORY": str(room)}
         options = ("-q", "--incremental", "--non-empty", "--threads=1")
         names = b"".join(line + b"\n" for line in wanted)
@@ -199,8 +200,3 @@ def _remember(repository: Repository, packed: Packed) -> None:
 
 def _lines(names: list[str]) -> bytes:
     return "".join(f"{name}\n" for name in names).encode()
-
-
-def _quoted(path: bytes) -> bytes:
-    """As git reads a path with odd bytes from ``info/alternates``."""
-    return b'"' + b"".join(b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in path) + b'"'

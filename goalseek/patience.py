@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from goalseek.clock import seconds_with_sleep
 from goalseek.desk import LimitReached
 from goalseek.limits import seconds_left
 from goalseek.manifest import Limits
@@ -26,13 +27,13 @@ def wait(run: Run, limits: Limits, seconds: float, why: str) -> bool:
         left = rest if left is None else min(left, rest)
     if left is not None and seconds > left:
         return False
-    until = time.time() + seconds
-    shown = datetime.fromtimestamp(until, UTC).isoformat("T", "seconds").replace("+00:00", "Z")
+    until = seconds_with_sleep() + seconds
+    shown = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
     with run.waiting(f"{why}; waits until {shown}, {in_words(seconds)} from now"):
-        while time.time() < until:
+        while (left := until - seconds_with_sleep()) > 0:
             if stop := asked_to_stop(run.loaded.logs, run.repository.own):
                 raise LimitReached(stop)
             run.picture.beat()
-            time.sleep(max(0.0, min(_PAUSE, until - time.time())))
+            time.sleep(min(_PAUSE, left))
     run.waited += (f"waited {in_words(seconds)}: {why}",)
     return True

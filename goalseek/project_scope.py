@@ -18,16 +18,16 @@ def scope_of(loaded: Loaded, manifest: Manifest, prefix: str, hidden_from: Listi
     All of these are apart: they belong to no ruler. The files of ``hidden_from`` are hidden.
     """
     home = manifest.log.home
-    program = "/" + (manifest.project.program or "program.md")
-    own = ["/goalseek.toml", "/goalseek.*.toml", f"/{loaded.path.name}", "/logs/" if home == "." else f"/{home}/"]
+    own = ["/goalseek.toml", "/goalseek.*.toml", _file(loaded.path.name)]
+    own += ["/logs/", "/runs/"] if home == "." else _folder(home)
     if manifest.provider and manifest.provider.name == "scripted":
-        own.append("/" + manifest.provider.script)
-    read_only = [program]
+        own.append(_file(manifest.provider.script))
+    read_only = [_file(manifest.project.program or "program.md")]
     if manifest.provider:
         table = manifest.provider
         read_only += _folder(table.prompts)
         own += [*_folder(table.record or ""), *_folder(table.recordings)]
-    own += [literal(str(PurePosixPath(cheat.patch))) for cheat in manifest.cheat]
+    own += [_file(cheat.patch) for cheat in manifest.cheat]
     return scope(
         prefix,
         manifest.scope.writable,
@@ -39,7 +39,12 @@ def scope_of(loaded: Loaded, manifest: Manifest, prefix: str, hidden_from: Listi
     )
 
 
+def _file(named: str) -> str:
+    """The pattern of a file that the manifest names, however it writes the path; it matches no other."""
+    return literal(str(PurePosixPath(named)))
+
+
 def _folder(named: str) -> list[str]:
     """The pattern of a folder that the manifest names, where it is below the manifest's own."""
     path = PurePosixPath(named)
-    return [literal(str(path)) + "/"] if named and not path.is_absolute() and ".." not in path.parts else []
+    return [f"{_file(named)}/"] if named and not path.is_absolute() and ".." not in path.parts else []

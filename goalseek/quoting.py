@@ -27,5 +27,10 @@ def quote_path(path: str) -> str:
     return '"' + "".join(quoted) + '"'
 
 
+def c_quoted(path: bytes) -> bytes:
+    """A path in quotes, as git reads it from a file or its standard input whatever bytes it has."""
+    return b'"' + b"".join(b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in path) + b'"'
+
+
 def _is_odd(char: str) -> bool:
     return not 32 <= ord(char) != 127 or 0xD800 <= ord(char) <= 0xDFFF or char in _TURNING

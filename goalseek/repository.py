@@ -51,7 +51,7 @@ class Repository:
         self.location = location
         self.top = location.top
         self.name = name
-        self.own = location.common_dir / "goalseek" / name
+        self.own = location.own(name)
         self.tip_ref = f"refs/goalseek/{name}/tip"
         self.ledger_ref = f"refs/goalseek/{name}/ledger"
         self.branch = f"goalseek/{name}"

@@ -61,11 +61,11 @@ class Run:
         self.watch = watch
         self.places = places
         self.folder = manifest_file.base_of(loaded, repository.top)
-        self.picture = Picture(loaded.logs / "state.json")
+        self.picture = Picture(loaded.state)
         self.waited: tuple[str, ...] = ()
         self._idle = 0.0
         self.seal = Seal.open(repository.own)
-        self.ledger = Ledger(repository, loaded.logs / "results.jsonl", self.seal)
+        self.ledger = Ledger(repository, loaded.results, self.seal)
         self.measured = Measured(repository.own / "measured.sqlite", self.ledger.history, self.standing.seq)
         self.recent: deque[IterationRecord] = deque(self._newest(), maxlen=RECENT)
         self.shares = Shares(repository.own / "share.json", self.folder)

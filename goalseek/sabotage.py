@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from goalseek.objects import Entry
+from goalseek.objects import SUBMODULE, Entry
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, stand_back
 from goalseek.run import Run
 from goalseek.units import number
@@ -48,7 +48,7 @@ def broken_tree(run: Run, subject: Subject, content: bytes | None) -> str:
     entries = {
         path: entry
         for path, entry in objects.files(subject.tree).items()
-        if entry.mode != "160000" and scope.kind(path) == "writable"
+        if entry.mode != SUBMODULE and scope.kind(path) == "writable"
     }
     blob = objects.write_bytes(content) if content is not None else ""
     return objects.splice(

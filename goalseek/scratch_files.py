@@ -17,11 +17,12 @@ def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
         with contextlib.suppress(FileNotFoundError):
             for path in list((git_dir / "scratch").iterdir()):
                 owner = _NAMES.fullmatch(path.name)
-                if owner and not _is_alive(int(owner[1])):
+                if owner and not is_alive(int(owner[1])):
                     path.unlink(missing_ok=True)
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of that number, whosever it is."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -12,8 +12,8 @@ from goalseek.beneath import read_regular
 from goalseek.checkout import Checkout
 from goalseek.flood import Flood
 from goalseek.globs import matcher
-from goalseek.newcomers import LINK_MODE, Newcomers
-from goalseek.objects import Entry, Objects
+from goalseek.newcomers import Newcomers
+from goalseek.objects import SYMLINK, Entry, Objects
 from goalseek.quoting import quote_path
 from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.walk import Changes
@@ -103,9 +103,9 @@ def _take(sieve: Sieve, path: str, found: Sifted) -> None:
     if entry == before:
         return
     refusal = ""
-    if entry.mode == LINK_MODE:
+    if entry.mode == SYMLINK:
         refusal = newcomers.link_refusal(path, os.readlink(tree.root / path))
-        if before is None or before.mode != LINK_MODE:
+        if before is None or before.mode != SYMLINK:
             refusal = refusal or newcomers.refusal(path, is_ignored=False, is_link=True)
     if refusal:
         found.refused.append(refusal)
@@ -119,7 +119,7 @@ def _entry(sieve: Sieve, path: str) -> Entry | None:
     full = root / path
     mode = full.lstat().st_mode
     if stat.S_ISLNK(mode):
-        return Entry(LINK_MODE, objects.write_bytes(os.fsencode(os.readlink(full))))
+        return Entry(SYMLINK, objects.write_bytes(os.fsencode(os.readlink(full))))
     if not stat.S_ISREG(mode):
         return None
     place = sieve.snapshot / path

@@ -11,7 +11,7 @@ from goalseek.middle import median
 
 Pair = tuple[float, float]
 _CLIP = 2.5
-_MAD_TO_SD = 1.4826
+MAD_TO_SD = 1.4826  # of normal values
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def spread(scale: Scale, pairs: Sequence[Pair], others: Iterable[float] = ()) ->
     if not pairs:
         return step
     sizes = [abs(scale.x(after) - scale.x(before)) / math.sqrt(2) for before, after in pairs]
-    robust = _MAD_TO_SD * median(sizes)
+    robust = MAD_TO_SD * median(sizes)
     clipped = [min(size, _CLIP * robust) if robust > 0 else size for size in sizes]
     root_mean_square = math.sqrt(sum(size * size for size in clipped) / len(clipped))
     return max(max(robust, root_mean_square) * (1 + 1 / len(sizes)), step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from goalseek.objects import Entry, Objects
+from goalseek.objects import SUBMODULE, Entry, Objects
 
 
 def walk(objects: Objects, commit: str, most: int, cut: Collection[str] = ()) -> Iterable[tuple[str, bytes]]:
@@ -25,7 +25,7 @@ def walk(objects: Objects, commit: str, most: int, cut: Collection[str] = ()) ->
 
 def visible(entries: Mapping[str, Entry], is_seen: Callable[[str], bool]) -> dict[str, Entry]:
     """The files of a tree that a folder shows: no submodules, and only what may be seen."""
-    return {path: entry for path, entry in entries.items() if entry.mode != "160000" and is_seen(path)}
+    return {path: entry for path, entry in entries.items() if entry.mode != SUBMODULE and is_seen(path)}
 
 
 def visible_changes(
@@ -33,7 +33,7 @@ def visible_changes(
 ) -> dict[str, Entry | None]:
     """What to change in a folder that shows one tree so that it shows another."""
     return {
-        found.path: found.after if found.after and found.after.mode != "160000" else None
+        found.path: found.after if found.after and found.after.mode != SUBMODULE else None
         for found in objects.differences(before, after)
         if is_seen(found.path)
     }

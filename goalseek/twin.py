@@ -9,10 +9,9 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from goalseek.deviations import NOTHING, Deviation, of_rows, shown
-from goalseek.manifest_file import Loaded, ignore_home
+from goalseek.manifest_file import RESULTS, Loaded, ignore_home
 from goalseek.units import counted
 
-RESULTS = "results.jsonl"
 SNAPSHOT = "standing.json"
 
 
@@ -45,7 +44,7 @@ def compare(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviati
 def rebuild(loaded: Loaded, lines: Sequence[str]) -> str:
     """Writes the file again; it is there whole, or as it was. Gives what was done, in words."""
     ignore_home(loaded)
-    path = loaded.logs / RESULTS
+    path = loaded.results
     temporary = path.with_name(f"{RESULTS}.new")
     content = "".join(line + "\n" for line in lines).encode()
     was = path.read_bytes() if path.exists() else None

@@ -16,7 +16,7 @@ def seconds(text: str | int | float) -> float:
             raise ValueError('a duration is a positive number of seconds, or a text such as "90s", "30m", "8h"')
         return float(text)
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
-    if not parts or not re.fullmatch(r"(\d+(?:\.\d+)?\s*[a-z]*\s*)+", text):
+    if not parts or not re.fullmatch(r"(?:\d++(?:\.\d++)?\s*+[a-z]*+\s*+)+", text):
         raise ValueError(f'{text!r} is not a duration; write seconds, or a text such as "90s", "30m", "8h"')
     if any(unit not in _SECONDS for _, unit in parts):
         raise ValueError(f"{text!r} is not a duration; its units are s, m, h and d")

@@ -15,8 +15,9 @@ from goalseek.git import git
 from goalseek.objects import Objects
 from goalseek.process import Answer
 from goalseek.promote import Promoted
-from goalseek.quoting import quote_path
+from goalseek.quoting import c_quoted, quote_path
 from goalseek.repository import Repository
+from goalseek.scratch_files import is_alive
 
 _FOLDER = "promote-"
 _QUIET = (
@@ -45,8 +46,7 @@ def objects_apart(repository: Repository) -> Iterator[Objects]:
     store = repository.objects.store
     with _own_folder(repository) as place:
         (place / "info").mkdir()
-        quoted = "".join(f"\\{byte:03o}" for byte in os.fsencode(store))
-        (place / "info" / "alternates").write_text(f'"{quoted}"\n')
+        (place / "info" / "alternates").write_bytes(c_quoted(os.fsencode(store)) + b"\n")
         objects = Objects(repository.objects.git_dir, place, repository.location.object_format)
         try:
             yield objects
@@ -145,7 +145,7 @@ def mailbox(objects: Objects, base: str, commit: str) -> bytes:
 def clear_left_over(repository: Repository) -> None:
     """Removes what promotions left behind that were killed."""
     for folder in repository.own.glob(f"{_FOLDER}*"):
-        if not Path("/proc", folder.name.split("-")[1]).exists():
+        if not is_alive(int(folder.name.split("-")[1])):
             _clear(folder)
 
 

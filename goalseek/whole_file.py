@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from goalseek.errors import GoalseekError
 
-Write = Callable[[bytes], object]
+
+def refuse_records(path: Path, records: Path) -> None:
+    """Raises GoalseekError where a file that is to be written is the records themselves."""
+    if path.exists() and records.exists() and path.samefile(records):
+        raise GoalseekError(f"-o {path}: these are the records themselves", "name another file")
 
 
 @contextlib.contextmanager
-def exported(path: Path, option: str = "-o") -> Iterator[Write]:
-    """Gives what writes the file; it takes its place when the block ends, and is not there when it fails.
+def exported(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
+    """Gives the file, open to be written; it takes its place when the block ends, and is not there when it fails.
 
     What is no plain file, such as a pipe, is written as it comes. Raises GoalseekError at once where the file cannot
     be written.
@@ -30,7 +35,7 @@ def exported(path: Path, option: str = "-o") -> Iterator[Write]:
         raise GoalseekError(f"{option} {path}: {error.strerror}", "name a file that can be written") from None
     try:
         with file:
-            yield file.write
+            yield file
             file.flush()
             if is_plain:
                 os.fsync(file.fileno())

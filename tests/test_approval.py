@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from terminal import Terminal
 import goalseek
 from goalseek.errors import NEEDS_HUMAN, GoalseekError
 from goalseek.values import Verdict
-from goalseek.views.asking import prompt_of, question_lines
+from goalseek.views.asking import _Lines, prompt_of, question_lines
 
 COUNTING = 'echo "$GOALSEEK_ITERATION" >> "$HOME/measured"; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 LATER = "2020-01-01T00:00:00Z"
@@ -262,3 +263,19 @@ def test_what_an_agent_wrote_cannot_forge_the_question(asking: Project) -> None:
     question = Question(4, "run", "c", "d", verdict, "a\x1b[2Jtitle", ("x\x07.py",), 1, 2, "/tmp/changes.diff", False)
     assert not [letter for line in question_lines(question) for letter in line if not letter.isprintable()]
     assert "taken back either way" in prompt_of(question)
+
+
+def test_in_the_background_it_waits_for_the_terminal_without_looking_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"typed for another program\n")
+    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: -1)
+    typed = _Lines(reading)
+    began = time.monotonic()
+    assert [typed.next(0.05), typed.next(0.05)] == [None, None]
+    assert time.monotonic() - began >= 0.1
+    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp())
+    assert typed.next(0.05) == "typed for another program\n"
+    os.close(reading)
+    os.close(writing)

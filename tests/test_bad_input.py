@@ -1,13 +1,18 @@
 """A clear error (what, where, what would be right), the contract's exit code, and nothing written."""
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from project import Ended, Project, answer
 
-from goalseek.errors import UNFIT, USAGE
+from goalseek.cli.main import run as command_line
+from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.providers.scripted import ScriptedProvider
 
 
 def refused(project: Project, code: int, *said: str, arguments: tuple[str, ...] = ("iterate",)) -> Ended:
@@ -90,6 +95,7 @@ def test_no_manifest_and_no_such_manifest(project: Project) -> None:
         ({"version": 2}, "version"),
         ({"project": {"name": "Big Name"}}, "a-z, 0-9 and -"),
         ({"guard": [{"query": "size"}]}, "has no bound"),
+        ({"metric": {"direction": "maximize", "query": "score", "valid": ["a", 1]}}, "two numbers"),
         ({"log": {"home": "../elsewhere"}}, "log.home"),
         ({"log": {"home": "hidden"}}, "is committed"),
     ],
@@ -206,3 +212,48 @@ def test_a_command_that_needs_what_it_does_not_see_is_told_so(
     refused(project, 1, "the baseline has no number", remedy, 'sees = "both"')
     ended = project.run("doctor")
     assert ended.exit_code == 1 and remedy in ended.stdout
+
+
+@pytest.mark.parametrize("script", ["move = [1]", "[[move]]\ntitle = 'x'\npatch = 5", "[[move]]\nfiles = {x = 'y'}"])
+def test_a_script_of_other_things_than_moves(project: Project, script: str) -> None:
+    (project.top.parent / "other.toml").write_text(script)
+    project.set_manifest({"provider": {"name": "scripted", "script": str(project.top.parent / "other.toml")}})
+    refused(project, UNFIT, "move 1: has title, and files or patch")
+
+
+def test_a_script_that_is_removed_in_the_middle_of_a_climb(tmp_path: Path) -> None:
+    script = tmp_path / "moves.toml"
+    script.write_text("[[move]]\ntitle = 'only'\nfiles = { 'x' = 'y' }\n")
+    provider = ScriptedProvider(script)
+    assert provider.played_out(0) == ""
+    script.unlink()
+    with pytest.raises(GoalseekError, match="cannot be read: no such file"):
+        provider.played_out(0)
+
+
+def test_what_a_verifier_printed_does_not_act_on_the_terminal(project: Project) -> None:
+    project.write({"hidden/judge.sh": "printf '\\033[31mred\\033[0m \\033[2J\\n' >&2; exit 3\n"})
+    project.commit()
+    project.set_moves(answer(2))
+    for command in (["iterate"], ["doctor"]):
+        ended = project.run(*command)
+        assert ended.exit_code == 1 and "| red" in ended.stdout + ended.stderr
+        assert "\x1b" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("place", [".git/goalseek", ".goalseek"])
+def test_a_folder_that_may_not_be_written_is_the_machines_doing(
+    project: Project, place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.set_moves(answer(2))
+    real = os.mkdir
+
+    def forbidden(path: str, *rest: Any, **more: Any) -> None:
+        if str(path).startswith(str(project.folder / place)):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        real(path, *rest, **more)
+
+    monkeypatch.setattr(os, "mkdir", forbidden)
+    assert command_line(["-C", str(project.folder), "iterate"]) == UNFIT
+    told = capsys.readouterr().err
+    assert f"{project.folder / place}" in told and "Read-only file system" in told and "bug" not in told

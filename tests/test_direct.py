@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from project import FILES, Project
 
+from goalseek import directions
+
 TEXT = "prefer fewer parameters"
 AGENT = """\
 cat > "$1/prompt-$GOALSEEK_ITERATION"
@@ -99,14 +101,24 @@ def test_a_dropped_direction_is_told_no_more_and_its_number_not_used_again(proje
     iterate(project)
     assert [agent.directions(iteration) for iteration in (1, 2)] == [[TEXT], []]
     assert json.loads(project.run("direct", "another", "--json").stdout)["number"] == 2
+    assert json.loads(project.run("direct", "--drop", "2", "--json").stdout) == {"dropped": 2}
     again = project.run("direct", "--drop", "1")
     assert again.exit_code == 2
     assert "no direction 1" in again.stderr
 
 
+def test_a_direction_that_is_dropped_while_they_are_read_is_none(tmp_path: Path) -> None:
+    directions.add(tmp_path, "stays", 1, None)
+    (tmp_path / "0002.json").symlink_to(tmp_path / "gone")
+    assert [one.text for one in directions.directions(tmp_path)] == ["stays"]
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["  "], [TEXT, "--list"], ["--list", "--drop", "1"], [TEXT, "--from", "5", "--to", "4"], ["--drop", "7"]],
+    [
+        *([], ["  "], [TEXT, "--list"], ["--list", "--drop", "1"], [TEXT, "--from", "5", "--to", "4"], ["--drop", "7"]),
+        *(["--list", "--from", "2"], ["--drop", "1", "--to", "2"]),
+    ],
     ids=" ".join,
 )
 def test_what_cannot_be_meant_is_refused_and_leaves_nothing(project: Project, arguments: list[str]) -> None:

@@ -64,18 +64,18 @@ def test_where_the_remedy_names_the_cause_nothing_is_to_be_tried_outside(project
     assert "outside" in [one["name"] for one in examined(project, "--outside")], "it is still done where asked for"
 
 
-@pytest.mark.parametrize("typed", ["y", "n"])
+@pytest.mark.parametrize("typed", ["y\n", "n\n", "\x04"], ids=["yes", "no", "no answer"])
 @pytest.mark.slow
 def test_at_a_terminal_it_asks(project: Project, folder: Path, typed: str) -> None:
     told(project, f"open('{folder}/ran', 'w').close()")
     terminal = Terminal(project, "doctor")
     terminal.until("the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n [n]: ")
     assert not (folder / "ran").exists()
-    terminal.type(f"{typed}\n")
-    terminal.until("it works outside the sandbox" if typed == "y" else "it was not tried outside")
+    terminal.type(typed)
+    terminal.until("it works outside the sandbox" if typed == "y\n" else "it was not tried outside")
     terminal.until("\n")
     assert terminal.ended() == 1
-    assert (folder / "ran").exists() == (typed == "y")
+    assert (folder / "ran").exists() == (typed == "y\n")
 
 
 @pytest.mark.slow

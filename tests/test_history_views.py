@@ -242,6 +242,11 @@ def test_a_letter_that_is_none_does_not_keep_the_others_from_being_written(proje
     assert [row["title"] for row in table] == ["move 0", "half ? a letter"]
 
 
+def test_more_than_there_can_be_is_all_of_them(night: Project) -> None:
+    ended = night.run("log", "--last", "9" * 25)
+    assert (ended.exit_code, len(ended.stdout.splitlines())) == (0, len(AGES)), ended.stderr
+
+
 def test_an_empty_selection_is_an_empty_table(night: Project, tmp_path: Path) -> None:
     for name in ("none.csv", "none.parquet", "none.jsonl"):
         assert night.run("log", "--reason", "tie", "-o", str(tmp_path / name)).exit_code == 0
@@ -267,6 +272,23 @@ def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(nigh
     assert (tmp_path / "old.csv").read_text() == "old\n"
     ended = night.run("log", "-o", "x.csv", "--query", "iteration")
     assert ended.exit_code == 2 and "--query" in ended.stderr and not (night.folder / "x.csv").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_an_export_touches_no_other_file_of_the_users(night: Project, tmp_path: Path, ending: str) -> None:
+    mine, link, elsewhere = (tmp_path / name for name in (f"all.{ending}.new", f"all.{ending}", f"far.{ending}"))
+    mine.write_text("mine\n")
+    link.symlink_to(elsewhere)
+    assert night.run("log", "-o", str(link)).exit_code == 0
+    assert (mine.read_text(), link.is_symlink(), elsewhere.stat().st_size > 100) == ("mine\n", True, True)
+
+
+def test_the_records_are_not_exported_over_themselves(night: Project) -> None:
+    results = night.folder / ".goalseek/demo/logs/results.jsonl"
+    before = results.read_bytes()
+    ended = night.run("log", "--kept", "-o", str(results))
+    assert ended.exit_code == 2 and "the records themselves" in ended.stderr
+    assert results.read_bytes() == before
 
 
 def test_parquet_without_pyarrow_says_what_to_install(
@@ -297,6 +319,23 @@ def test_show_tells_when_how_likely_and_what_it_cost(night: Project) -> None:
         "two words",
     ):
         assert expected in shown
+
+
+def test_show_tells_what_a_subscription_pays(project: Project) -> None:
+    night = written(project, [record(0, AGES[0], usage=Usage(0, 0, 30, about_usd=1234.5))])
+    assert "0 tokens in, 0 cached, 30 out, about $1,234.50 by subscription" in night.run("show", "0").stdout
+
+
+@pytest.mark.parametrize("which", ["²", "one", "-1"])
+def test_what_names_no_iteration_is_said(night: Project, which: str) -> None:
+    ended = night.run("show", which) if which != "-1" else night.run("show", "--", which)
+    assert ended.exit_code == 2 and f"{which!r} is no iteration's number" in ended.stderr
+
+
+def test_status_shows_what_others_wrote_without_what_would_act_on_the_terminal(night: Project) -> None:
+    shown = night.run("status").stdout
+    assert "forged line" in shown and not set("\x1b\x07\u202e") & set(shown)
+    assert not [line for line in shown.splitlines() if line.startswith("forged")]
 
 
 PATCH = b"""\

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ from project import FILES, JUDGE, Project, answer
 from shown import Shown
 
 from goalseek import exclusive
+from goalseek.limits import Spending
+from goalseek.scene import Scene
+from goalseek.views.panel import Doing, Signs, rows, spark
 
 pytestmark = pytest.mark.slow
 
@@ -283,3 +287,15 @@ def sequences(raw: bytes) -> list[bytes]:
 
 def colours(raw: bytes) -> list[bytes]:
     return [sequence for sequence in sequences(raw) if sequence.endswith(b"m")]
+
+
+def test_numbers_at_the_edge_of_a_unit_are_shown_in_the_next() -> None:
+    shown = {999.4: "999", 9999.4: "9999", 9999.6: "10k", 999_499: "999k", 999_600: "1M", 1_234_567: "1.23M", 1e9: "1G"}
+    for value, told in shown.items():
+        spent = Spending("tokens", value, 1e9)
+        drawn = rows(Scene("demo", spendings=(spent,)), Doing(), 80, Signs())
+        assert f" {told} of 1G" in drawn[2].plain, (value, drawn[2].plain)
+
+
+def test_a_climb_from_one_end_of_all_numbers_to_the_other_is_drawn() -> None:
+    assert spark((-sys.float_info.max, 0.0, sys.float_info.max), "abc") == "abc"

@@ -1,10 +1,12 @@
 """The arithmetic of a noise report, against values worked out elsewhere."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from goalseek.noise_report import (
+    POWER,
     chi_squared_quantile,
     expected_false_keeps,
     false_gain,
@@ -89,8 +91,15 @@ def test_a_drift_that_is_clear_is_told_with_its_sign() -> None:
     assert up.drift == pytest.approx(-9)
 
 
+def test_the_readme_has_the_same_power() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    effects = " | ".join(f"{effect:g}" for effect, _ in POWER)
+    shares = " | ".join(f"{share:.0%}" for _, share in POWER)
+    assert f"in sd of one run | {effects} |" in readme and f"is kept, about | {shares} |" in readme
+
+
 def test_the_power_line_is_in_the_metrics_units() -> None:
-    assert power_line(2.0)[1] == (4.0, 0.78)
+    assert power_line(2.0)[1] == (4.0, 0.75)
     assert [share for _, share in power_line(1.0)] == sorted(share for _, share in power_line(1.0))
 
 

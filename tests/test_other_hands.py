@@ -8,10 +8,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from project import Ended, Project, home
+from project import Ended, Project, answer, home
+
+import goalseek
+from goalseek import landing
+from goalseek.errors import GoalseekError
 
 pytestmark = pytest.mark.slow
 
@@ -356,3 +361,17 @@ def test_what_was_to_be_written_for_people_is_written_after_a_kill(waiting: Proj
         (folder / name).unlink()
     assert waiting.run("iterate", "--until", "score>=1").exit_code == 0
     assert {name: (folder / name).read_bytes() for name in wanted} == wanted
+
+
+def test_of_two_refs_the_one_that_somebody_moved_meanwhile_is_named(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.set_moves(answer(2), answer(3))
+    climbed = goalseek.iterate(goalseek.load(project.manifest), iterations=1)
+    assert [record.outcome for record in climbed] == ["baseline", "kept"]
+    head = project.git("rev-parse", "HEAD")
+    move = partial(project.git, "update-ref", "refs/heads/goalseek/demo", head)
+    monkeypatch.setattr(landing, "_refuse_moved_branch", lambda run, refs: move())
+    project.set_moves(answer(2), answer(1.5))
+    with pytest.raises(GoalseekError, match="refs/heads/goalseek/demo was moved by somebody"):
+        list(goalseek.iterate(goalseek.load(project.manifest), iterations=1))

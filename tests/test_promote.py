@@ -265,6 +265,7 @@ def test_a_climb_that_kept_nothing_has_nothing_to_promote(project: Project) -> N
     ended = project.run("promote", "--branch", "better")
     assert "nothing was kept" in ended.stderr
     assert "better" not in all_refs(project)
+    assert project.run("promote", "--patch", "-").stdout == "", "a mailbox without a message"
 
 
 def test_before_the_first_baseline_it_says_what_to_do(project: Project) -> None:

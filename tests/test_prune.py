@@ -62,9 +62,9 @@ def test_what_was_measured_is_still_known_as_a_duplicate(climbed: Project) -> No
     assert climbed.climb("iterate")[-1]["reason"] == "duplicate"
 
 
-def test_old_run_folders_go_and_the_bests_stays(climbed: Project) -> None:
+def test_old_run_folders_go_and_those_of_baseline_and_best_stay(climbed: Project) -> None:
     assert climbed.run("prune", "--keep", "2").exit_code == 0
-    assert folders(climbed) == [2, 5, 6]
+    assert folders(climbed) == [0, 2, 5, 6]
     assert (climbed.run_folder(2) / "changes.diff").exists()
     assert [json.loads(line)["iteration"] for line in climbed.run("log", "--json").stdout.splitlines()] == list(
         range(7)
@@ -81,10 +81,19 @@ def test_the_patch_of_a_pruned_iteration_comes_from_git(climbed: Project) -> Non
     assert '+{"score": 1.1,' in after
 
 
+def test_as_many_stay_as_the_manifest_says_where_the_command_says_nothing(climbed: Project) -> None:
+    climbed.set_manifest({"log": {"keep_runs": 1}})
+    assert climbed.run("prune").exit_code == 0
+    assert folders(climbed) == [0, 2, 6]
+    climbed.set_manifest({"log": {"keep_runs": "none"}})
+    assert climbed.run("prune").exit_code == 0
+    assert folders(climbed) == [0, 2, 6]
+
+
 def test_a_dry_run_says_what_would_go_and_removes_nothing(climbed: Project) -> None:
     (there,) = trees(climbed)
     ended = climbed.run("prune", "--keep", "2", "--dry-run")
-    going = [there, *(climbed.run_folder(number) for number in (0, 1, 3, 4))]
+    going = [there, *(climbed.run_folder(number) for number in (1, 3, 4))]
     assert ended.stdout.splitlines() == [f"would remove {path}" for path in going]
     assert (folders(climbed), trees(climbed)) == ([0, 1, 2, 3, 4, 5, 6], [there])
     assert (there / "workspace" / "answer.json").exists()

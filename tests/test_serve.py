@@ -270,3 +270,16 @@ class TestCommand:
     def test_a_wrong_port_is_a_wrong_use(self, project: Project) -> None:
         done = project.run("serve", "--port", "many")
         assert done.exit_code == 2 and "--port" in done.stderr
+
+
+def test_a_bug_while_a_page_is_made_is_shown_where_the_server_runs(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> bytes:
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr(server.shown, "page", fails)
+    assert (
+        by_hand(server, f"GET {server.path} HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode()) == b""
+    )
+    assert "ZeroDivisionError: of ours" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """Durations, sizes and percentages as people write them."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +27,13 @@ def test_a_duration_is_read_in_seconds(written: str | float, expected: float) ->
 def test_what_is_no_duration_is_refused(written: str | float) -> None:
     with pytest.raises(ValueError, match="duration"):
         units.seconds(written)
+
+
+def test_a_long_text_that_is_no_duration_is_refused_at_once() -> None:
+    began = time.monotonic()
+    with pytest.raises(ValueError, match="duration"):
+        units.seconds("1" * 26 + "!")
+    assert time.monotonic() - began < 0.5
 
 
 @given(st.integers(0, 400), st.integers(0, 23), st.integers(0, 59), st.integers(1, 59))

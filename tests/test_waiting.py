@@ -1,5 +1,6 @@
 """A run that waits, sleeps or works long says so: the heartbeat, measurements that exclude each other, ``--detach``."""
 
+import contextlib
 import json
 import os
 import re
@@ -8,13 +9,18 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from project import Project, answer, home, living, until
 
 from goalseek import exclusive, state
+from goalseek.clock import Clock
+from goalseek.errors import GoalseekError
 from goalseek.limits import Limits
+from goalseek.patience import wait
+from goalseek.run import Run
 from goalseek.standing import Standing
 from goalseek.state import Moment, Picture, read_state
 
@@ -180,3 +186,36 @@ def test_a_nearly_full_disk_is_named_before_the_first_iteration(
     assert "make room: at least" in capsys.readouterr().err
     state_file = project.folder / ".goalseek" / "demo" / "logs" / "state.json"
     assert read_state(state_file)["stop_reason"] == "disk"
+
+
+def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = time.monotonic()
+    monkeypatch.setattr(time, "time", lambda: 1e9 - (time.monotonic() - began))
+    run = SimpleNamespace(
+        standing=Standing(),
+        run_id="",
+        clock=Clock.started(),
+        ends_at=None,
+        waiting=lambda text: contextlib.nullcontext(),
+        waited=(),
+        loaded=SimpleNamespace(logs=tmp_path),
+        repository=SimpleNamespace(own=tmp_path),
+        picture=SimpleNamespace(beat=lambda: None if time.monotonic() - began < 5 else pytest.fail("it still waits")),
+    )
+    assert wait(cast(Run, run), Limits(), 0.2, "it is asked again")
+    assert time.monotonic() - began < 5 and run.waited == ("waited 0.2s: it is asked again",)
+
+
+def test_a_link_in_the_place_of_a_lock_is_said_and_not_followed(tmp_path: Path) -> None:
+    with exclusive.alone("gpu0", contextlib.nullcontext, folder=tmp_path):
+        (lock,) = tmp_path.glob("goalseek-exclusive-*")
+    lock.unlink()
+    lock.symlink_to(tmp_path / "elsewhere")
+    with (
+        pytest.raises(GoalseekError, match="cannot open the lock"),
+        exclusive.alone("gpu0", contextlib.nullcontext, folder=tmp_path),
+    ):
+        pytest.fail("it was opened")
+    assert not (tmp_path / "elsewhere").exists()

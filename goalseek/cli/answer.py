@@ -11,6 +11,7 @@ from typing import Any
 from goalseek.errors import GoalseekError
 from goalseek.plain import to_plain
 from goalseek.query_fault import query_fault
+from goalseek.views.harmless import harmless
 
 
 def wants_json(options: argparse.Namespace) -> bool:
@@ -46,4 +47,4 @@ def queried(options: argparse.Namespace, plain: Any) -> Any:
 def say(options: argparse.Namespace, text: str) -> None:
     """A line of chatter."""
     if not options.quiet:
-        print(text, file=sys.stderr)
+        print(harmless(text), file=sys.stderr)

@@ -18,6 +18,7 @@ from goalseek.opening import open_repository, opened
 from goalseek.repository import Repository
 from goalseek.rerun import rerun
 from goalseek.units import counted, in_words
+from goalseek.views.harmless import one_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
         within = "the noise" if any(found.is_noise for found in made.found.numbers) else "what decides"
         how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[made.found.how]
         print(f"iteration {made.iteration}, {made.commit[:12]}, with the pinned ruler and {seed}: {how}")
-        print("\n".join(f"  {line}" for line in made.found.text))
+        print("\n".join(f"  {one_line(line)}" for line in made.found.text))
         say(options, f"audit: it took {in_words(made.seconds)}; nothing was recorded")
     return BAD_FINDING if made.found.how == "differs" else 0
 
@@ -72,7 +73,7 @@ def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
 def _refuse_nothing(manifest: Loaded, repository: Repository) -> None:
     """Raises GoalseekError, and leaves no trace, where nothing was ever recorded or fetched."""
     refs = repository.refs()
-    if refs.ledger or refs.tip or (manifest.logs / "results.jsonl").exists():
+    if refs.ledger or refs.tip or manifest.results.exists():
         return
     hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
     raise GoalseekError(f"there is no {repository.ledger_ref}: nothing to audit", hint, UNFIT, "repository")

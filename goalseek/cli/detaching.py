@@ -32,12 +32,12 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
     arguments = [word for word in options.command_line if word != "--detach"]
     started = process.detach(arguments, log)
     while started.poll() is None:
-        picture = read_state(manifest.logs / "state.json")
+        picture = read_state(manifest.state)
         is_at_work = picture.get("pid") == started.pid and picture.get("status") in AT_WORK
         if is_at_work and holder_pid(own) == started.pid:
             break
         time.sleep(0.02)
-    code, picture = started.poll(), read_state(manifest.logs / "state.json")
+    code, picture = started.poll(), read_state(manifest.state)
     if code:
         print(_said(log, before), file=sys.stderr)
         return code

@@ -27,9 +27,14 @@ def run(options: argparse.Namespace) -> int:
     folder = manifest.directions
     if sum((options.text is not None, options.list, options.drop is not None)) != 1:
         raise GoalseekError("direct: a text, --list or --drop K", 'goalseek direct "prefer fewer parameters"')
+    if options.text is None and (options.first is not None or options.last is not None):
+        raise GoalseekError("direct: --from and --to go with a text", 'goalseek direct "TEXT" --from 12 --to 20')
     if options.drop is not None:
         directions.drop(folder, options.drop)
-        print(f"direction {options.drop} is dropped")
+        if wants_json(options):
+            answer(options, {"dropped": options.drop})
+        else:
+            print(f"direction {options.drop} is dropped")
         return 0
     if options.list:
         found = directions.directions(folder)

@@ -10,8 +10,9 @@ from goalseek.cli.answer import answer_lines, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.cli.questions import ask
 from goalseek.doctor import examine
-from goalseek.errors import BAD_FINDING
+from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.findings import Finding
+from goalseek.views.child_words import text_of
 from goalseek.views.style import Paint, painter
 
 _COLORS = {"✓": "green", "!": "yellow", "✗": "red"}
@@ -47,12 +48,15 @@ def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
     if options.outside or is_known or not (sys.stdin.isatty() and sys.stderr.isatty()) or wants_json(options):
         return bool(options.outside)
     question = "the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n"
-    return ask(question, "n", str.lower) in ("y", "yes")
+    try:
+        return ask(question, "n", str.lower) in ("y", "yes")
+    except GoalseekError:  # the terminal was closed: no answer is no consent
+        return False
 
 
 def _shown(finding: Finding, paint: Paint) -> str:
     """``✗ verifier     what was found``, its further lines and its remedy below."""
-    first, *rest = finding.text.split("\n")
+    first, *rest = text_of(finding.text).split("\n")
     lines = [f"{paint(finding.mark, _COLORS[finding.mark])} {finding.name:<12} {first}"]
     lines += [f"  {'':<12} {line}" for line in rest]
     if finding.remedy:

@@ -15,12 +15,13 @@ from goalseek.manifest_file import Loaded
 from goalseek.opening import open_repository
 from goalseek.standing import Standing
 from goalseek.stop_request import pending_run
+from goalseek.views.harmless import one_line
 
 
 def give(options: argparse.Namespace, word: Word) -> int:
     """Stores the word. Raises GoalseekError for an iteration that does not wait for one."""
     manifest = loaded(options)
-    history = History(manifest.logs / "results.jsonl")
+    history = History(manifest.results)
     standing = believed_standing(manifest)
     repository = open_repository(manifest)
     try:
@@ -36,7 +37,8 @@ def give(options: argparse.Namespace, word: Word) -> int:
         answer(options, {**told, "outcome": _outcome(question, word), "why": question.verdict.why})
     else:
         goes_on = f"{holder} goes on" if holder else "goalseek iterate goes on"
-        print(f"iteration {question.iteration} will be {_outcome(question, word)}: {question.verdict.why}; {goes_on}")
+        why = one_line(question.verdict.why)
+        print(f"iteration {question.iteration} will be {_outcome(question, word)}: {why}; {goes_on}")
     return 0
 
 

@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> int:
         hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
         raise GoalseekError("-o takes whole records, and no --query", hint)
     manifest = loaded(options)
-    history = History(manifest.logs / "results.jsonl")
-    export = _exporter(Path(options.file)) if options.file else None
+    history = History(manifest.results)
+    export = _exporter(Path(options.file), history.path) if options.file else None
     if not history.size():
         _say_why_none(options, manifest)
     records = chosen(history, wanted)
@@ -65,9 +65,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
+def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]], int]:
     from goalseek.export import exporter
+    from goalseek.whole_file import refuse_records
 
+    refuse_records(path, records)
     return exporter(path)
 
 

@@ -32,10 +32,11 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
+        from goalseek.forbidden import as_forbidden
         from goalseek.full_disk import as_full_disk
 
-        full = as_full_disk(error)
-        return _told(full) if full else _bug(error)
+        of_machine = as_full_disk(error) or as_forbidden(error)
+        return _told(of_machine) if of_machine else _bug(error)
 
 
 @contextlib.contextmanager
@@ -127,9 +128,12 @@ def _nearest(name: str) -> str:
 
 
 def _told(error: GoalseekError) -> int:
-    print(f"goalseek: {error.message}", file=sys.stderr)
+    """Shows an error, which may have the last lines in it that somebody else's program printed."""
+    from goalseek.views.child_words import text_of
+
+    print(f"goalseek: {text_of(error.message)}", file=sys.stderr)
     if error.hint:
-        print(f"  {error.hint}", file=sys.stderr)
+        print(f"  {text_of(error.hint)}", file=sys.stderr)
     return error.exit_code
 
 

@@ -115,7 +115,7 @@ def _carry_out(
         say(options, "nothing was kept, or the base has it all: there is nothing to promote")
     with contextlib.ExitStack() as written:
         if patch is not None and options.patch != "-":
-            written.enter_context(exported(Path(options.patch), "--patch"))(patch)
+            written.enter_context(exported(Path(options.patch), "--patch")).write(patch)
         commit = None
         if (options.branch or run_now) and plan.promoted:
             plan = planned(repository.objects)
@@ -124,8 +124,8 @@ def _carry_out(
         made = _measured(options, run_now, plan) if run_now and plan.promoted else None
         if commit:
             users_git.make_branch(repository, options.branch, commit)
-    if options.patch == "-" and patch is not None:
-        sys.stdout.buffer.write(patch)
+    if options.patch == "-":
+        sys.stdout.buffer.write(patch or b"")
         for line in (*([_measured_line(made)] if made else []), *([_branch_line(options, commit)] if commit else [])):
             say(options, line)
     elif wants_json(options):

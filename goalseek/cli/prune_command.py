@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from goalseek.artifacts import beyond_newest
+from goalseek.artifacts import beyond_newest, of_marks
 from goalseek.beneath import remove
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
@@ -16,13 +16,14 @@ from goalseek.opening import open_repository, opened
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``prune`` takes."""
-    parser.add_argument("--keep", type=int, default=500, metavar="N", help="artifact folders to keep, the newest (500)")
+    help_text = "artifact folders to keep, the newest (log.keep_runs); the baseline's and the best's stay anyway"
+    parser.add_argument("--keep", type=int, metavar="N", help=help_text)
     parser.add_argument("--dry-run", action="store_true", help="only say what would go")
 
 
 def run(options: argparse.Namespace) -> int:
     """Removes workspace, bench, and old artifact folders."""
-    if options.keep < 0:
+    if options.keep is not None and options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
     manifest = loaded(options)
     going = _prune(options, manifest) if _ever_ran(manifest) else []
@@ -48,10 +49,10 @@ def _ever_ran(manifest: Loaded) -> bool:
 def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
     """Removes what can go while nobody else writes; gives what that is."""
     with opened(manifest) as run_now:
-        home = run_now.places.home
-        best = run_now.standing.best
-        always = {run_now.standing.last_iteration + 1, best.iteration if best else 0}
-        old = beyond_newest(manifest.runs, options.keep, always)
+        home, standing = run_now.places.home, run_now.standing
+        newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
+        always = {standing.last_iteration + 1, *of_marks(standing)}
+        old = beyond_newest(manifest.runs, newest, always) if newest is not None else []
         going = [*([home] if home.exists() else []), *old]
         if not options.dry_run:
             for path in going:

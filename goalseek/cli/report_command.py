@@ -17,7 +17,7 @@ from goalseek.views.report.markdown import markdown
 from goalseek.views.report.page import page
 from goalseek.views.report.plot import standalone
 from goalseek.views.report.sources import Reader, Source, of_copy, of_project, surroundings
-from goalseek.whole_file import exported
+from goalseek.whole_file import exported, refuse_records
 
 _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markdown": "md"}
 
@@ -36,6 +36,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Writes the report; prints where it is."""
+    if options.file == "-" and wants_json(options):
+        raise GoalseekError("-o - and --json would both write to standard output", "name a file for the report")
     if options.settle:
         _settle(options)
     source = source_of(options)
@@ -45,15 +47,14 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.buffer.write(_made(reader, source, kind))
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
-    if not options.file and not path.parent.is_dir():
+    if not options.file and not source.results.exists():
         raise GoalseekError(
             "there are no records yet", surroundings(source, has_kept=False).next or "goalseek iterate makes the first"
         )
-    if path.exists() and source.results.exists() and path.samefile(source.results):
-        raise GoalseekError(f"-o {options.file}: these are the records themselves", "name another file")
-    with exported(path) as write:
+    refuse_records(path, source.results)
+    with exported(path) as file:
         content = _made(reader, source, kind)
-        write(content)
+        file.write(content)
     if wants_json(options):
         told = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
         answer(options, told)

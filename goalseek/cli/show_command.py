@@ -95,7 +95,7 @@ def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
 
 def find_record(manifest: Loaded, which: str) -> IterationRecord:
     """The record of an iteration, the best, the baseline, or the last. Raises GoalseekError where there is none."""
-    history = History(manifest.logs / "results.jsonl")
+    history = History(manifest.results)
     found: IterationRecord | None = None
     if which == "last":
         found = believed_standing(manifest).last
@@ -103,10 +103,10 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
         standing = believed_standing(manifest)
         mark = standing.best if which == "best" else standing.baseline
         found = history.iteration(mark.iteration) if mark else None
-    elif which.isdigit():
+    elif which.isascii() and which.isdigit():
         found = history.iteration(int(which))
     else:
-        raise GoalseekError(f"show {which}: an iteration's number, best or baseline", "see: goalseek log")
+        raise GoalseekError(f"{which!r} is no iteration's number, best or baseline", "see: goalseek log")
     if found is None:
         from goalseek.fetched import way_to_fetched
 

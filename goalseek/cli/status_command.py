@@ -12,6 +12,7 @@ from goalseek.manifest_file import Loaded
 from goalseek.overview import Overview, overview
 from goalseek.plain import to_plain
 from goalseek.units import in_words, number
+from goalseek.views.harmless import one_line
 from goalseek.views.style import Paint, painter
 
 
@@ -52,7 +53,7 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
     if seen.silent:
         lines.append(f"  {paint('silent', 'yellow')}     {seen.silent}")
     if seen.best is None or seen.baseline is None:
-        return [*lines, "nothing is measured yet", f"next: {seen.next}"]
+        return [*lines, "nothing is measured yet", f"next: {one_line(seen.next)}"]
     better = "higher" if seen.direction == "maximize" else "lower"
     gain = seen.best.value - seen.baseline.value
     lines.append(
@@ -60,15 +61,15 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
         f"{seen.best.iteration}; baseline {number(seen.baseline.value)}, {gain:+.6g}"
     )
     if seen.last:
-        lines.append(
-            f"  last       {seen.last['iteration']}: {seen.last['outcome']}/{seen.last['reason']}, {seen.last['why']}"
-        )
+        last = seen.last
+        why = one_line(last["why"])
+        lines.append(f"  last       {last['iteration']}: {last['outcome']}/{last['reason']}, {why}")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in seen.outcomes.items())
     lines.append(f"  this run   {counts or 'nothing yet'}; {seen.stagnation} since the last keep")
     lines.append(f"  spend      {in_words(seen.spend.seconds)}, {_tokens(seen)}")
     if seen.settled:
         lines.append(f"  settled    {seen.settled.why}")
-    lines += [f"  holdout    look {look.look}: {look.why}" for look in seen.holdout]
+    lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in seen.holdout]
     if seen.cost:
         lines.append(f"  deciding   {seen.cost}")
     lines += [f"  {paint('warning', 'yellow')}    {text}" for text in seen.warnings]
@@ -77,16 +78,15 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
         from goalseek.views.asking import question_lines
 
         lines += ["", *question_lines(seen.waits)]
-    return [*lines, f"next: {seen.next}"]
+    return [*lines, f"next: {one_line(seen.next)}"]
 
 
 def _tokens(seen: Overview) -> str:
     usage = seen.spend.usage
-    tokens = usage.input_tokens + usage.cached_tokens + usage.output_tokens
     cost = f", ${usage.cost_usd:.2f}" if usage.cost_usd is not None else ""
     about = f", about ${usage.about_usd:.2f} by subscription" if usage.about_usd is not None else ""
     marked = " (estimated)" if usage.estimated and usage.cost_usd is not None else ""
-    return f"{tokens} tokens{cost}{marked}{about}{_each(seen)}"
+    return f"{usage.tokens} tokens{cost}{marked}{about}{_each(seen)}"
 
 
 def _each(seen: Overview) -> str:

@@ -28,11 +28,7 @@ def run(options: argparse.Namespace) -> int:
     standing = believed_standing(manifest)
     waits = waiting(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
     usual = (
-        pace(
-            record
-            for record in History(manifest.logs / "results.jsonl").newest()
-            if isinstance(record, IterationRecord)
-        )
+        pace(record for record in History(manifest.results).newest() if isinstance(record, IterationRecord))
         if holder
         else None
     )

@@ -13,7 +13,7 @@ from goalseek.checkout import Checkout
 from goalseek.errors import Rejected
 from goalseek.flood import BYTES_MOST
 from goalseek.newcomers import Newcomers
-from goalseek.objects import Entry, Objects
+from goalseek.objects import SUBMODULE, Entry, Objects
 from goalseek.phases.commit import entries_of, store_again
 from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
@@ -161,7 +161,7 @@ def _asked(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected 
 def _pushing_out(objects: Objects, before: str, after: str, tried: Mapping[str, Entry | None]) -> Iterator[str]:
     """Changed paths that would take something else out of the tree: a file named as a folder, say."""
     for found in objects.differences(before, after):
-        if found.path in tried and (found.before is None or found.before.mode != "160000"):
+        if found.path in tried and (found.before is None or found.before.mode != SUBMODULE):
             continue
         for path in tried:
             if path == found.path or path.startswith(found.path + "/") or found.path.startswith(path + "/"):

@@ -76,7 +76,7 @@ class Chain:
         return self.editors[0].is_subscription()
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
-        """What the first editor will do."""
+        """What those will do that say so. Raises GoalseekError where one of them can do nothing."""
         there = list(files)
         return "; ".join(filter(None, (provider.look_over(there) for provider in self.everybody)))
 

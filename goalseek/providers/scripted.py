@@ -77,7 +77,10 @@ class ScriptedProvider:
         return self._moves()[call.context.attempt]
 
     def _moves(self) -> list[Move]:
-        return _remembered(self.script, self.script.stat().st_mtime_ns)
+        try:
+            return _remembered(self.script, self.script.stat().st_mtime_ns)
+        except OSError:  # it was there when the climb began
+            return read_script(self.script)
 
 
 @functools.lru_cache(maxsize=4)
@@ -105,9 +108,10 @@ def read_script(path: Path) -> list[Move]:
 
 
 def _move(path: Path, number: int, plain: Any) -> Move:
-    title, files, patch = plain.get("title"), plain.get("files", {}), plain.get("patch")
-    right = isinstance(title, str) and isinstance(files, dict) and all(isinstance(text, str) for text in files.values())
-    if not right or set(plain) - {"title", "files", "patch"} or not (files or patch):
+    told = plain if isinstance(plain, dict) else {}
+    title, files, patch = told.get("title"), told.get("files", {}), told.get("patch", "")
+    right = isinstance(patch, str) and isinstance(files, dict) and all(isinstance(text, str) for text in files.values())
+    if not isinstance(title, str) or not right or set(told) - {"title", "files", "patch"} or not (files or patch):
         message = f"{path}: move {number}: has title, and files or patch"
         raise GoalseekError(message, 'title = "...", files = { "x.py" = "new text" }', UNFIT, "provider")
     for name in files:

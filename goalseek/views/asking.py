@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 from collections.abc import Callable
 
 from goalseek.approval import Question, Word
@@ -76,6 +77,9 @@ class _Lines:
     def next(self, seconds: float) -> str | None:
         """A line with its newline, None where none came in time, "" at the end of all."""
         if b"\n" not in self._rest:
+            if not self._is_ours():
+                time.sleep(seconds)
+                return None
             if not select.select([self._descriptor], [], [], seconds)[0] or not self._is_ours():
                 return None
             try:

@@ -19,6 +19,11 @@ def words_of(line: str) -> str:
     return plain if plain.isprintable() else "".join(letter for letter in plain if letter.isprintable())
 
 
+def text_of(text: str) -> str:
+    """A text of several lines, each of them so."""
+    return "\n".join(map(words_of, text.split("\n")))
+
+
 def lines_of(printed: bytes) -> list[str]:
     """The lines, without empty ones; what a carriage return would have overwritten stands on a line of its own."""
     text = _ESCAPES.sub("", printed.decode("utf-8", "replace"))

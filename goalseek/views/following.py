@@ -51,7 +51,7 @@ class Following:
 
     def look(self, is_held: bool) -> Look:
         """What there is now; ``is_held`` is whether somebody holds the lock, without which nobody is at work."""
-        picture = read_state(self.loaded.logs / "state.json")
+        picture = read_state(self.loaded.state)
         records = self._read_records()
         printed = self._read_output()
         assert self._scene is not None
@@ -59,7 +59,7 @@ class Following:
         return Look(self._scene, self._doing(picture, is_at_work), is_at_work, records, printed)
 
     def _read_records(self) -> tuple[IterationRecord, ...]:
-        history = History(self.loaded.logs / "results.jsonl")
+        history = History(self.loaded.results)
         size = history.size()
         if size == self._size and self._scene is not None:
             return ()

@@ -74,7 +74,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
     def looked(self, record: HoldoutRecord) -> None:
         """What the holdout said."""
-        print(f"holdout, look {record.look}: {record.why}", flush=True)
+        print(f"holdout, look {record.look}: {one_line(record.why)}", flush=True)
 
     def stopped(self, stop: Stop) -> None:
         """Why it ended, and what to do next."""
@@ -93,7 +93,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
 
 class EventWatch(Watch):
-    """One JSON event a line: ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
+    """One JSON event a line: ``sandbox``, ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
 
     Of each it prints what ``select`` finds in it.
     """

@@ -131,9 +131,9 @@ def _best(scene: Scene, best: float, baseline: float, width: int, signs: Signs) 
 
 def spark(values: tuple[float, ...], heights: str) -> str:
     """A letter a value, from the lowest to the highest."""
-    low, high = min(values), max(values)
+    low, high = min(values) / 2, max(values) / 2  # halves: the difference of two large numbers stays finite
     span = (high - low) or 1.0
-    return "".join(heights[round((value - low) / span * (len(heights) - 1))] for value in values)
+    return "".join(heights[round((value / 2 - low) / span * (len(heights) - 1))] for value in values)
 
 
 def _tries(scene: Scene, signs: Signs) -> str:
@@ -174,7 +174,7 @@ def _amount(name: str, value: float) -> str:
         return duration(value)
     if name == "cost":
         return f"${value:.2f}"
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if value >= 0.9995 * size:  # what three digits round up to it
-            return f"{value / (1e3 if unit == 'k' else size):.3g}{unit}"
+    for least, size, unit in ((999.5e6, 1e9, "G"), (999.5e3, 1e6, "M"), (9999.5, 1e3, "k")):
+        if value >= least:
+            return f"{value / size:.3g}{unit}"
     return f"{value:.0f}"

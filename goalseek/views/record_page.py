@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from goalseek.records import IterationRecord
+from goalseek.run_values import Usage
 from goalseek.units import in_words, number
 from goalseek.views.ago import ago
 from goalseek.views.cells import wrapped
 from goalseek.views.harmless import one_line
+from goalseek.views.report.words import dollars, is_told
 from goalseek.views.style import OUTCOME_COLORS, Paint
 
 _LABEL = 11
@@ -67,16 +69,14 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
         code = "killed at its limit" if command.exit_code is None else f"exit {command.exit_code}"
         yield "command", f"{command.name}: {code}, {in_words(command.seconds)}{left}"
     yield "provider", f"{record.provider or 'none'} {record.model}".rstrip()
-    if record.usage.tokens or record.usage.cost_usd:
-        yield "usage", _usage(record)
+    if record.usage.tokens or is_told(record.usage):
+        yield "usage", _usage(record.usage)
     yield "isolation", f"sandbox {record.isolation.sandbox}, verifier {record.isolation.verifier}"
     yield "seconds", ", ".join(f"{name} {in_words(spent)}" for name, spent in record.seconds.items())
     yield from (("direction", text) for text in record.directions)
     yield from (("note", text) for text in record.notes)
 
 
-def _usage(record: IterationRecord) -> str:
-    usage = record.usage
-    about = "about " if usage.estimated else ""
-    cost = "" if usage.cost_usd is None else f", {about}${usage.cost_usd:.2f}"
+def _usage(usage: Usage) -> str:
+    cost = f", {dollars(usage)}" if is_told(usage) else ""
     return f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"

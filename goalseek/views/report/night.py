@@ -103,8 +103,8 @@ class Night:
             self.climb.repeats.add_measurement(row)
             self.climb.spending.add_measurement(row)
         elif kind == "settle":
-            self.climb.settled = settled_of(row) or self.climb.settled
-            self.climb.settled_at = self.climb.last
+            if found := settled_of(row):
+                self.climb.settled, self.climb.settled_at = found, self.climb.last
             self.climb.spending.add_settled(row)
         elif kind == "holdout":
             self._add_look(row)

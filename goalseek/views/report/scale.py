@@ -12,6 +12,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _INTERVALS = 5
 _LOGARITHMIC_FROM = 30.0
 _BEYOND = 0.75
+_FURTHEST = 1e300
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,10 @@ class Axis:
 def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
     """An axis that holds all of ``core``, and of the others the middle nine tenths as far as that leaves core large.
 
-    Logarithmic where the core is positive and its ends are far apart.
+    Logarithmic where the core is positive and its ends are far apart. A value near the largest float, as a verifier may
+    give in place of infinity, lies beyond the axis: no float is left for the tick above it.
     """
+    core, others = [_bounded(value) for value in core], [_bounded(value) for value in others]
     low, high = min(core), max(core)
     if low > 0 and high / low >= _LOGARITHMIC_FROM:
         return _decades(low, high)
@@ -49,10 +52,14 @@ def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
         if span > 0:
             inner_low, inner_high = max(inner_low, low - _BEYOND * span), min(inner_high, high + _BEYOND * span)
         low, high = min(low, inner_low), max(high, inner_high)
-    if not high > low or not math.isfinite(high - low):
+    if not high > low:
         reach = abs(low) / 10 or 1.0
         low, high = low - reach, low + reach
     return _linear(low, high)
+
+
+def _bounded(value: float) -> float:
+    return min(max(value, -_FURTHEST), _FURTHEST)
 
 
 def count_axis(first: int, last: int) -> Axis:
@@ -75,7 +82,7 @@ def _linear(low: float, high: float) -> Axis:
 
 
 def _decades(low: float, high: float) -> Axis:
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    first, last = math.floor(math.log10(max(low, 1 / _FURTHEST))), math.ceil(math.log10(high))
     every = math.ceil((last - first) / 8)
     last = first + every * math.ceil((last - first) / every)
     return Axis(tuple(10.0**place for place in range(first, last + 1, every)), logarithmic=True)

@@ -9,6 +9,7 @@ import contextlib
 import json
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -125,7 +126,9 @@ class PageServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader that goes away in the middle of an answer is no error."""
+        """A reader that goes away in the middle of an answer is no error; anything else is a bug, and shown as one."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

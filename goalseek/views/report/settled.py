@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from goalseek.noise_words import percent
 from goalseek.settle import Settled
 from goalseek.views.harmless import one_line
-from goalseek.views.report.rows import Row, at, number_at, text_at
-
-_BEFORE = ("baseline", "before")
-_AFTER = ("best", "after")
+from goalseek.views.report.rows import Row, at, list_at, number_at, text_at
 
 
 def settled_of(row: Row) -> Settled | None:
@@ -18,15 +15,12 @@ def settled_of(row: Row) -> Settled | None:
     difference = number_at(row, "difference")
     if difference is None:
         return None
-    pairs = at(row, "pairs")
-    count = len(pairs) if isinstance(pairs, list) else int(number_at(row, "pairs") or 0)
-    before, after = _middle(row, _BEFORE), _middle(row, _AFTER)
-    interval = at(row, "interval")
-    found = None
-    if isinstance(interval, list) and len(interval) == 2:
-        ends = [number_at({"end": end}, "end") for end in interval]
-        found = (ends[0], ends[1]) if ends[0] is not None and ends[1] is not None else None
-    return Settled(count, before or 0.0, after or 0.0, difference, found, _in_percent(row, before, after, difference))
+    before, after = number_at(row, "baseline") or 0.0, number_at(row, "best") or 0.0
+    ends = [number_at({"end": end}, "end") for end in list_at(row, "interval")]
+    low, high = ends if len(ends) == 2 else (None, None)
+    interval = (low, high) if low is not None and high is not None else None
+    pairs = len(list_at(row, "pairs"))
+    return Settled(pairs, before, after, difference, interval, at(row, "in_percent") is True)
 
 
 def has_medians(settled: Settled) -> bool:
@@ -71,24 +65,3 @@ def reach(settled: Settled) -> str:
     if settled.interval:
         told += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
     return f"{told} {'worse' if settled.difference < 0 else 'better'}"
-
-
-def _middle(row: Row, names: tuple[str, ...]) -> float | None:
-    """A median under one of these names: a number, or an object with a value."""
-    for name in names:
-        for place in ((name,), (name, "value"), (name, "median")):
-            value = number_at(row, *place)
-            if value is not None:
-                return value
-    return None
-
-
-def _in_percent(row: Row, before: float | None, after: float | None, difference: float) -> bool:
-    """Whether the difference is a share: as the row says it, else by which of the two it is nearer to."""
-    told = at(row, "in_percent")
-    if isinstance(told, bool):
-        return told
-    if not before or after is None:
-        return False
-    apart = abs(after - before)
-    return abs(apart / abs(before) - abs(difference)) <= abs(apart - abs(difference))

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import goalseek
+from goalseek.believed import own_folder
 from goalseek.errors import GoalseekError
 from goalseek.fetched import way_to_fetched
 from goalseek.history import History
-from goalseek.location import locate
 from goalseek.lock import holder_of
 from goalseek.manifest import Guard
-from goalseek.manifest_file import Loaded
+from goalseek.manifest_file import RESULTS, STATE, Loaded
 from goalseek.overview import overview
 from goalseek.state import AT_WORK, phase_in_words, read_state
 from goalseek.units import number
@@ -24,8 +24,6 @@ from goalseek.views.report.night import Night
 from goalseek.views.report.rows import rows_from
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.tries import Try
-
-RESULTS = "results.jsonl"
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,12 @@ class Source:
     @property
     def state(self) -> Path:
         """The picture of a run at work."""
-        return self.results.with_name("state.json")
+        return self.results.with_name(STATE)
 
 
 def of_project(loaded: Loaded) -> Source:
     """The records of this project."""
-    return Source(loaded.logs / RESULTS, loaded.runs, loaded)
+    return Source(loaded.results, loaded.runs, loaded)
 
 
 def of_copy(path: Path) -> Source:
@@ -134,13 +132,8 @@ def at_work(source: Source) -> tuple[str, str]:
 
 def _is_held(source: Source) -> bool:
     """Whether somebody holds the project's lock; of a copy nobody can tell here, and its picture is believed."""
-    if source.loaded is None or source.repository is None:
-        return True
-    try:
-        own = locate(source.repository).common_dir / "goalseek" / source.loaded.manifest.project.name
-    except GoalseekError:
-        return True
-    return holder_of(own) is not None
+    own = own_folder(source.loaded) if source.loaded else None
+    return own is None or holder_of(own) is not None
 
 
 def _bounds(guard: Guard) -> Iterator[str]:

@@ -1,0 +1,102 @@
+"""``log.home = "."``: records and artifacts beside the manifest, where the user's own files are as well."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+from project import JUDGE, Project, answer
+
+import goalseek
+from goalseek.manifest_file import Loaded
+from goalseek.project_scope import scope_of
+from goalseek.scope import Kind
+
+LOUD = 'echo judging; if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; sleep 60; fi\n' + JUDGE
+
+
+@pytest.fixture
+def beside(project: Project) -> Project:
+    """A project that writes beside its manifest."""
+    project.set_manifest({"log": {"home": "."}})
+    project.set_moves(answer(2), answer(3))
+    return project
+
+
+def kind_of(project: Project, path: str) -> Kind:
+    loaded: Loaded = goalseek.load(project.manifest)
+    return scope_of(loaded, loaded.manifest, "").kind(path)
+
+
+@pytest.mark.slow
+def test_a_first_baseline_that_was_killed_is_gone_on_with(beside: Project) -> None:
+    beside.write({"hidden/judge.sh": LOUD})
+    beside.commit()
+    home = beside.top.parent / "home"
+    beside.kill_when(home / "waiting", "iterate")
+    assert (beside.folder / "logs" / "output.log").read_text().endswith("judging\n")
+    (beside.folder / "logs" / "state.new").touch()  # as a kill in the middle of writing leaves it
+    (home / "go").touch()
+    ended = beside.run("iterate")
+    assert (ended.exit_code, (beside.folder / "runs" / "0001" / "result.json").exists()) == (0, True), ended.stderr
+
+
+def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project: Callable[..., Project]) -> None:
+    beside.write({"hidden/judge.sh": "echo judging\n" + JUDGE})
+    beside.commit()
+    assert beside.run("iterate").exit_code == 0
+    assert beside.run("direct", "be bold").exit_code == 0
+    for kind in ("html", "svg", "md"):
+        assert beside.run("report", "--format", kind).exit_code == 0
+    names = {path.name for path in (beside.folder / "logs").iterdir()}
+    assert {"output.log", "last_end.json", "manifest.schema.json", "report.html", "state.json"} <= names
+    other = make_project("other", manifest={"log": {"home": "."}})
+    other.set_manifest({"log": {"home": "."}})
+    other.set_moves(answer(2))
+    shutil.copytree(beside.folder / "logs", other.folder / "logs")
+    shutil.copytree(beside.folder / "runs", other.folder / "runs")
+    for name in ("results.jsonl", "standing.json", "report.html", "report.svg", "report.md"):
+        (other.folder / "logs" / name).unlink(missing_ok=True)
+    ended = other.run("doctor", "--quick")
+    assert "is not goalseek's" not in ended.stdout + ended.stderr
+
+
+def test_before_there_are_records_no_report_is_put_beside_them(beside: Project) -> None:
+    assert beside.run("direct", "be bold").exit_code == 0
+    ended = beside.run("report")
+    assert ended.exit_code == 2 and "there are no records yet" in ended.stderr
+    assert beside.run("iterate").exit_code == 0
+
+
+def test_a_file_of_the_users_in_its_place_is_refused_by_name(beside: Project) -> None:
+    beside.write({"logs/mine.txt": "mine\n"})
+    ended = beside.run("iterate")
+    assert ended.exit_code == 2 and f"{beside.folder / 'logs' / 'mine.txt'} is not goalseek's" in ended.stderr
+    assert (beside.folder / "logs" / "mine.txt").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("home", ["./", "."])
+def test_however_it_is_written_the_users_folder_is_not_ignored(project: Project, home: str) -> None:
+    project.set_manifest({"log": {"home": home}})
+    project.set_moves(answer(2))
+    assert project.run("iterate").exit_code == 0
+    assert sorted(path.parent.name for path in project.folder.glob("*/.gitignore")) == ["logs", "runs"]
+    assert not (project.folder / ".gitignore").exists()
+
+
+def test_no_candidate_may_bring_a_file_where_the_artifacts_are(beside: Project) -> None:
+    assert (kind_of(beside, "runs/0001/x.txt"), kind_of(beside, "logs/x.txt")) == ("hidden", "hidden")
+
+
+@pytest.mark.parametrize("written", ["notes/program.md", "./notes/program.md", "notes//program.md"])
+def test_the_program_is_read_only_however_its_path_is_written(project: Project, written: str) -> None:
+    scope = {"writable": ["**"], "hidden": ["hidden/**"]}
+    project.set_manifest({"scope": scope, "project": {"name": "demo", "program": written}})
+    assert kind_of(project, "notes/program.md") == "read_only"
+    assert kind_of(project, "notes/other.md") == "writable"
+
+
+def test_a_script_is_hidden_however_its_path_is_written(project: Project) -> None:
+    project.set_manifest({"provider": {"name": "scripted", "script": "./play[1].toml"}})
+    assert (kind_of(project, "play[1].toml"), kind_of(project, "play1.toml")) == ("hidden", "other")
