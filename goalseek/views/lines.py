@@ -17,7 +17,6 @@ from goalseek.views.asking import AskingWatch
 from goalseek.views.cells import cut, width_of
 from goalseek.views.confined import ConfinedWatch
 from goalseek.views.harmless import harmless, one_line
-from goalseek.views.legible import legible
 from goalseek.views.style import OUTCOME_COLORS, Paint
 from goalseek.watch import Watch
 
@@ -89,7 +88,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
     def _say_last(self, stop: Stop) -> None:
         if stop.line:
-            print(self._paint(legible(stop.line, sys.stdout), "bold"), flush=True)
+            print(self._paint(stop.line, "bold"), flush=True)
 
 
 class EventWatch(Watch):
