@@ -61,3 +61,15 @@ def held_back() -> Iterator[None]:
             signal.signal(number, handler)
         for signal_number in caught:
             handled[signal.Signals(signal_number)](signal_number, None)
+
+
+@contextlib.contextmanager
+def left_to_another() -> Iterator[None]:
+    """Around a program that has the terminal: what is pressed there, ^C and ^\\, is meant for it."""
+    numbers = [signal.SIGINT, signal.SIGQUIT] if threading.current_thread() is threading.main_thread() else []
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

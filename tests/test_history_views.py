@@ -22,6 +22,7 @@ from project import Project
 from rich.cells import cell_len
 from terminal import on_a_terminal
 
+from goalseek import read_results
 from goalseek.chosen import since
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
@@ -29,6 +30,7 @@ from goalseek.plain import to_line, to_plain
 from goalseek.records import Isolation, IterationRecord, MetricResult
 from goalseek.run_values import CommandRun, Usage, VerifierRun
 from goalseek.views.ago import ago, ago_in_short
+from goalseek.views.lines import record_line
 
 NOW = datetime.now(UTC)
 ESCAPE = "\x1b"
@@ -115,6 +117,15 @@ def test_show_wraps_on_a_terminal_and_nowhere_else(night: Project, columns: int)
     assert any(line.endswith("改善された学習率") and line.count("größere") == 8 for line in piped.splitlines())
 
 
+@pytest.mark.parametrize("columns", [1, 5, 20, 39, 47, 48, 60, 300])
+def test_the_line_of_an_iteration_fits_any_terminal(night: Project, columns: int) -> None:
+    for record in read_results(night.folder / ".goalseek/demo/logs/results.jsonl"):
+        if isinstance(record, IterationRecord):
+            line = record_line(record, lambda text, name: text, columns)
+            assert cell_len(line) <= columns
+            assert line.count("…") <= 1
+
+
 def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) -> None:
     lines = night.run("log").stdout.splitlines()
     assert [int(line.split()[0]) for line in lines] == [0, 1, 2, 3, 4]
@@ -125,7 +136,7 @@ def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) ->
 
 def test_outcomes_have_colours_where_somebody_wants_them(night: Project) -> None:
     shown = on_a_terminal(night.folder, "log")
-    assert "\x1b[32m   1" in shown and "\x1b[90m   2" in shown and "\x1b[36m   0" in shown and "\x1b[33m   4" in shown
+    assert "\x1b[32m   1" in shown and "\x1b[2m   2" in shown and "\x1b[36m   0" in shown and "\x1b[35m   4" in shown
     for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         for command in (("log",), ("show", "1")):
             assert ESCAPE not in on_a_terminal(night.folder, *command, environment=environment)

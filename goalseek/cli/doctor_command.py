@@ -14,7 +14,7 @@ from goalseek.errors import BAD_FINDING
 from goalseek.findings import Finding
 from goalseek.views.style import Paint, painter
 
-_COLORS = {"✓": "green", "!": "yellow", "✗": "red"}
+_COLORS = {"✓": "green", "!": "magenta", "✗": "red"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
     tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
     if width is not None:
-        head, tail = cut(head, width), cut(tail, max(width - len(head), 1))
+        head, tail = cut(head, width), cut(tail, width - len(head)) if width > len(head) else ""
     color = OUTCOME_COLORS[record.outcome]
     return paint(head, color) + (paint(tail, "grey") if record.outcome in ("reverted", "skipped") else tail)
 
