@@ -2,8 +2,11 @@
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -124,12 +127,41 @@ def slow(tmp_path: Path) -> Iterator[Callable[[bool], Project]]:
     go.touch()
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_what_is_long_comes_whole_through_a_pipe_that_never_waits(climbed: Project, unbuffered: str) -> None:
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    command = [*GOALSEEK, "report", "-o", "-"]
+    given = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    started = subprocess.Popen(command, cwd=climbed.folder, env=given, stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    time.sleep(0.5)  # while it is full
+    with os.fdopen(ours, "rb") as pipe:
+        page = pipe.read()
+    assert started.communicate()[1] == b"" and started.returncode == 0
+    assert page.startswith(b"<!DOCTYPE html>") and page.endswith(b"</html>\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["words", "json"])
+def test_the_address_of_the_page_comes_through_a_pipe_at_once(climbed: Project, options: tuple[str, ...]) -> None:
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [*GOALSEEK, *options, "serve"]
+    serving = subprocess.Popen(command, cwd=climbed.folder, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert serving.stdout and select.select([serving.stdout], [], [], 20)[0]
+        assert b"http://127.0.0.1" in serving.stdout.readline()
+    finally:
+        serving.send_signal(signal.SIGINT)
+        serving.communicate(timeout=20)
+    assert serving.returncode == 0
+
+
 def test_who_must_not_hear_a_hangup_does_not(slow: Callable[[bool], Project]) -> None:
     project = slow(False)
     line = f"trap '' HUP; exec {' '.join(GOALSEEK)} iterate -n 2"
     started = subprocess.Popen(["bash", "-c", line], cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(lambda: (project.run_folder(2) / "candidate.json").exists())
-    started.send_signal(1)
+    started.send_signal(signal.SIGHUP)
     slow(True)
     stdout, stderr = started.communicate(timeout=30)
     assert started.returncode == 0, stderr

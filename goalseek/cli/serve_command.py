@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.report_command import source_of
@@ -22,7 +23,8 @@ def run(options: argparse.Namespace) -> int:
         if wants_json(options):
             answer(options, {"url": server.url})
         else:
-            print(server.url, flush=True)
+            print(server.url)
+        sys.stdout.flush()
         say(options, "open it in a browser on this machine; read-only; ^C ends it")
         try:
             server.serve_forever(poll_interval=0.2)

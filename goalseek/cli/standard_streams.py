@@ -60,14 +60,16 @@ def _is_at(stream: io.TextIOWrapper, descriptor: int) -> bool:
 
 
 class _Stream(io.TextIOWrapper):
-    """Text in the encoding of ``found``, without errors of its own; its lines appear at once where those did."""
+    """Text in the encoding of ``found``, without errors of its own; what is written appears as early as it did."""
 
     def __init__(self, found: io.TextIOWrapper, descriptor: int) -> None:
+        raw = _Descriptor(descriptor)
         super().__init__(
-            io.BufferedWriter(_Descriptor(descriptor)),
+            raw if found.write_through else io.BufferedWriter(raw),  # as python -u has it
             encoding=found.encoding,
             errors=LEGIBLE,
             line_buffering=found.line_buffering or descriptor == 2,
+            write_through=found.write_through,
         )
 
 
@@ -84,18 +86,23 @@ class _Descriptor(io.FileIO):
         self._is_terminal = os.isatty(descriptor)
 
     def write(self, data: ReadableBuffer) -> int:
-        """All of ``data``, or some."""
+        """All of ``data``; gives its length."""
+        left = memoryview(data).cast("B")
+        size = left.nbytes
         try:
-            while (written := super().write(data)) is None:  # somebody who shares the pipe made it one that never waits
-                select.select([], [self], [])
-            return written
+            while left:
+                written = super().write(left)
+                if written is None:  # somebody who shares the pipe made it one that never waits
+                    select.select([], [self], [])
+                left = left[written or 0 :]
+            return size
         except OSError as error:
             lost = error
         if self.fileno() == 2:
-            return memoryview(data).nbytes
+            return size
         stop_using(self.fileno())
         if self._is_terminal and lost.errno == errno.EIO:
-            return memoryview(data).nbytes
+            return size
         if lost.errno == errno.EPIPE:
             raise Interrupted(signal.SIGPIPE)
         from goalseek.full_disk import as_full_disk
