@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
 def main() -> None:
     """Runs the command line and exits with its code."""
-    from goalseek.cli.main import run
-
-    sys.exit(run(sys.argv[1:]))
+    try:
+        from goalseek.cli.main import run
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    code = run(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a ^C on the way out would only show where that was
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.descendants import TOKEN
+from goalseek.interrupts import left_to_another
 
 Companion = subprocess.Popen[bytes]
 _mark: ContextVar[str] = ContextVar("mark", default="")
@@ -52,7 +53,8 @@ def ask(
 
 def attach(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
     """Runs a program on this terminal, and gives its exit code as a shell would: 128 and the number for a signal."""
-    code = subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
+    with left_to_another():
+        code = subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
     return code if code >= 0 else 128 - code
 
 

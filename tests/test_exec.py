@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from project import Ended, Project, answer
+from shown import Shown
 
 
 @pytest.fixture
@@ -79,6 +80,17 @@ def test_the_exit_code_is_handed_on(climbed: Project) -> None:
         assert climbed.run("exec", "--", "sh", "-c", f"exit {code}").exit_code == code
         assert climbed.run("exec", "--as", "agent", "--", "sh", "-c", f"exit {code}").exit_code == code
     assert climbed.run("exec", "--", "sh", "-c", "kill -9 $$").exit_code == 128 + 9
+
+
+def test_control_c_is_for_the_program_that_has_the_terminal(climbed: Project) -> None:
+    asks = "trap 'echo heard' INT; echo ready; read line; echo got $line; exit 3"
+    with Shown(climbed.folder, "exec", "--", "bash", "-c", asks) as shown:
+        shown.until(lambda text: "ready" in text)
+        shown.type("\x03")
+        shown.until(lambda text: "heard" in text)
+        shown.type("more\n")
+        rows = shown.until_end()
+    assert (rows[-1], shown.child.returncode) == ("got more", 3)
 
 
 def test_a_program_that_is_not_there_is_told(climbed: Project) -> None:

@@ -22,6 +22,7 @@ from project import Project
 from rich.cells import cell_len
 from terminal import on_a_terminal
 
+from goalseek import read_results
 from goalseek.chosen import since
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
@@ -29,6 +30,7 @@ from goalseek.plain import to_line, to_plain
 from goalseek.records import Isolation, IterationRecord, MetricResult
 from goalseek.run_values import CommandRun, Usage, VerifierRun
 from goalseek.views.ago import ago, ago_in_short
+from goalseek.views.lines import record_line
 
 NOW = datetime.now(UTC)
 ESCAPE = "\x1b"
@@ -115,19 +117,28 @@ def test_show_wraps_on_a_terminal_and_nowhere_else(night: Project, columns: int)
     assert any(line.endswith("改善された学習率") and line.count("größere") == 8 for line in piped.splitlines())
 
 
+@pytest.mark.parametrize("columns", [1, 5, 20, 39, 47, 48, 60, 300])
+def test_the_line_of_an_iteration_fits_any_terminal(night: Project, columns: int) -> None:
+    for record in read_results(night.folder / ".goalseek/demo/logs/results.jsonl"):
+        if isinstance(record, IterationRecord):
+            line = record_line(record, lambda text, name: text, columns)
+            assert cell_len(line) <= columns
+            assert line.count("…") <= 1
+
+
 def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) -> None:
     lines = night.run("log").stdout.splitlines()
     assert [int(line.split()[0]) for line in lines] == [0, 1, 2, 3, 4]
     assert lines[3].count("größere") == 8
     assert ESCAPE not in "".join(lines)
     assert [line[46:57].strip() for line in lines] == ["1.5", "2.5", "3.5", "4.5", "5.5"]
-    for when, line in zip(("-", "3 d ago", "1 d ago", "2 h ago", "s ago"), lines, strict=True):
+    for when, line in zip(("-", "3 d ago", "1 d ago", "2 h ago", " ago"), lines, strict=True):
         assert when in line[:18]
 
 
 def test_outcomes_have_colours_where_somebody_wants_them(night: Project) -> None:
     shown = on_a_terminal(night.folder, "log")
-    assert "\x1b[32m   1" in shown and "\x1b[90m   2" in shown and "\x1b[36m   0" in shown and "\x1b[33m   4" in shown
+    assert "\x1b[32m   1" in shown and "\x1b[2m   2" in shown and "\x1b[36m   0" in shown and "\x1b[35m   4" in shown
     for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         for command in (("log",), ("show", "1")):
             assert ESCAPE not in on_a_terminal(night.folder, *command, environment=environment)

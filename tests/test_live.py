@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from project import FILES, JUDGE, Project, answer
+from project import FILES, JUDGE, Project, answer, home, living
 from shown import Shown
 
 from goalseek import exclusive
@@ -111,6 +111,19 @@ def test_it_keeps_its_place_when_the_terminal_is_resized(slow: Project, go: Path
         go.touch()
         rows = shown.until_end()
     assert not [row for row in rows if row.startswith("── ") or row.startswith("  best")], rows
+
+
+def test_it_is_as_wide_as_the_terminal_whatever_the_environment_says(slow: Project, go: Path) -> None:
+    wrong = {"COLUMNS": "200", "LINES": "100"}
+    with Shown(slow.folder, "iterate", columns=60, lines=12, environment=wrong) as shown:
+        shown.until(is_measuring)
+        time.sleep(1.2)
+        shown.read(0.0)
+        panel = panel_of(shown.until(is_measuring))
+        assert len(panel["title"]) == 59
+        go.touch()
+        shown.until_end()
+    assert not [row for row in shown.everything() if "──" in row]
 
 
 def test_a_terminal_of_few_rows_shows_what_fits_and_nothing_stays(slow: Project, go: Path) -> None:
@@ -236,6 +249,25 @@ def test_control_c_leaves_a_sane_terminal_and_says_how_to_go_on(slow: Project, g
     assert not any(row.startswith("── ") for row in rows)
     go.touch()
     assert [record["iteration"] for record in slow.climb("iterate")] == [0, 1, 2, 3, 4]
+
+
+def test_after_control_c_it_says_what_it_waits_for(tmp_path: Path) -> None:
+    deaf = f"if [ -e {tmp_path}/deaf ]; then trap '' INT TERM; sleep 60 & wait; sleep 60; fi\n{JUDGE}"
+    project = Project.make(tmp_path / "deaf-one", {**FILES, "hidden/judge.sh": deaf})
+    project.set_moves(answer(2), answer(3))
+    project.climb("iterate", "-n", "1")
+    (tmp_path / "deaf").touch()
+    with Shown(project.folder, "iterate") as shown:
+        shown.until(lambda text: "measuring" in text)
+        shown.type("\x03")
+        shown.until(lambda text: "  waiting     interrupted; for what runs to end" in text)
+        shown.type("\x03")
+        rows = shown.until_end()
+        assert shown.child.returncode == 130
+    assert not any(row.startswith("── ") for row in rows)
+    assert not [line for line in living(home()).values() if "sleep 60" in line]
+    (tmp_path / "deaf").unlink()
+    assert len(project.climb("iterate")) == 3
 
 
 def test_what_is_typed_does_not_show_in_the_panel(slow: Project, go: Path) -> None:

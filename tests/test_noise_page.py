@@ -66,7 +66,7 @@ def test_the_picture_shows_order_spread_median_and_outliers() -> None:
     strip = spread.split("|")[1]
     assert spread.startswith("spread    1 |") and spread.endswith("| 30")
     assert strip.count("+") == 1 and strip[-1] == "."
-    assert "<yellow>8</>" in picture(report, 80, TYPED, marked)[0]
+    assert "<magenta>8</>" in picture(report, 80, TYPED, marked)[0]
     assert picture(noise_report("minimize", [2.0, 2.0]), 80, DRAWN, plain) == []
 
 

@@ -250,25 +250,61 @@ def test_the_keyboard_goes_from_try_to_try_and_enter_opens_one(
     assert again.locator("#record h3").inner_text() == "Iteration 7"
 
 
-def test_the_filter_narrows_groups_and_dots(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
+def test_the_filter_narrows_lists_and_dots_alike_and_says_what_it_hides(
+    tmp_path: Path, open_page: Callable[..., Opened]
+) -> None:
     rows = list(nights.night(60, 3))
     rejected = [row for row in rows if row.get("outcome") in ("reverted", "skipped")]
-    for row in rejected[::7]:
+    kept = [row for row in rows if row.get("outcome") == "kept"]
+    for row in (*rejected[::7], *kept[::3]):
         row["hypothesis_summary"] = "Rotary <b>embeddings</b>"
     page = open_page(report(tmp_path, *rows)).page
-    page.locator("#filter").fill("rotary <b>")
+    assert page.locator("#kept h2 .count").inner_text() == str(len(kept))
+    page.locator("#filter").fill("ROTARY <b>")
     until(page, "document.querySelectorAll('.faint').length > 0")
-    found = len(rejected[::7])
-    assert page.locator("#matches").inner_text() == f"{found} of {len(rejected)}"
+    found, left = len(rejected[::7]), len(kept[::3])
+    hidden = len(rejected) + len(kept) - found - left
+    assert page.get_by_role("status").inner_text() == f"{left} kept and {found} not kept match; {hidden} hidden"
+    assert page.locator("#kept details:visible").count() == left
+    assert page.locator("#kept h2 .count").inner_text() == f"{left} of {len(kept)}"
     assert page.locator("#rejected details:visible tbody tr").count() == found
-    assert page.locator("#stage .dot:not(.faint)").count() == found
+    assert page.locator("#rejected h2 .count").inner_text() == f"{found} of {len(rejected)}"
+    told = page.locator("#rejected details:visible summary .value").all_inner_texts()
+    assert sum(int(text.split(" of ")[0]) for text in told) == found
+    assert page.locator("#stage .dot:not(.faint)").count() == found + left
+    page.locator("#as-table summary").click()
+    assert page.locator("#as-table tbody tr:visible").count() == left
     page.locator("#rejected tbody button").first.click()
     assert page.locator("#record dd").first.inner_text() == "Rotary <b>embeddings</b>"
-    page.locator("#filter").fill("")
+    page.locator("#filter").focus()
+    page.keyboard.press("Escape")
     until(page, "document.querySelectorAll('.faint').length == 0")
+    assert page.get_by_role("status").inner_text() == ""
+    assert page.locator("#kept details:visible").count() == len(kept)
+    assert page.locator("#kept h2 .count").inner_text() == str(len(kept))
+    assert page.locator("#rejected details:visible").count() == page.locator("#rejected details").count()
     for group in page.locator("#rejected details").all():
         group.evaluate("one => { one.open = true; }")
     until(page, f"document.querySelectorAll('#rejected tbody tr').length == {len(rejected)}")
+
+
+def test_the_filter_stands_before_what_it_narrows_and_hides_nothing_for_good(
+    tmp_path: Path, open_page: Callable[..., Opened]
+) -> None:
+    page = open_page(report(tmp_path, *nights.night(48, 3))).page
+    order = "[...document.querySelectorAll('#stage, #filter, #kept, #rejected')].map((one) => one.id)"
+    assert page.evaluate(order) == ["stage", "filter", "kept", "rejected"]
+    assert page.get_by_role("search").get_by_label("Filter the tries").count() == 1
+    page.locator("#filter").fill("there is no such word")
+    until(page, "document.querySelectorAll('.faint').length == 49")
+    assert page.get_by_role("status").inner_text() == "0 kept and 0 not kept match; 48 hidden"
+    assert page.locator("#kept details:visible, #rejected details:visible").count() == 0
+    page.locator("#stage").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Its change").click()
+    assert page.locator("#kept details:visible[open]").count() == 1
 
 
 def test_hostile_text_stays_text_wherever_it_is_shown(tmp_path: Path, open_page: Callable[..., Opened]) -> None:

@@ -20,6 +20,7 @@ def test_later_commits_on_main_change_nothing_and_a_baseline_adopts_them(project
     assert project.git("show", "goalseek/demo:other.txt") == FILES["other.txt"].strip()
     ended = project.run("baseline")
     assert ended.exit_code == 0, ended.stderr
+    assert project.run("status").stdout.startswith("demo: completed"), "nobody interrupted it"
     fresh = project.iterations()[-1]
     assert (fresh["iteration"], fresh["outcome"], fresh["reason"]) == (3, "baseline", "measured")
     assert fresh["epoch"] == records[-1]["epoch"] + 1

@@ -7,7 +7,7 @@ import argparse
 from goalseek import loop
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_for
-from goalseek.landing import check_refs
+from goalseek.landing import check_refs, tell
 from goalseek.opening import check_fit, opened, refuse_baseline
 
 
@@ -22,5 +22,6 @@ def run(options: argparse.Namespace) -> int:
         refuse_baseline(opened_run)
         check_fit(opened_run)
         check_refs(opened_run)
-        loop.baseline(opened_run, options.source)
+        record = loop.baseline(opened_run, options.source)
+        tell(opened_run, "completed", record.iteration, None, "count", "goalseek iterate goes on")
     return 0

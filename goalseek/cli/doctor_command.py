@@ -15,7 +15,7 @@ from goalseek.findings import Finding
 from goalseek.views.child_words import text_of
 from goalseek.views.style import Paint, painter
 
-_COLORS = {"✓": "green", "!": "yellow", "✗": "red"}
+_COLORS = {"✓": "green", "!": "magenta", "✗": "red"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

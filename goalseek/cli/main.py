@@ -5,32 +5,36 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import os
 import signal
 import sys
-from collections.abc import Iterator
-from types import FrameType
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from goalseek import __version__
 from goalseek.cli.commands import COMMANDS, help_text
+from goalseek.cli.standard_streams import make_usable
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted
+from goalseek.interrupts import answer_signals
 
 
 def run(arguments: list[str]) -> int:
     """Runs one command line; gives the contract's exit code."""
+    make_usable()
+    code = _ended(lambda: _run(arguments))
+    return _ended(lambda: _flushed(code))
+
+
+def _ended(act: Callable[[], int]) -> int:
+    """The exit code that something gives, or that its end by an exception comes to."""
     try:
-        return _run(arguments)
+        return act()
     except GoalseekError as error:
         return _told(error)
     except (KeyboardInterrupt, Interrupted) as error:
         number = error.signal_number if isinstance(error, Interrupted) else signal.SIGINT
-        with _perhaps_closed():
+        if number != signal.SIGPIPE:
             print("goalseek: interrupted; nothing is lost: the same command goes on from here", file=sys.stderr)
         return 128 + number
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
     except Exception as error:
         from goalseek.forbidden import as_forbidden
         from goalseek.full_disk import as_full_disk
@@ -39,21 +43,13 @@ def run(arguments: list[str]) -> int:
         return _told(of_machine) if of_machine else _bug(error)
 
 
-@contextlib.contextmanager
-def _perhaps_closed() -> Iterator[None]:
-    """Around words for a terminal that may have been closed: that is no reason for another exit code."""
-    try:
-        yield
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.__stdout__, sys.__stderr__):
-            if stream:
-                os.dup2(nowhere, stream.fileno())
+def _flushed(code: int) -> int:
+    sys.stdout.flush()
+    return code
 
 
 def _run(arguments: list[str]) -> int:
+    answer_signals()
     top, rest = _split(arguments)
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
         print(help_text(__version__))
@@ -63,10 +59,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     with _nothing_collected():
         module, options = _understood(arguments, top, rest)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     code: int = module.run(options)
-    sys.stdout.flush()
     return code
 
 
@@ -135,10 +128,6 @@ def _told(error: GoalseekError) -> int:
     if error.hint:
         print(f"  {text_of(error.hint)}", file=sys.stderr)
     return error.exit_code
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(number)
 
 
 def _bug(error: Exception) -> int:

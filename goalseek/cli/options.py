@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.manifest_file import Loaded, find, load
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 class Parser(argparse.ArgumentParser):
@@ -16,6 +20,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises GoalseekError with the usage line."""
         raise GoalseekError(f"{self.prog}: {message}", self.format_usage().strip(), USAGE)
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """At once: argparse ends the process next, and would not say that nobody could read it."""
+        print(self.format_help(), end="", file=file)
+        sys.stdout.flush()
 
 
 def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:

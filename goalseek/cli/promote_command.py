@@ -174,7 +174,8 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
     if made:
         print(
             paint(
-                _measured_line(made), "red" if made.is_worse else "green" if made.compared.settled.is_sure else "yellow"
+                _measured_line(made),
+                "red" if made.is_worse else "green" if made.compared.settled.is_sure else "magenta",
             )
         )
     if commit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.report_command import source_of
@@ -19,12 +20,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serves until ^C, which is its ordinary end."""
     with PageServer(source_of(options), options.port) as server:
-        if wants_json(options):
-            answer(options, {"url": server.url})
-        else:
-            print(server.url, flush=True)
-        say(options, "open it in a browser on this machine; read-only; ^C ends it")
         try:
+            if wants_json(options):
+                answer(options, {"url": server.url})
+            else:
+                print(server.url)
+            sys.stdout.flush()
+            say(options, "open it in a browser on this machine; read-only; ^C ends it")
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             say(options, "ended")

@@ -51,7 +51,7 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
     if seen.phase:
         lines[0] += f", in {seen.phase} since {seen.phase_started_at}"
     if seen.silent:
-        lines.append(f"  {paint('silent', 'yellow')}     {seen.silent}")
+        lines.append(f"  {paint('silent', 'magenta')}     {seen.silent}")
     if seen.best is None or seen.baseline is None:
         return [*lines, "nothing is measured yet", f"next: {one_line(seen.next)}"]
     better = "higher" if seen.direction == "maximize" else "lower"
@@ -72,8 +72,8 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
     lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in seen.holdout]
     if seen.cost:
         lines.append(f"  deciding   {seen.cost}")
-    lines += [f"  {paint('warning', 'yellow')}    {text}" for text in seen.warnings]
-    lines += [f"  {paint('differs', 'yellow')}    {name}; goalseek baseline adopts it" for name in seen.differs]
+    lines += [f"  {paint('warning', 'magenta')}    {text}" for text in seen.warnings]
+    lines += [f"  {paint('differs', 'magenta')}    {name}; goalseek baseline adopts it" for name in seen.differs]
     if seen.waits:
         from goalseek.views.asking import question_lines
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+import codecs
 
-_PLAIN = {"→": "->", "−": "-", "±": "+-", "·": "|", "…": "...", "×": "x"}  # noqa: RUF001 - signs
+LEGIBLE = "goalseek.legible"
+_PLAIN = {
+    "→": "->",
+    "−": "-",  # noqa: RUF001 - a minus
+    "±": "+-",
+    "·": "|",
+    "…": "...",
+    "×": "x",  # noqa: RUF001 - times
+    "’": "'",  # noqa: RUF001 - an apostrophe
+    "✓": "+",
+    "✗": "x",
+}
 
 
-def legible(text: str, stream: TextIO) -> str:
-    """The text as the stream can show it; a letter that it lacks becomes ``?``."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        for sign, plain in _PLAIN.items():
-            text = text.replace(sign, plain)
-        return text.encode(encoding, "replace").decode(encoding)
-    return text
+def know_plain_letters() -> None:
+    """From now on an encoding's errors may be ``LEGIBLE``: a letter that it lacks becomes a plain one, or ``?``.
+
+    The bytes of a file name that are no text are written as they are.
+    """
+    codecs.register_error(LEGIBLE, _plain)
+
+
+def _plain(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letter = error.object[error.start]
+    if "\udc80" <= letter <= "\udcff":
+        return bytes([ord(letter) - 0xDC00]), error.start + 1
+    return _PLAIN.get(letter, "?"), error.start + 1

@@ -17,7 +17,6 @@ from goalseek.views.asking import AskingWatch
 from goalseek.views.cells import cut, width_of
 from goalseek.views.confined import ConfinedWatch
 from goalseek.views.harmless import harmless, one_line
-from goalseek.views.legible import legible
 from goalseek.views.style import OUTCOME_COLORS, Paint
 from goalseek.watch import Watch
 
@@ -28,7 +27,7 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
     tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
     if width is not None:
-        head, tail = cut(head, width), cut(tail, max(width - len(head), 1))
+        head, tail = cut(head, width), cut(tail, width - len(head)) if width > len(head) else ""
     color = OUTCOME_COLORS[record.outcome]
     return paint(head, color) + (paint(tail, "grey") if record.outcome in ("reverted", "skipped") else tail)
 
@@ -89,7 +88,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
     def _say_last(self, stop: Stop) -> None:
         if stop.line:
-            print(self._paint(legible(stop.line, sys.stdout), "bold"), flush=True)
+            print(self._paint(stop.line, "bold"), flush=True)
 
 
 class EventWatch(Watch):

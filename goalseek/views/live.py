@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from goalseek.approval import Question, Word
+from goalseek.interrupts import is_ending
 from goalseek.limits import Stop
 from goalseek.scene import Scene, turn_in_words
 from goalseek.views.child_words import TAIL_BYTES, last_line_of
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from goalseek.views.screen import Screen
+
+_ENDING = "interrupted; for what runs to end"
 
 
 class LiveWatch(LineWatch):
@@ -114,7 +117,7 @@ class LiveWatch(LineWatch):
             seconds=now - self._began,
             since=now - self._told_at,
             turn=self._turn,
-            waits=self._waits,
+            waits=_ENDING if is_ending() else self._waits,
             says=last_line_of(self._tail),
         )
         return rows(self._scene, doing, columns, self._signs)

@@ -54,7 +54,7 @@ def _in_order(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -
     shown = report.values[-max(_LEAST, min(columns, WIDEST) - _MARGIN) :]
     bars = [glyphs.heights[_place(value, low, high, len(glyphs.heights))] for value in shown]
     colored = [
-        paint(bar, "yellow") if value in report.outliers else bar for bar, value in zip(bars, shown, strict=True)
+        paint(bar, "magenta") if value in report.outliers else bar for bar, value in zip(bars, shown, strict=True)
     ]
     return "in order  " + "".join(colored)
 

@@ -72,7 +72,7 @@ def rows(scene: Scene, doing: Doing, columns: int, signs: Signs) -> list[Text]:
         told.append(_row("last", _reasons(scene, width, signs), "", width))
     told += [_bar(spending, doing, width, signs) for spending in scene.spendings]
     if not doing.ended:
-        told.append(_row("prints", doing.says, "bright_black", width))
+        told.append(_row("prints", doing.says, "dim", width))
     for row in told:
         row.no_wrap = True
     return told
@@ -89,9 +89,9 @@ def _title(scene: Scene, doing: Doing, width: int, signs: Signs) -> Text:
     iteration = f"{signs.dot}iteration {doing.iteration}" if doing.iteration is not None else ""
     name = cut(f"{scene.project}{iteration}", max(width - 4, 1))
     head = f"{signs.rule * 2} "
-    row = Text(head, "bright_black")
+    row = Text(head, "dim")
     row.append(name, "bold")
-    row.append(f" {signs.rule * max(width - len(head) - cells(name) - 1, 0)}", "bright_black")
+    row.append(f" {signs.rule * max(width - len(head) - cells(name) - 1, 0)}", "dim")
     row.truncate(width)
     return row
 
@@ -99,7 +99,7 @@ def _title(scene: Scene, doing: Doing, width: int, signs: Signs) -> Text:
 def _row(label: str, text: str, style: str, width: int) -> Text:
     from rich.text import Text
 
-    row = Text(f"  {label:<{_LABEL - 2}}", "bright_black")
+    row = Text(f"  {label:<{_LABEL - 2}}", "dim")
     row.append(cut(text, max(width - _LABEL, 1)), style)
     row.truncate(width)
     return row
@@ -110,7 +110,7 @@ def _phase(scene: Scene, doing: Doing, signs: Signs) -> tuple[str, str, str]:
     if doing.ended:
         return "ended", doing.ended, ""
     if doing.waits:
-        return "waiting", doing.waits, "yellow"
+        return "waiting", doing.waits, "magenta"
     told = duration(doing.seconds) if doing.phase else ""
     usual = scene.usual.get(doing.phase)
     if usual is not None and usual >= 1:
@@ -161,9 +161,9 @@ def _bar(spending: Spending, doing: Doing, width: int, signs: Signs) -> Text:
     told += {"": "", "now": " this time"}.get(spending.of, f", {spending.of}")
     room = max(min(_BAR, width - _LABEL - cells(told) - 2), 0)
     full = round(share * room)
-    row = Text(f"  {spending.name:<{_LABEL - 2}}", "bright_black")
-    row.append(signs.full * full, "yellow" if share >= NEAR and spending.of != "now" else "cyan")
-    row.append(signs.rest * (room - full) + ("  " if room else ""), "bright_black")
+    row = Text(f"  {spending.name:<{_LABEL - 2}}", "dim")
+    row.append(signs.full * full, "magenta" if share >= NEAR and spending.of != "now" else "cyan")
+    row.append(signs.rest * (room - full) + ("  " if room else ""), "dim")
     row.append(told)
     row.truncate(width)
     return row

@@ -25,9 +25,17 @@ _Modes = list[int | list[bytes | int]]
 
 
 def console_for(stream: TextIO, is_coloured: bool) -> Console:
-    """A console that writes words as they are: nothing highlighted, nothing wrapped by us."""
+    """A console that writes words as they are: nothing highlighted, nothing wrapped by us.
+
+    It is as large as the terminal, whatever COLUMNS and LINES say: a panel that was drawn wider cannot be taken back.
+    """
     return Console(
-        file=stream, color_system="auto" if is_coloured else None, highlight=False, soft_wrap=True, no_color=False
+        file=stream,
+        color_system="auto" if is_coloured else None,
+        highlight=False,
+        soft_wrap=True,
+        no_color=False,
+        _environ={name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
     )
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import TextIO
 
 Paint = Callable[[str, str], str]
-_CODES = {"green": "32", "red": "31", "yellow": "33", "grey": "90", "bold": "1", "cyan": "36"}
-OUTCOME_COLORS = {"kept": "green", "baseline": "cyan", "reverted": "grey", "skipped": "yellow"}
+# Readable on white and on black: yellow is not on white, and bright black is the background itself in some themes, so
+# that grey is the usual colour made faint.
+CODES = {"green": "32", "red": "31", "magenta": "35", "grey": "2", "bold": "1", "cyan": "36"}
+OUTCOME_COLORS = {"kept": "green", "baseline": "cyan", "reverted": "grey", "skipped": "magenta"}
 
 
 def is_coloured(stream: TextIO, color: str) -> bool:
@@ -30,4 +32,4 @@ def painter(stream: TextIO, color: str) -> Paint:
     """A function (text, colour) for this stream; ``color`` is "auto", "always" or "never"."""
     if not is_coloured(stream, color):
         return lambda text, name: text
-    return lambda text, name: f"\x1b[{_CODES[name]}m{text}\x1b[0m"
+    return lambda text, name: f"\x1b[{CODES[name]}m{text}\x1b[0m"

@@ -82,7 +82,7 @@
     if (kept) {
       const open = make("button", "Its change");
       open.type = "button";
-      open.addEventListener("click", () => { kept.open = true; kept.scrollIntoView({ block: "start" }); kept.firstElementChild.focus(); });
+      open.addEventListener("click", () => { kept.hidden = false; kept.open = true; kept.scrollIntoView({ block: "start" }); kept.firstElementChild.focus(); });
       card.append(open);
     }
     history.replaceState(null, "", `#iteration-${iteration}`);
@@ -148,31 +148,53 @@
     group.append(line);
   }
 
-  function matching() {
-    const wanted = find("filter").value.trim().toLowerCase();
-    if (!wanted) return null;
-    texts ??= rows.map((row, i) => [row[0], words(i), row[2], row[3], row[4], row[5], row[6]].join(" ").toLowerCase());
-    return (i) => texts[i].includes(wanted);
+  // What can be read of a kept change without its patch can be found, however short its row has it.
+  const readable = (entry) => [...entry.querySelectorAll("summary, p, ul")].map((one) => one.textContent).join(" ").toLowerCase();
+
+  function textOf(row, i) {
+    const entry = labelOf(i)[0] === "kept" && find(`kept-${row[0]}`);
+    return [row[0], words(i), row[2], row[3], row[4], row[5], row[6], entry ? readable(entry) : ""].join(" ").toLowerCase();
+  }
+
+  const wish = () => find("filter").value.trim().toLowerCase();
+
+  function fits(i, wanted) {
+    texts ??= wanted ? rows.map(textOf) : null;
+    return !wanted || texts[i].includes(wanted);
+  }
+
+  // How many are left stands where the number of all stood.
+  function count(element, left, wanted) {
+    element.dataset.all ??= element.textContent;
+    element.textContent = wanted ? `${left} of ${element.dataset.all}` : element.dataset.all;
   }
 
   function filter() {
-    const wanted = matching();
-    let hits = 0, all = 0;
-    const found = new Map(labels.map((label) => [idOf(label), []]));
-    rows.forEach((_, i) => {
-      const fits = !wanted || wanted(i);
-      dots[i].classList.toggle("faint", !fits);
-      if (labelOf(i)[0] === "kept" || labelOf(i)[0] === "baseline") return;
-      all++;
-      if (fits) { hits++; found.get(idOf(labelOf(i))).push(i); }
+    const wanted = wish(), found = new Map(labels.map((label) => [idOf(label), []])), left = new Set();
+    let kept = 0, not = 0, hidden = 0;
+    rows.forEach((row, i) => {
+      const outcome = labelOf(i)[0], is = fits(i, wanted);
+      dots[i].classList.toggle("faint", !is);
+      if (is) left.add(row[0]);
+      if (outcome === "baseline") return;
+      if (!is) hidden++;
+      else if (outcome === "kept") kept++;
+      else { not++; found.get(idOf(labelOf(i))).push(i); }
     });
+    for (const row of document.querySelectorAll("#as-table tbody tr")) row.hidden = !left.has(Number(row.cells[0].textContent));
+    for (const entry of document.querySelectorAll("#kept details")) {
+      entry.hidden = !left.has(Number(entry.id.slice("kept-".length))) && !readable(entry).includes(wanted);
+    }
     for (const group of document.querySelectorAll("#rejected details")) {
       const matches = (found.get(group.id) ?? []).sort((a, b) => rows[b][0] - rows[a][0]);
-      group.hidden = wanted !== null && matches.length === 0;
+      group.hidden = wanted !== "" && matches.length === 0;
       if (wanted) group.open = matches.length > 0;
       if (group.open) fill(group, matches);
+      count(group.querySelector("summary .value"), matches.length, wanted);
     }
-    find("matches").textContent = wanted ? `${hits} of ${all}` : "";
+    count(document.querySelector("#kept h2 .count"), kept, wanted);
+    count(document.querySelector("#rejected h2 .count"), not, wanted);
+    find("matches").textContent = wanted ? `${kept} kept and ${not} not kept match; ${hidden} hidden` : "";
   }
 
   function setUpGroups() {
@@ -183,8 +205,8 @@
     for (const group of document.querySelectorAll("#rejected details")) {
       group.addEventListener("toggle", () => {
         if (!group.open) return;
-        const wanted = matching();
-        const mine = rows.map((_, i) => i).filter((i) => idOf(labelOf(i)) === group.id && (!wanted || wanted(i)));
+        const wanted = wish();
+        const mine = rows.map((_, i) => i).filter((i) => idOf(labelOf(i)) === group.id && fits(i, wanted));
         fill(group, mine.reverse());
       });
     }

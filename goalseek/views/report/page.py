@@ -16,7 +16,7 @@ from goalseek.views.report.evidence import guards_section, incidents_section, is
 from goalseek.views.report.markup import Html, data, fragment, tag
 from goalseek.views.report.night import Night
 from goalseek.views.report.plot import Plot, plot_of
-from goalseek.views.report.sections import claim_section, kept_section, progress_section, rejected_section
+from goalseek.views.report.sections import claim_section, finder, kept_section, progress_section, rejected_section
 from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.tries import Label, Try
 
@@ -77,6 +77,7 @@ def _sections(
     return fragment(
         claim_section(night, around),
         progress_section(climb, plot),
+        finder(climb),
         kept_section(climb, diff_of),
         rejected_section(climb),
         guards_section(climb, around),

@@ -87,6 +87,21 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
     )
 
 
+def finder(climb: Climb) -> Html:
+    """The field by which the page's script narrows plot and lists alike, saying how many it leaves, and hides."""
+    if not climb.kept.added and not climb.rejected.items:
+        return NONE
+    return tag(
+        "div",
+        tag("label", "Filter the tries", for_="filter"),
+        tag("input", type="search", id="filter", placeholder="words, a file, a number", autocomplete="off"),
+        tag("span", "", id="matches", role="status"),
+        id="finder",
+        role="search",
+        hidden=True,
+    )
+
+
 def kept_section(climb: Climb, diff_of: Callable[[Try, int], Diff | None]) -> Html:
     """The kept changes in order, each with its patch."""
     kept = climb.kept.items[-KEPT_SHOWN:]
@@ -98,17 +113,9 @@ def kept_section(climb: Climb, diff_of: Callable[[Try, int], Diff | None]) -> Ht
 
 
 def rejected_section(climb: Climb) -> Html:
-    """What was not kept, grouped by reason; the page's script fills in all of a group, and filters."""
+    """What was not kept, grouped by reason; the page's script fills in all of a group."""
     labels = [label for label, _ in climb.counts.most_common() if label.outcome in ("reverted", "skipped")]
     most = max((climb.counts[label] for label in labels), default=1)
-    finder = tag(
-        "p",
-        tag("label", "Filter", for_="filter"),
-        tag("input", type="search", id="filter", placeholder="words, a file, a number", autocomplete="off"),
-        tag("span", "", id="matches", aria_live="polite"),
-        id="finder",
-        hidden=True,
-    )
     newest: dict[Label, list[Try]] = {label: [] for label in labels}
     for done in reversed(climb.rejected.items):
         if len(newest[done.label]) < NEWEST_SHOWN:
@@ -117,7 +124,7 @@ def rejected_section(climb: Climb) -> Html:
     groups = [_group(label, climb.counts[label], most, newest[label], texts) for label in labels]
     intro = tag("p", "Everything was kept." if climb.kept.added else "Nothing was tried yet.", class_="quiet")
     total = sum(climb.counts[label] for label in labels)
-    return tag("section", _titled("Not kept", total), finder if groups else intro, *groups, id="rejected")
+    return tag("section", _titled("Not kept", total), NONE if groups else intro, *groups, id="rejected")
 
 
 def _facts(night: Night) -> Iterator[str]:

@@ -1,0 +1,110 @@
+"""Signals that end the tool: once, whatever follows in the next seconds, and not where they are switched off."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from project import Project, answer
+from shown import Shown
+
+HEAD = """\
+import os, signal, sys, time
+from goalseek import interrupts
+from goalseek.errors import Interrupted
+def send(*names):
+    for name in names:
+        os.kill(os.getpid(), getattr(signal, name))
+"""
+
+
+def said(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True, timeout=30)
+    return done.stdout + done.stderr + (f"ended with {done.returncode}\n" if done.returncode else "")
+
+
+@pytest.mark.parametrize(
+    ("first", "raised"),
+    [("SIGINT", "KeyboardInterrupt()"), ("SIGTERM", "Interrupted(15)"), ("SIGHUP", "Interrupted(1)")],
+)
+def test_what_follows_the_first_does_not_end_the_cleaning_up(first: str, raised: str) -> None:
+    code = f"""
+interrupts.answer_signals()
+try:
+    try:
+        send({first!r})
+    finally:
+        send("SIGINT", "SIGHUP", "SIGTERM", "SIGINT")
+        print("clean")
+except BaseException as error:
+    print(repr(error))
+"""
+    assert said(code) == f"clean\n{raised}\n"
+
+
+def test_after_some_seconds_it_is_another_wish() -> None:
+    code = """
+interrupts.ONE_WISH_SECONDS = 0.2
+interrupts.answer_signals()
+for _ in range(2):
+    try:
+        send("SIGINT")
+        print("not heard")
+    except KeyboardInterrupt:
+        print("heard", interrupts.is_ending())
+    time.sleep(0.3)
+    print(interrupts.is_ending())
+"""
+    assert said(code) == "heard True\nFalse\n" * 2
+
+
+def test_what_was_switched_off_stays_so() -> None:
+    code = """
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+interrupts.answer_signals()
+with interrupts.held_back():
+    send("SIGHUP", "SIGINT")
+send("SIGHUP", "SIGINT")
+print("at work")
+try:
+    send("SIGTERM")
+except Interrupted as error:
+    print(error.signal_number)
+"""
+    assert said(code) == "at work\n15\n"
+
+
+def test_held_back_they_come_after_the_block() -> None:
+    code = """
+interrupts.answer_signals()
+try:
+    with interrupts.held_back():
+        send("SIGINT", "SIGINT")
+        print("done")
+    print("never")
+except KeyboardInterrupt:
+    print("then")
+"""
+    assert said(code) == "done\nthen\n"
+
+
+@pytest.mark.slow
+def test_control_c_again_and_again_leaves_a_sane_terminal(project: Project) -> None:
+    project.write({"hidden/judge.sh": "sleep 30\n"})
+    project.commit()
+    project.set_moves(answer(2))
+    with Shown(project.folder, "iterate", "--forever", columns=100) as shown:
+        shown.until(lambda text: "measuring" in text)
+        while shown.child.poll() is None:
+            shown.type("\x03")
+            time.sleep(0.001)
+            shown.read(0.0)
+        rows = shown.until_end()
+        assert shown.child.returncode == 130, rows
+        assert shown.echoes()
+        assert not shown.screen.cursor.hidden
+    told = shown.raw.decode()
+    assert told.count("goalseek: interrupted; nothing is lost") == 1
+    assert "Traceback" not in told and "Exception" not in told
+    assert not [row for row in rows if row.startswith("── ")]

@@ -1,0 +1,179 @@
+"""Standard streams that are closed, full, read by nobody, in plain letters, or of a terminal that is gone."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from project import FILES, JUDGE, Project, answer, until
+from shown import Shown
+
+GOALSEEK = (sys.executable, "-m", "goalseek")
+LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "manifest show", "direct --list")
+
+
+@pytest.fixture
+def climbed(tmp_path: Path) -> Project:
+    """A project that climbed one step; what it says has letters that ASCII lacks."""
+    project = Project.make(tmp_path / "repo")
+    project.set_moves({"title": "größer → 日本", "files": {"answer.json": answer(2)}}, answer(3), answer(4), answer(5))
+    project.climb("iterate", "-n", "1")
+    return project
+
+
+def ended_in(
+    project: Project, shell: str, *commands: str, environment: dict[str, str] | None = None
+) -> Iterator[tuple[str, subprocess.CompletedProcess[bytes]]]:
+    """How each command ends within a line of a shell, in which ``G`` is the command line."""
+    for command in commands:
+        line = shell.replace("G", f'"$PYTHON" -m goalseek {command}', 1)
+        given = {**os.environ, "PYTHON": sys.executable, **(environment or {})}
+        yield command, subprocess.run(["bash", "-c", line], cwd=project.folder, env=given, capture_output=True)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_as_dev_null(climbed: Project, closed: str) -> None:
+    for command, done in ended_in(climbed, f"G {closed}", "log", "report -o -", "iterate"):
+        assert done.returncode == 0, (command, done.stderr)
+        assert b"bug" not in done.stderr
+    assert climbed.iterations()[-1]["iteration"] == 2
+
+
+def test_what_is_asked_for_and_cannot_be_given_is_said(climbed: Project) -> None:
+    for command, done in ended_in(climbed, "G >/dev/full", "log", "log --help", "--version", "show best --diff"):
+        assert (done.returncode, done.stderr.count(b"\n")) == (3, 2), (command, done.stderr)
+        assert done.stderr.startswith(b"goalseek: the disk is full: ")
+    for command, done in ended_in(climbed, "G 1</dev/null", "log"):
+        assert done.returncode == 3, command
+        assert done.stderr.startswith(b"goalseek: standard output cannot be written: Bad file descriptor\n")
+
+
+def test_a_climb_whose_lines_cannot_be_written_goes_on_later(climbed: Project) -> None:
+    for _, done in ended_in(climbed, "G >/dev/full", "iterate"):
+        assert done.returncode == 3, done.stderr
+    state = json.loads((climbed.folder / ".goalseek/demo/logs/state.json").read_text())
+    assert (state["status"], state["stop_reason"]) == ("blocked", "disk")
+    assert [record["iteration"] for record in climbed.climb("iterate")] == [0, 1, 2, 3]
+
+
+def test_chatter_that_nobody_can_read_changes_nothing(climbed: Project) -> None:
+    for command, done in ended_in(climbed, "G 2>/dev/full", "iterate", "report"):
+        assert (done.returncode, done.stderr) == (0, b""), command
+        assert done.stdout
+    for _, done in ended_in(climbed, "G 2> >(true)", "bogus"):
+        assert done.returncode == 2
+
+
+def test_a_reader_that_goes_away_ends_it_silently(climbed: Project) -> None:
+    for command, done in ended_in(climbed, "set -o pipefail; G | true", *LOOKS[:-1], "log --help"):
+        assert (done.returncode, done.stderr) == (141, b""), command
+
+
+def test_a_climb_whose_reader_goes_away_was_interrupted_and_is_no_bug(climbed: Project) -> None:
+    for _, done in ended_in(climbed, "set -o pipefail; G 2>/dev/null | true", "iterate -n 2"):
+        assert done.returncode == 141
+    state = json.loads((climbed.folder / ".goalseek/demo/logs/state.json").read_text())
+    assert (state["status"], state["stop_reason"]) == ("interrupted", "interrupted")
+    assert [record["iteration"] for record in climbed.climb("iterate")] == [0, 1, 2, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "environment",
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["streams", "locale"],
+)
+def test_where_there_are_few_letters_they_do(climbed: Project, environment: dict[str, str]) -> None:
+    commands = (*LOOKS, "show best", "iterate", "doctor --quick", "report", "promote", "audit")
+    for command, done in ended_in(climbed, "G", *commands, environment=environment):
+        assert done.returncode == 0, (command, done.stderr)
+        if command != "report -o -":  # a file, whatever the terminal
+            assert done.stdout.isascii() and done.stderr.isascii(), command
+        if command == "log":
+            assert b"gr??er -> ??" in done.stdout
+        elif command == "iterate":
+            assert done.stdout.splitlines()[-1].startswith(b"score 1 -> 3 | 2 kept of 2 | ")
+        elif command == "doctor --quick":
+            assert b"\n+ trees " in done.stdout
+
+
+def test_a_file_name_that_is_no_text_is_printed_as_it_is(climbed: Project) -> None:
+    for _, done in ended_in(climbed, r"G -o $'n\xff.html'", "report", environment={"PYTHONIOENCODING": "utf-8"}):
+        assert (done.returncode, done.stdout) == (0, b"n\xff.html\n"), done.stderr
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Callable[[bool], Project]]:
+    """A project whose measurements wait for a file; call it to have that file, or not."""
+    go = tmp_path / "go"
+    more = {"env": {"verify": {"set": {"WAIT": str(go)}}}}
+    waiting = f'until [ -e "$WAIT" ]; do sleep 0.02; done\n{JUDGE}'
+    project = Project.make(tmp_path / "repo", {**FILES, "hidden/judge.sh": waiting}, more)
+    project.set_moves(answer(2), answer(3), answer(4))
+    go.touch()
+    project.climb("iterate", "-n", "1")
+
+    def let(may_go: bool) -> Project:
+        go.touch() if may_go else go.unlink()
+        return project
+
+    yield let
+    go.touch()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_what_is_long_comes_whole_through_a_pipe_that_never_waits(climbed: Project, unbuffered: str) -> None:
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    command = [*GOALSEEK, "report", "-o", "-"]
+    given = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    started = subprocess.Popen(command, cwd=climbed.folder, env=given, stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    time.sleep(0.5)  # while it is full
+    with os.fdopen(ours, "rb") as pipe:
+        page = pipe.read()
+    assert started.communicate()[1] == b"" and started.returncode == 0
+    assert page.startswith(b"<!DOCTYPE html>") and page.endswith(b"</html>\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["words", "json"])
+def test_the_address_of_the_page_comes_through_a_pipe_at_once(climbed: Project, options: tuple[str, ...]) -> None:
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [*GOALSEEK, *options, "serve"]
+    serving = subprocess.Popen(command, cwd=climbed.folder, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert serving.stdout and select.select([serving.stdout], [], [], 20)[0]
+        assert b"http://127.0.0.1" in serving.stdout.readline()
+    finally:
+        serving.send_signal(signal.SIGINT)
+        serving.communicate(timeout=20)
+    assert serving.returncode == 0
+
+
+def test_who_must_not_hear_a_hangup_does_not(slow: Callable[[bool], Project]) -> None:
+    project = slow(False)
+    line = f"trap '' HUP; exec {' '.join(GOALSEEK)} iterate -n 2"
+    started = subprocess.Popen(["bash", "-c", line], cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(lambda: (project.run_folder(2) / "candidate.json").exists())
+    started.send_signal(signal.SIGHUP)
+    slow(True)
+    stdout, stderr = started.communicate(timeout=30)
+    assert started.returncode == 0, stderr
+    assert b"3 kept of 3" in stdout
+
+
+@pytest.mark.slow
+def test_a_climb_that_outlives_its_terminal_goes_on(slow: Callable[[bool], Project]) -> None:
+    project = slow(False)
+    shown = Shown(project.folder, command=("bash", "-c", f"trap '' HUP; exec {' '.join(GOALSEEK)} iterate -n 2"))
+    shown.until(lambda text: "measuring" in text)
+    shown.close()
+    slow(True)
+    assert shown.child.wait(timeout=30) == 0
+    assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "kept", "kept"]
