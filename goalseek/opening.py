@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from goalseek import editable, fitness, process
 from goalseek.agent_home import AgentHome
@@ -18,7 +19,7 @@ from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
 from goalseek.location import locate
 from goalseek.lock import only_writer
-from goalseek.manifest_file import Loaded, base_of
+from goalseek.manifest_file import Loaded, base_of, ignore_home
 from goalseek.manifest_providers import ProviderTable
 from goalseek.objects import Entry
 from goalseek.places import places
@@ -56,6 +57,7 @@ def opened(
     repository = open_repository(loaded)
     where = places(repository.location, base_of(loaded, repository.top), repository.name)
     existed = loaded.logs.exists() or loaded.runs.exists()
+    made = _made_with_the_logs(loaded)
     try:
         picture = loaded.logs / "state.json"
         with (
@@ -78,8 +80,11 @@ def opened(
                 raise
             finally:
                 run.close()
-                if is_refused and run.standing.seq < 0 and not existed:
-                    _leave_nothing(loaded, repository)
+                if run.standing.seq < 0 and not existed:
+                    if is_refused:
+                        _leave_nothing(loaded, repository, made)
+                    elif loaded.logs.exists():
+                        ignore_home(loaded)
     finally:
         repository.close()
 
@@ -160,16 +165,21 @@ def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
         run.watch.note(told)
 
 
-def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
-    """Takes away what was made for a run that never had a record."""
+def _made_with_the_logs(loaded: Loaded) -> tuple[Path, ...]:
+    """What is not there yet around the logs, innermost first: another climb's, or the user's own, is not ours."""
+    home = loaded.folder / loaded.manifest.log.home
+    around = (home / ".gitignore", home / "manifest.schema.json", home)
+    return tuple(path for path in around if not path.exists())
+
+
+def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...]) -> None:
+    """Takes away what was made for a run that never had a record: its logs, and what is ``made`` around them."""
     for folder in (loaded.logs, loaded.runs, repository.own):
         shutil.rmtree(folder, ignore_errors=True)
-    home = loaded.folder / loaded.manifest.log.home
     with contextlib.suppress(OSError):
         loaded.logs.parent.rmdir()
-        for name in (".gitignore", "manifest.schema.json"):
-            (home / name).unlink(missing_ok=True)
-        home.rmdir()
+        for path in made:
+            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         repository.own.parent.rmdir()
 

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Ended, Project, answer
+from project import FILES, Ended, Project, answer
 
-from goalseek.errors import UNFIT, USAGE
+from goalseek import loop
+from goalseek.cli import main
+from goalseek.errors import BUG, UNFIT, USAGE
 
 
 def refused(project: Project, code: int, *said: str, arguments: tuple[str, ...] = ("iterate",)) -> Ended:
@@ -206,3 +208,48 @@ def test_a_command_that_needs_what_it_does_not_see_is_told_so(
     refused(project, 1, "the baseline has no number", remedy, 'sees = "both"')
     ended = project.run("doctor")
     assert ended.exit_code == 1 and remedy in ended.stdout
+
+
+def test_a_git_status_that_fails_by_a_filter_of_the_users(project: Project) -> None:
+    project.write({".gitattributes": "*.txt filter=gone\n"})
+    project.commit()
+    project.git("config", "filter.gone.clean", "no-such-filter %f")
+    project.git("config", "filter.gone.required", "true")
+    project.write({"other.txt": FILES["other.txt"].swapcase()})  # of the same size: only the filter can tell
+    refused(project, UNFIT, f"git status fails in {project.top}", "no-such-filter: not found", "PATH")
+
+
+def test_what_was_in_the_home_of_the_logs_stays_there(project: Project) -> None:
+    project.set_manifest({"log": {"home": "results"}})
+    project.write({"results/.gitignore": "*.png\n", "results/table.txt": "1\n"})
+    refused(project, USAGE, "results/.gitignore is committed" if project.commit() else "")
+    assert (project.folder / "results/.gitignore").read_text() == "*.png\n"
+    assert not (project.folder / "results/demo").exists()
+
+
+def test_another_climb_stays_ignored_where_a_first_run_is_refused(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    project.manifest = project.folder / "goalseek.second.toml"
+    project.set_manifest({"project": {"name": "second"}, "verify": [{"run": "exit 3", "sees": "candidate"}]})
+    project.commit()
+    ended = project.run("-m", "second", "iterate")
+    assert ended.exit_code == 1, ended
+    assert sorted(path.name for path in (project.folder / ".goalseek").iterdir()) == [
+        ".gitignore",
+        "demo",
+        "manifest.schema.json",
+    ]
+    assert project.git("status", "--short") == ""
+
+
+def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: object) -> None:
+        raise AssertionError("made to fail")
+
+    monkeypatch.setattr(loop, "check_provider", failing)
+    assert main.run(["-C", str(project.folder), "iterate"]) == BUG, capsys.readouterr().err
+    assert (project.folder / ".goalseek/demo/logs").is_dir()
+    assert project.git("status", "--short") == ""
