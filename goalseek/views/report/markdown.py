@@ -27,11 +27,11 @@ _TEXT_MOST = 200
 def markdown(night: Night, around: Surroundings) -> str:
     """The whole text."""
     climb, claim = night.climb, claim_of(night.climb)
-    if not claim.before:
-        return "## Nothing is measured yet\n"
+    if not claim.before and not claim.is_warning:
+        return f"## {claim.headline}\n"
     arrow = f" → {claim.after}" if claim.after else ""
-    lines = [f"## {code(climb.metric)} {claim.before}{arrow}", ""]
-    lines += [f"**{claim.gain}.** {claim.settled}".rstrip(), ""]
+    lines = [f"## {code(climb.metric)} {claim.before}{arrow}" if claim.before else f"## {claim.headline}", ""]
+    lines += [f"**{claim.gain}.** {claim.settled}".rstrip(), ""] if claim.gain else []
     lines += [f"> {claim.caution}", ""] if claim.caution else []
     lines += [f"- {kept_in_words(climb)}"]
     lines += [f"- {_time(climb)}", f"- {code(sandboxes_in_words(climb.levels))}", ""]
