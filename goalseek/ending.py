@@ -51,6 +51,20 @@ def told_at_the_end(run: Run) -> Iterator[None]:
     run.watch.stopped(replace(stop, line=last_line(run.standing, run.loaded.manifest)))
 
 
+@contextlib.contextmanager
+def shown_at_the_end(run: Run) -> Iterator[None]:
+    """Around a baseline that is asked for: only ``state.json`` shows how it ended."""
+    try:
+        yield
+    except (KeyboardInterrupt, Interrupted):
+        _leave(run, "interrupted", Stop("interrupted", "interrupted by a signal", _GO_ON))
+        raise
+    except GoalseekError as error:
+        _leave(run, _STATUS.get(error.exit_code, "failed"), Stop(error.stop_reason, error.message, error.hint))
+        raise
+    _leave(run, "completed", Stop("count", "done", _GO_ON))
+
+
 def _blocked(run: Run, error: GoalseekError, begun: int) -> None:
     stop = Stop(error.stop_reason, error.message, error.hint)
     _leave(run, _STATUS.get(error.exit_code, "failed"), stop)

@@ -107,7 +107,7 @@ def overview(loaded: Loaded) -> Overview:
         cost=_cost(loaded, standing),
         waits=waits,
         word=word,
-        next=way_to_fetched(loaded) or told,
+        next=way_to_fetched(loaded, location) or told,
     )
 
 
@@ -166,6 +166,8 @@ def _next(status: str, standing: Standing, told: str, over: str) -> str:
         return told
     if over:
         return over
+    if standing.best == standing.baseline and not standing.epoch:  # the keeps of an earlier ruler go home as well
+        return "goalseek iterate goes on; nothing is kept yet"
     return "goalseek iterate goes on; goalseek promote takes the kept changes home"
 
 

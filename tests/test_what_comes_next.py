@@ -1,0 +1,72 @@
+"""``status`` says how the last command ended and what to do next, after what a morning may bring."""
+
+from __future__ import annotations
+
+from project import Project, answer
+
+
+def said(project: Project) -> str:
+    ended = project.run("status")
+    assert ended.exit_code == 0, ended
+    return ended.stdout
+
+
+def next_of(project: Project) -> str:
+    return said(project).rpartition("next: ")[2].rstrip("\n")
+
+
+def test_a_baseline_that_was_asked_for_is_no_interruption(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb("baseline")
+    assert said(project).startswith("demo: completed")
+
+
+def test_a_baseline_that_fails_later_is_told_as_failed(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    project.write({"hidden/judge.sh": "echo no luck; exit 3\n"})
+    project.commit()
+    ended = project.run("baseline")
+    assert ended.exit_code == 1, ended
+    assert said(project).startswith("demo: failed (baseline_failed)")
+    assert next_of(project).startswith("mend the verifier or the code")
+
+
+def test_nothing_is_to_be_taken_home_where_nothing_was_kept(project: Project) -> None:
+    project.set_moves(answer(0), answer(3))
+    project.climb()
+    assert next_of(project) == "goalseek iterate goes on; nothing is kept yet"
+    assert "promote" not in project.run("report", "-o", "-", "--format", "md").stdout
+    project.climb()
+    assert next_of(project) == "goalseek iterate goes on; goalseek promote takes the kept changes home"
+
+
+def test_what_was_kept_under_an_earlier_ruler_can_still_be_taken_home(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    project.climb("baseline")
+    assert "goalseek promote" in next_of(project)
+
+
+def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    project.climb()
+    results = project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+    before = results.read_bytes()
+    project.climb()
+    after = results.read_bytes()
+    lines = after.splitlines(keepends=True)
+    for content, words in (
+        (before, "a newer record is in git, as refs/goalseek/demo/ledger: goalseek audit --rebuild writes it here"),
+        (b"".join(lines[:2]), "2 newer records are in git, as refs/goalseek/demo/ledger"),
+        (b"", "the records are in git, as refs/goalseek/demo/ledger: goalseek audit --rebuild writes them here"),
+    ):
+        results.write_bytes(content)
+        assert next_of(project).startswith(words)
+        ended = project.run("show", "2")
+        assert ended.exit_code == 2 and words in ended.stderr, ended
+    assert words in project.run("log").stderr
+    assert words in project.run("promote").stderr
+    assert project.run("audit", "--rebuild").exit_code == 0
+    assert results.read_bytes() == after
+    assert "goalseek iterate goes on" in next_of(project)
