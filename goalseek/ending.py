@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from goalseek.errors import GoalseekError, Interrupted
-from goalseek.full_disk import as_full_disk
 from goalseek.landing import tell
 from goalseek.last_line import last_line
 from goalseek.limits import EXIT_CODES, Stop
+from goalseek.machine_faults import as_machine_fault
 from goalseek.run import Run
 
 _GO_ON = "the same command goes on"
@@ -19,7 +19,7 @@ _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"
 
 @contextlib.contextmanager
 def told_at_the_end(run: Run) -> Iterator[None]:
-    """Around a climb. A full disk leaves it as a GoalseekError with the stop reason ``disk``.
+    """Around a climb. What the machine refuses leaves it as a GoalseekError, such as one with the stop reason ``disk``.
 
     What ends it early tells its last line where something was recorded meanwhile.
     """
@@ -38,10 +38,10 @@ def told_at_the_end(run: Run) -> Iterator[None]:
         _blocked(run, error, begun)
         raise
     except Exception as error:
-        full = as_full_disk(error)
-        if full:
-            _blocked(run, full, begun)
-            raise full from error
+        fault = as_machine_fault(error)
+        if fault:
+            _blocked(run, fault, begun)
+            raise fault from error
         stop = Stop("bug", f"a bug: {type(error).__name__}: {error}", "please report it")
         _leave(run, "failed", stop)
         _failed(run, stop, begun)

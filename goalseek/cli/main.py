@@ -32,10 +32,10 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
-        from goalseek.full_disk import as_full_disk
+        from goalseek.machine_faults import as_machine_fault
 
-        full = as_full_disk(error)
-        return _told(full) if full else _bug(error)
+        fault = as_machine_fault(error)
+        return _told(fault) if fault else _bug(error)
 
 
 @contextlib.contextmanager
