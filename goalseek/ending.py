@@ -12,6 +12,7 @@ from goalseek.last_line import last_line
 from goalseek.limits import EXIT_CODES, Stop
 from goalseek.machine_faults import as_machine_fault
 from goalseek.run import Run
+from goalseek.typed import typed
 
 _GO_ON = "the same command goes on"
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
@@ -47,8 +48,9 @@ def told_at_the_end(run: Run) -> Iterator[None]:
         _failed(run, stop, begun)
         raise
     stop = run.stop or Stop("count", "done")
+    stop = _typed(run, replace(stop, line=last_line(run.standing, run.loaded.manifest)))
     _leave(run, _STATUS[EXIT_CODES[stop.reason]], stop)
-    run.watch.stopped(replace(stop, line=last_line(run.standing, run.loaded.manifest)))
+    run.watch.stopped(stop)
 
 
 @contextlib.contextmanager
@@ -60,20 +62,27 @@ def shown_at_the_end(run: Run) -> Iterator[None]:
         _leave(run, "interrupted", Stop("interrupted", "interrupted by a signal", _GO_ON))
         raise
     except GoalseekError as error:
-        _leave(run, _STATUS.get(error.exit_code, "failed"), Stop(error.stop_reason, error.message, error.hint))
+        stop = _typed(run, Stop(error.stop_reason, error.message, error.hint))
+        _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
         raise
     _leave(run, "completed", Stop("count", "done", _GO_ON))
 
 
 def _blocked(run: Run, error: GoalseekError, begun: int) -> None:
-    stop = Stop(error.stop_reason, error.message, error.hint)
+    stop = _typed(run, Stop(error.stop_reason, error.message, error.hint))
     _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
     _failed(run, stop, begun)
 
 
 def _failed(run: Run, stop: Stop, begun: int) -> None:
     line = last_line(run.standing, run.loaded.manifest) if run.standing.seq > begun else ""
-    run.watch.failed(replace(stop, line=line))
+    run.watch.failed(_typed(run, replace(stop, line=line)))
+
+
+def _typed(run: Run, stop: Stop) -> Stop:
+    """With the manifest named in what is to be typed, where it needs to be."""
+    path = run.loaded.path
+    return replace(stop, next=typed(stop.next, path), line=typed(stop.line, path))
 
 
 def _leave(run: Run, status: str, stop: Stop) -> None:

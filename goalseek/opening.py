@@ -34,6 +34,7 @@ from goalseek.scratch_files import remove_scratch_files
 from goalseek.shared import LOOKED_AT_MOST
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.state import phase_in_words, read_state
+from goalseek.typed import typed
 from goalseek.watch import Watch
 
 
@@ -138,7 +139,8 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
     for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
         run.watch.note(told)
     for name in differing(run.loaded, run.repository.location, run.standing):
-        run.watch.note(f"{name} differs from the pinned ruler; goalseek baseline adopts it")
+        adopts = typed("goalseek baseline adopts it", run.loaded.path)
+        run.watch.note(f"{name} differs from the pinned ruler; {adopts}")
     names = run.loaded.manifest.scope.share
     for told in run.shares.notes(names, run.standing.epoch):
         run.watch.note(told)

@@ -24,6 +24,7 @@ from goalseek.small_set import small_set
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.stop_request import pending_run
+from goalseek.typed import typed
 from goalseek.units import in_words
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def overview(loaded: Loaded) -> Overview:
         cost=_cost(loaded, standing),
         waits=waits,
         word=word,
-        next=way_to_fetched(loaded, location) or told,
+        next=typed(way_to_fetched(loaded, location) or told, loaded.path),
     )
 
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from project import Project, answer
+
+from goalseek.typed import typed
+from goalseek.views.report.commands import with_commands
+
+SECOND = {"project": {"name": "second"}}
 
 
 def said(project: Project) -> str:
@@ -70,3 +78,53 @@ def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(project:
     assert project.run("audit", "--rebuild").exit_code == 0
     assert results.read_bytes() == after
     assert "goalseek iterate goes on" in next_of(project)
+
+
+@pytest.fixture
+def second(project: Project) -> Project:
+    """Another climb in the same repository, of which nobody may be told to take the first one home."""
+    project.set_moves(answer(2), answer(0))
+    made = Project(project.top, project.folder)
+    made.script, made.manifest = project.script, project.folder / "goalseek.second.toml"
+    made.set_manifest(SECOND)
+    made.commit()
+    return made
+
+
+def test_what_is_to_be_typed_names_the_manifest_where_it_has_to(second: Project) -> None:
+    def told(*arguments: str) -> str:
+        ended = second.run("-m", "second", *arguments)
+        return f"{ended.stdout}{ended.stderr}"
+
+    assert "next: goalseek -m second doctor, then goalseek -m second iterate" in told("status")
+    assert "climb first: goalseek -m second iterate" in told("promote")
+    assert "your checkout is untouched · goalseek -m second promote\n" in told("iterate")
+    assert "goalseek -m second iterate goes on; goalseek -m second promote takes" in told("status")
+    assert "`goalseek -m second promote` takes" in told("report", "-o", "-", "--format", "md")
+    assert "make them with: goalseek -m second promote --branch NAME --squash" in told("promote", "--squash")
+    second.write({"hidden/more.txt": "1\n"})
+    second.commit()
+    assert "file hidden/more.txt; goalseek -m second baseline adopts it" in told("status")
+    assert "differs from the pinned ruler; goalseek -m second baseline adopts it" in told("iterate")
+    assert "see: goalseek -m second log" in told("show", "99")
+    first = second.run("status").stdout
+    assert "goalseek doctor, then goalseek iterate" in first and " -m " not in first
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (None, "goalseek iterate goes on; goalseek promote"),
+        (Path("/a/goalseek.toml"), "goalseek iterate goes on; goalseek promote"),
+        (Path("/a/goalseek.b.toml"), "goalseek -m b iterate goes on; goalseek -m b promote"),
+        (Path("/a b/c.toml"), "goalseek -m '/a b/c.toml' iterate goes on; goalseek -m '/a b/c.toml' promote"),
+        ("../c.toml", "goalseek -m ../c.toml iterate goes on; goalseek -m ../c.toml promote"),
+    ],
+)
+def test_a_manifest_is_named_as_the_option_takes_it_and_once(manifest: Path | str | None, words: str) -> None:
+    once = typed("goalseek iterate goes on; goalseek promote", manifest)
+    assert once == words
+    assert typed(once, manifest) == words
+    assert typed("what goalseek finds", manifest) == "what goalseek finds"
+    if manifest:
+        assert with_commands(words, lambda text: f"`{text}`").count("`") == 4

@@ -17,6 +17,7 @@ from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
 from goalseek.records import REASONS, IterationRecord
+from goalseek.typed import typed
 from goalseek.units import counted
 from goalseek.views.cells import width_of
 from goalseek.views.history_lines import HistoryLines
@@ -74,7 +75,8 @@ def _exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
 def _say_why_none(options: argparse.Namespace, manifest: Loaded) -> None:
     from goalseek.fetched import way_to_fetched
 
-    say(options, way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first")
+    why = way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first"
+    say(options, typed(why, options.manifest))
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:

@@ -64,8 +64,20 @@ def _run(arguments: list[str]) -> int:
         module, options = _understood(arguments, top, rest)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    code: int = module.run(options)
+    code = _with_typed_hints(module, options)
     sys.stdout.flush()
+    return code
+
+
+def _with_typed_hints(module: Any, options: Any) -> int:
+    """Runs the command; what is to be typed after an error names the manifest as this command did."""
+    try:
+        code: int = module.run(options)
+    except GoalseekError as error:
+        from goalseek.typed import typed
+
+        error.hint = typed(error.hint, options.manifest)
+        raise
     return code
 
 

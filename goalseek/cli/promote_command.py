@@ -28,6 +28,7 @@ from goalseek.promote import Promoted
 from goalseek.repository import Repository
 from goalseek.run import Run
 from goalseek.settle import PAIRS
+from goalseek.typed import typed
 from goalseek.units import counted, number
 from goalseek.views.harmless import one_line
 from goalseek.views.style import painter
@@ -185,4 +186,5 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
         print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
     elif not commit:
         asked = f" --onto {options.onto}" * bool(options.onto) + " --squash" * options.squash
-        print(f"this was a preview; make them with: goalseek promote --branch NAME{asked}")
+        following = typed("goalseek promote --branch NAME", options.manifest)
+        print(f"this was a preview; make them with: {following}{asked}")
