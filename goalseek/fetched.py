@@ -12,17 +12,20 @@ from goalseek.history import History
 from goalseek.location import Location, locate
 from goalseek.lock import holder_of
 from goalseek.manifest_file import Loaded
+from goalseek.one_folder import other_folder
 
 
 def way_to_fetched(loaded: Loaded, location: Location | None = None) -> str:
     """What brings the records here that only git has, in words; "" where there are none, and while a run writes them.
 
-    ``location`` is that of the repository, where it is known.
+    ``location`` is that of the repository, where it is known. Where the climb is another folder's, that is said.
     """
     name, results = loaded.manifest.project.name, loaded.logs / "results.jsonl"
     ref = f"refs/goalseek/{name}/ledger"
     try:
         location = location or locate(loaded.folder / loaded.manifest.project.repo)
+        if told := other_folder(loaded, location):
+            return told
         newest = _number(git_text("log", "-1", "--format=%B", ref, "--", folder=location.top))
         last = next(History(results).backward(), None)
         here = _number(last.text) if last else -1

@@ -22,6 +22,7 @@ from goalseek.lock import only_writer
 from goalseek.manifest_file import Loaded, base_of, ignore_home
 from goalseek.manifest_providers import ProviderTable
 from goalseek.objects import Entry
+from goalseek.one_folder import note_folder, refuse_other_folder
 from goalseek.places import places
 from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.project_scope import scope_of
@@ -75,6 +76,7 @@ def opened(
             is_refused = False
             try:
                 begin(run, is_new)
+                note_folder(loaded, repository.location)
                 yield run
             except GoalseekError:
                 is_refused = True
@@ -91,8 +93,10 @@ def opened(
 
 
 def open_repository(loaded: Loaded) -> Repository:
-    """The repository that the manifest speaks of."""
-    return Repository(locate(loaded.folder / loaded.manifest.project.repo), loaded.manifest.project.name)
+    """The repository that the manifest speaks of. Raises GoalseekError where another folder climbs by this name."""
+    location = locate(loaded.folder / loaded.manifest.project.repo)
+    refuse_other_folder(loaded, location)
+    return Repository(location, loaded.manifest.project.name)
 
 
 def begin(run: Run, is_new: bool) -> None:
