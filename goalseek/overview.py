@@ -165,11 +165,11 @@ def _next(status: str, standing: Standing, told: str, over: str) -> str:
         return "goalseek doctor, then goalseek iterate"
     if status in ("failed", "blocked") and told:
         return told
+    has_kept = standing.best != standing.baseline or standing.epoch  # the keeps of an earlier ruler go home as well
+    home = "goalseek promote takes the kept changes home"
     if over:
-        return over
-    if standing.best == standing.baseline and not standing.epoch:  # the keeps of an earlier ruler go home as well
-        return "goalseek iterate goes on; nothing is kept yet"
-    return "goalseek iterate goes on; goalseek promote takes the kept changes home"
+        return f"{over}; {home}" if has_kept and "goalseek promote" not in over else over
+    return f"goalseek iterate goes on; {home if has_kept else 'nothing is kept yet'}"
 
 
 def _silent(picture: dict[str, Any], holder: str) -> str:

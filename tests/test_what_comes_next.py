@@ -128,3 +128,16 @@ def test_a_manifest_is_named_as_the_option_takes_it_and_once(manifest: Path | st
     assert typed("what goalseek finds", manifest) == "what goalseek finds"
     if manifest:
         assert with_commands(words, lambda text: f"`{text}`").count("`") == 4
+
+
+def test_a_run_that_is_over_is_gone_on_with_or_taken_home(project: Project) -> None:
+    project.set_manifest({"limits": {"iterations": 1}})
+    project.commit()
+    project.set_moves(answer(0), answer(2))
+    project.climb("iterate", "--forever")
+    over = "limits.iterations = 1 is reached, 1 spent; raise it in the manifest, or begin a new run with: "
+    assert next_of(project) == f"{over}goalseek iterate --new"
+    project.climb("iterate", "--new", "--forever")
+    assert next_of(project) == f"{over}goalseek iterate --new; goalseek promote takes the kept changes home"
+    told = project.run("report", "-o", "-", "--format", "md").stdout
+    assert told.endswith("`goalseek iterate --new`; `goalseek promote` takes the kept changes home\n")

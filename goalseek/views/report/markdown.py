@@ -22,6 +22,7 @@ from goalseek.views.report.words import REASONS, joined, sandboxes_in_words, tok
 _KEPT_MOST = 100
 _NEWEST = 3
 _TEXT_MOST = 200
+_NEXT_MOST = 500
 
 
 def markdown(night: Night, around: Surroundings) -> str:
@@ -37,7 +38,7 @@ def markdown(night: Night, around: Surroundings) -> str:
     lines += [f"- {_time(climb)}", f"- {code(sandboxes_in_words(climb.levels))}", ""]
     lines += [*_kept(climb), *_rejected(climb), *_evidence(climb), *_incidents(climb)]
     if around.next:
-        lines += [f"Next: {with_commands(one_line(around.next, _TEXT_MOST), code)}", ""]
+        lines += [f"Next: {with_commands(one_line(around.next, _NEXT_MOST), code)}", ""]
     return "\n".join(lines)
 
 
