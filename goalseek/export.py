@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
@@ -43,20 +44,23 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
 }
 
 
-def exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
+def exporter(path: Path, results: Path) -> Callable[[Iterable[IterationRecord]], int]:
     """A function that writes records to the file and gives their number.
 
     Raises GoalseekError, before any record is read, for another ending than .csv, .jsonl or .parquet, for a file that
-    cannot be written, and where pyarrow is not installed.
+    cannot be written or is ``results`` itself, and where pyarrow is not installed.
     """
     kinds = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}
     if path.suffix not in kinds:
         raise GoalseekError(f"-o {path}: unknown kind of file", "end it in .csv, .jsonl or .parquet")
     if path.suffix == ".parquet":
         _refuse_without_pyarrow(path)
-    temporary = path.with_name(path.name + ".new")
     if path.is_dir():
         raise GoalseekError(f"-o {path}: is a folder", "name a file that can be written")
+    target = Path(os.path.realpath(path))
+    if target == Path(os.path.realpath(results)):
+        raise GoalseekError(f"-o {path}: these are the records themselves", "name another file")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
         temporary.touch()
     except OSError as error:
@@ -65,7 +69,7 @@ def exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
     def export(records: Iterable[IterationRecord]) -> int:
         try:
             count = kinds[path.suffix](temporary, records)
-            temporary.replace(path)
+            temporary.replace(target)
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)

@@ -230,10 +230,32 @@ def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(nigh
         assert ended.exit_code == 2 and expected in ended.stderr
     ended = night.run("log", "-o", str(tmp_path / "old.csv"))
     assert ended.exit_code == 3 and "goalseek audit" in ended.stderr
-    assert [path.name for path in tmp_path.glob("old*")] == ["old.csv"]
+    assert [path.name for path in tmp_path.glob("*old*")] == ["old.csv"]
     assert (tmp_path / "old.csv").read_text() == "old\n"
     ended = night.run("log", "-o", "x.csv", "--query", "iteration")
     assert ended.exit_code == 2 and "--query" in ended.stderr and not (night.folder / "x.csv").exists()
+
+
+def test_the_records_themselves_are_never_written_over(night: Project) -> None:
+    results = night.folder / ".goalseek/demo/logs/results.jsonl"
+    before = results.read_bytes()
+    (night.folder / "link.jsonl").symlink_to(results)
+    for name in (str(results), "link.jsonl"):
+        ended = night.run("log", "--kept", "-o", name)
+        assert ended.exit_code == 2 and "the records themselves" in ended.stderr
+    assert results.read_bytes() == before
+    assert night.run("log", "-o", "").exit_code == 2
+
+
+def test_a_link_stays_one_and_a_neighbour_is_left_alone(night: Project, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "night.csv").write_text("old\n")
+    (tmp_path / "shared" / "night.csv.new").write_text("the user's\n")
+    (tmp_path / "night.csv").symlink_to(tmp_path / "shared" / "night.csv")
+    assert night.run("log", "-o", str(tmp_path / "night.csv")).exit_code == 0
+    assert (tmp_path / "night.csv").is_symlink()
+    assert (tmp_path / "shared" / "night.csv").read_text().startswith("iteration,")
+    assert (tmp_path / "shared" / "night.csv.new").read_text() == "the user's\n"
 
 
 def test_parquet_without_pyarrow_says_what_to_install(

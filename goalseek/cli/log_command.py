@@ -43,12 +43,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints or exports the records."""
     wanted = _wanted(options)
-    if options.file and options.query:
+    if options.file is not None and options.query:
         hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
         raise GoalseekError("-o takes whole records, and no --query", hint)
     manifest = loaded(options)
     history = History(manifest.logs / "results.jsonl")
-    export = _exporter(Path(options.file)) if options.file else None
+    export = _exporter(Path(options.file), history.path) if options.file is not None else None
     if not history.size():
         _say_why_none(options, manifest)
     records = chosen(history, wanted)
@@ -66,10 +66,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
+def _exporter(path: Path, results: Path) -> Callable[[Iterable[IterationRecord]], int]:
     from goalseek.export import exporter
 
-    return exporter(path)
+    return exporter(path, results)
 
 
 def _say_why_none(options: argparse.Namespace, manifest: Loaded) -> None:
