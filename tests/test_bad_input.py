@@ -129,6 +129,17 @@ def test_an_unknown_command_or_option(project: Project) -> None:
     refused(project, USAGE, "jmespath", arguments=("--query", "[bad", "iterate"))
 
 
+def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> None:
+    refused(project, USAGE, "'' is not a duration", arguments=("iterate", "--forever", "--for", ""))
+    refused(project, USAGE, "'': write NAME OP NUMBER", arguments=("iterate", "--forever", "--until", ""))
+    refused(project, USAGE, "there is no such commit", arguments=("compare", "HEAD", ""))
+    refused(project, USAGE, "there is no results.jsonl", arguments=("report", ""))
+    refused(project, USAGE, "unknown kind of file", arguments=("log", "-o", ""))
+    project.climb()
+    ended = project.run("show", "best", "--files", "")
+    assert ended.exit_code == USAGE and "--files names no folder" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
