@@ -165,11 +165,17 @@ def _next(status: str, standing: Standing, told: str, over: str) -> str:
         return "goalseek doctor, then goalseek iterate"
     if status in ("failed", "blocked") and told:
         return told
-    has_kept = standing.best != standing.baseline or standing.epoch  # the keeps of an earlier ruler go home as well
-    home = "goalseek promote takes the kept changes home"
+    home = _home(standing)
     if over:
-        return f"{over}; {home}" if has_kept and "goalseek promote" not in over else over
-    return f"goalseek iterate goes on; {home if has_kept else 'nothing is kept yet'}"
+        return f"{over}; {home}" if home and "goalseek promote" not in over else over
+    return f"goalseek iterate goes on; {home or 'nothing is kept yet'}"
+
+
+def _home(standing: Standing) -> str:
+    """What can be taken home, in words; "" for nothing. The keeps of an earlier ruler go along."""
+    if standing.best != standing.baseline:
+        return "goalseek promote takes the kept changes home"
+    return "goalseek promote takes home what an earlier ruler kept and is not there yet" if standing.epoch else ""
 
 
 def _silent(picture: dict[str, Any], holder: str) -> str:

@@ -53,7 +53,8 @@ def test_what_was_kept_under_an_earlier_ruler_can_still_be_taken_home(project: P
     project.set_moves(answer(2))
     project.climb()
     project.climb("baseline")
-    assert "goalseek promote" in next_of(project)
+    following = "goalseek promote takes home what an earlier ruler kept and is not there yet"
+    assert next_of(project) == f"goalseek iterate goes on; {following}"
 
 
 def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(project: Project) -> None:
