@@ -184,6 +184,24 @@ def test_submodules_and_lfs_files_are_told_with_the_remedy(project: Project) -> 
     assert "Git LFS files are pointers in the trees: big.bin" in ended.stderr
 
 
+def test_files_that_a_filter_makes_are_told_with_the_remedy(project: Project) -> None:
+    project.write({".gitattributes": "# secret\n*.key filter=git-crypt diff=git-crypt\n*.txt -filter text\n"})
+    project.write(
+        {"data/.gitattributes": "*.csv text working-tree-encoding=UTF-16\n", "data/a.csv": "1\n".encode("utf-16")}
+    )
+    project.write({"one.key": "1\n", "data/two.key": "2\n", "b.csv": "1\n"})
+    project.commit()
+    project.set_moves(answer(2))
+    ended = project.run("iterate")
+    assert ended.exit_code == 0, ended.stderr
+    told = "files are in the trees as git stores them, before"
+    assert f"{told} filter=git-crypt: data/two.key, one.key; keep what a command needs" in ended.stderr
+    assert f"{told} working-tree-encoding=UTF-16: data/a.csv; keep" in ended.stderr
+    assert ended.stderr.count(told) == 2
+    quick = project.run("doctor", "--quick").stdout
+    assert f"{told} filter=git-crypt: data/two.key, one.key" in quick
+
+
 def test_a_shared_environment_with_the_repository_installed_editable_is_refused(
     make_project: Callable[..., Project],
 ) -> None:
