@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -39,7 +40,7 @@ class Wanted:
 def chosen(history: History, wanted: Wanted) -> Iterator[IterationRecord]:
     """The records that are wanted, oldest first, each as soon as it is found."""
     if wanted.last is not None:
-        return iter(list(islice(_newest(history, wanted), wanted.last))[::-1])
+        return iter(list(islice(_newest(history, wanted), min(wanted.last, sys.maxsize)))[::-1])
     return _forward(history, wanted)
 
 

@@ -20,8 +20,8 @@ from goalseek.repository import Repository
 from goalseek.scope import Scope
 
 _OWN_LOGS = frozenset(
-    """.gitignore results.jsonl standing.json state.json manifest.json directions
-    detached.log stop.json warned.json word.json""".split()
+    """.gitignore results.jsonl standing.json state.json manifest.json manifest.schema.json directions
+    detached.log output.log stop.json warned.json word.json last_end.json report.html report.md report.svg""".split()
 )
 _NEW = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 

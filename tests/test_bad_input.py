@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import FILES, Ended, Project, answer
+from project import FILES, Ended, Project, answer, home
 
 from goalseek import loop
 from goalseek.cli import main
@@ -282,3 +282,28 @@ def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
     assert main.run(["-C", str(project.folder), "iterate"]) == BUG, capsys.readouterr().err
     assert (project.folder / ".goalseek/demo/logs").is_dir()
     assert project.git("status", "--short") == ""
+
+
+def test_logs_beside_the_manifest_are_known_again_after_a_kill_in_the_first_baseline(project: Project) -> None:
+    waiting = "touch $HOME/measuring; while [ ! -e $HOME/go ]; do sleep 0.01; done"
+    verify = [{"name": "judge", "run": f"{waiting}; sh hidden/judge.sh", "sees": "both"}]
+    project.set_manifest({"log": {"home": "."}, "verify": verify})
+    project.commit()
+    project.set_moves(answer(2))
+    project.kill_when(home("measuring"), "iterate")
+    (project.folder / "logs" / "output.log").touch()  # made where somebody asks for it, at any moment
+    assert sorted(path.name for path in (project.folder / "logs").iterdir())[:2] == [".gitignore", "manifest.json"]
+    home("go").touch()
+    ended = project.run("iterate")
+    assert ended.exit_code == 0, ended
+    assert project.git("status", "--short") == ""
+
+
+def test_numbers_beyond_all_bounds_are_answered(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    many = "9" * 5000
+    for which in (many, "²"):
+        ended = project.run("show", which)
+        assert ended.exit_code == USAGE and "an iteration's number" in ended.stderr, ended
+    assert len(project.run("log", "--last", many[:30]).stdout.splitlines()) == 2

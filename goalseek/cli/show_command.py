@@ -20,6 +20,8 @@ from goalseek.views.harmless import harmless
 from goalseek.views.record_page import RecordPage
 from goalseek.views.style import painter
 
+_DIGITS_MOST = 18
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``show`` takes."""
@@ -103,7 +105,7 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
         standing = believed_standing(manifest)
         mark = standing.best if which == "best" else standing.baseline
         found = history.iteration(mark.iteration) if mark else None
-    elif which.isdigit():
+    elif which.isascii() and which.isdigit() and len(which) <= _DIGITS_MOST:
         found = history.iteration(int(which))
     else:
         raise GoalseekError(f"show {which}: an iteration's number, best or baseline", "see: goalseek log")
