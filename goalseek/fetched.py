@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 from goalseek.errors import GoalseekError
-from goalseek.git import GitFailed, git_text
+from goalseek.git import GitFailed, git
 from goalseek.history import History
 from goalseek.location import Location, locate
 from goalseek.lock import holder_of
@@ -26,7 +26,7 @@ def way_to_fetched(loaded: Loaded, location: Location | None = None) -> str:
         location = location or locate(loaded.folder / loaded.manifest.project.repo)
         if told := other_folder(loaded, location):
             return told
-        newest = _number(git_text("log", "-1", "--format=%B", ref, "--", folder=location.top))
+        newest = _number(git("cat-file", "commit", ref, folder=location.top).partition(b"\n\n")[2])
         last = next(History(results).backward(), None)
         here = _number(last.text) if last else -1
     except (GitFailed, GoalseekError, OSError, ValueError):
@@ -38,7 +38,7 @@ def way_to_fetched(loaded: Loaded, location: Location | None = None) -> str:
     return f"{told} in git, as {ref}: goalseek audit --rebuild writes {'it' if more == 1 else 'them'} here"
 
 
-def _number(line: str | bytes) -> int:
+def _number(line: bytes) -> int:
     """A record's number. Raises ValueError for a line that is no record."""
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("seq"), int):
