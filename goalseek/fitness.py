@@ -63,6 +63,14 @@ def refuse_sharing_hidden(loaded: Loaded, repository: Repository, scope: Scope, 
             raise GoalseekError(message, "keep hidden files and what is shared in separate folders", USAGE)
 
 
+def refuse_missing_home(loaded: Loaded) -> None:
+    """Raises GoalseekError where the folder of the logs is a link to a disk that is not there, or no folder."""
+    home = loaded.folder / loaded.manifest.log.home
+    if os.path.lexists(home) and not home.is_dir():
+        told = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
+        raise GoalseekError(f"log.home: {home} is {told}", "mount or make it, or take it away", UNFIT, "repository")
+
+
 def refuse_foreign_logs(loaded: Loaded) -> None:
     """Raises GoalseekError where ``logs`` or ``runs`` beside the manifest hold something that is not goalseek's."""
     if loaded.manifest.log.home != ".":

@@ -56,6 +56,7 @@ def opened(
     loaded: Loaded, watch: Watch | None = None, asked: ProviderTable | None = None, is_new: bool = False
 ) -> Iterator[Run]:
     """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be."""
+    fitness.refuse_missing_home(loaded)
     repository = open_repository(loaded)
     where = places(repository.location, base_of(loaded, repository.top), repository.name)
     existed = loaded.logs.exists() or loaded.runs.exists()

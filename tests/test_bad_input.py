@@ -299,6 +299,18 @@ def test_logs_beside_the_manifest_are_known_again_after_a_kill_in_the_first_base
     assert project.git("status", "--short") == ""
 
 
+@pytest.mark.parametrize(
+    ("is_link", "said"), [(True, "a link to /gone/disk, which is not there"), (False, "no folder")]
+)
+def test_a_home_of_the_logs_that_is_not_there(project: Project, is_link: bool, said: str) -> None:
+    home_of_logs = project.folder / ".goalseek"
+    home_of_logs.symlink_to("/gone/disk") if is_link else home_of_logs.write_text("mine\n")
+    project.set_moves(answer(2))
+    ended = project.run("iterate")
+    assert ended.exit_code == UNFIT and f"{home_of_logs} is {said}" in ended.stderr, ended
+    assert "Traceback" not in ended.stderr and not home_of_logs.is_dir()
+
+
 def test_numbers_beyond_all_bounds_are_answered(project: Project) -> None:
     project.set_moves(answer(2))
     project.climb()
