@@ -72,7 +72,7 @@ def sides(run: Run, before: str, after: str | None) -> tuple[Contender, Contende
     setting = run.fresh_setting()
     repository = run.repository
     first = _side(run, setting, *_commit(run, before))
-    second = _side(run, setting, *(_commit(run, after) if after else (CHECKOUT, None)))
+    second = _side(run, setting, *(_commit(run, after) if after is not None else (CHECKOUT, None)))
     trees = (first.subject.tree, second.subject.tree)
     if trees[0] == trees[1]:
         message = f"{first.name} and {second.name} are the same tree"

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from goalseek.errors import GoalseekError, Interrupted
-from goalseek.forbidden import as_forbidden
-from goalseek.full_disk import as_full_disk
 from goalseek.landing import tell
 from goalseek.last_line import last_line
 from goalseek.limits import EXIT_CODES, Stop
+from goalseek.machine_faults import as_machine_fault
 from goalseek.run import Run
+from goalseek.typed import typed
 
 _GO_ON = "the same command goes on"
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
@@ -20,8 +20,7 @@ _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"
 
 @contextlib.contextmanager
 def told_at_the_end(run: Run) -> Iterator[None]:
-    """Around a climb. A full disk leaves it as a GoalseekError with the stop reason ``disk``, and a file that the
-    system does not let goalseek have as one with ``repository``.
+    """Around a climb. What the machine refuses leaves it as a GoalseekError, such as one with the stop reason ``disk``.
 
     What ends it early tells its last line where something was recorded meanwhile.
     """
@@ -40,28 +39,50 @@ def told_at_the_end(run: Run) -> Iterator[None]:
         _blocked(run, error, begun)
         raise
     except Exception as error:
-        of_machine = as_full_disk(error) or as_forbidden(error)
-        if of_machine:
-            _blocked(run, of_machine, begun)
-            raise of_machine from error
+        fault = as_machine_fault(error)
+        if fault:
+            _blocked(run, fault, begun)
+            raise fault from error
         stop = Stop("bug", f"a bug: {type(error).__name__}: {error}", "please report it")
         _leave(run, "failed", stop)
         _failed(run, stop, begun)
         raise
     stop = run.stop or Stop("count", "done")
+    stop = _typed(run, replace(stop, line=last_line(run.standing, run.loaded.manifest)))
     _leave(run, _STATUS[EXIT_CODES[stop.reason]], stop)
-    run.watch.stopped(replace(stop, line=last_line(run.standing, run.loaded.manifest)))
+    run.watch.stopped(stop)
+
+
+@contextlib.contextmanager
+def shown_at_the_end(run: Run) -> Iterator[None]:
+    """Around a baseline that is asked for: only ``state.json`` shows how it ended."""
+    try:
+        yield
+    except (KeyboardInterrupt, Interrupted):
+        _leave(run, "interrupted", Stop("interrupted", "interrupted by a signal", _GO_ON))
+        raise
+    except GoalseekError as error:
+        stop = _typed(run, Stop(error.stop_reason, error.message, error.hint))
+        _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
+        raise
+    _leave(run, "completed", _typed(run, Stop("count", "done", "goalseek iterate goes on")))
 
 
 def _blocked(run: Run, error: GoalseekError, begun: int) -> None:
-    stop = Stop(error.stop_reason, error.message, error.hint)
+    stop = _typed(run, Stop(error.stop_reason, error.message, error.hint))
     _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
     _failed(run, stop, begun)
 
 
 def _failed(run: Run, stop: Stop, begun: int) -> None:
     line = last_line(run.standing, run.loaded.manifest) if run.standing.seq > begun else ""
-    run.watch.failed(replace(stop, line=line))
+    run.watch.failed(_typed(run, replace(stop, line=line)))
+
+
+def _typed(run: Run, stop: Stop) -> Stop:
+    """With the manifest named in what is to be typed, where it needs to be."""
+    path = run.loaded.path
+    return replace(stop, next=typed(stop.next, path), line=typed(stop.line, path))
 
 
 def _leave(run: Run, status: str, stop: Stop) -> None:

@@ -1,18 +1,46 @@
-"""Records that are in git and not in ``results.jsonl`` yet: in a clone that fetched them, or after a ``git clean``."""
+"""Records that git has and ``results.jsonl`` has not: in a clone that fetched them, where another worktree climbs on,
+after a ``git clean``.
+"""
 
 from __future__ import annotations
 
-from goalseek.git import GitFailed, git_text
+import json
+
+from goalseek.errors import GoalseekError
+from goalseek.git import GitFailed, git
+from goalseek.history import History
+from goalseek.location import Location, locate
+from goalseek.lock import holder_of
 from goalseek.manifest_file import Loaded
+from goalseek.one_folder import other_folder
 
 
-def way_to_fetched(loaded: Loaded) -> str:
-    """What brings the records here that only git has, in words; "" where there are none."""
-    if loaded.results.exists():
-        return ""
-    ref = f"refs/goalseek/{loaded.manifest.project.name}/ledger"
+def way_to_fetched(loaded: Loaded, location: Location | None = None) -> str:
+    """What brings the records here that only git has, in words; "" where there are none, and while a run writes them.
+
+    ``location`` is that of the repository, where it is known. Where the climb is another folder's, that is said.
+    """
+    name = loaded.manifest.project.name
+    ref = f"refs/goalseek/{name}/ledger"
     try:
-        git_text("rev-parse", "--verify", "--quiet", ref, folder=loaded.folder / loaded.manifest.project.repo)
-    except (GitFailed, OSError):
+        location = location or locate(loaded.folder / loaded.manifest.project.repo)
+        if told := other_folder(loaded, location):
+            return told
+        newest = _number(git("cat-file", "commit", ref, folder=location.top).partition(b"\n\n")[2])
+        last = next(History(loaded.results).backward(), None)
+        here = _number(last.text) if last else -1
+    except (GitFailed, GoalseekError, OSError, ValueError):
         return ""
-    return f"the records are in git, as {ref}: goalseek audit --rebuild writes them here"
+    if newest <= here or holder_of(location.common_dir / "goalseek" / name):
+        return ""
+    more = newest - here
+    told = "the records are" if here < 0 else f"{more} newer records are" if more > 1 else "a newer record is"
+    return f"{told} in git, as {ref}: goalseek audit --rebuild writes {'it' if more == 1 else 'them'} here"
+
+
+def _number(line: bytes) -> int:
+    """A record's number. Raises ValueError for a line that is no record."""
+    row = json.loads(line)
+    if not isinstance(row, dict) or not isinstance(row.get("seq"), int):
+        raise ValueError("no record")
+    return int(row["seq"])

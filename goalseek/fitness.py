@@ -21,7 +21,7 @@ from goalseek.scope import Scope
 
 _OWN_LOGS = frozenset(
     """.gitignore results.jsonl standing.json state.json manifest.json manifest.schema.json directions output.log
-    detached.log stop.json warned.json word.json last_end.json""".split()
+    detached.log stop.json warned.json word.json last_end.json report.html report.md report.svg""".split()
 )
 _HALF_WRITTEN = frozenset(name for own in _OWN_LOGS for name in (f"{own}.new", f"{Path(own).stem}.new"))
 _NEW = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
@@ -62,6 +62,14 @@ def refuse_sharing_hidden(loaded: Loaded, repository: Repository, scope: Scope, 
         if name:
             message = f"scope.share: {name} holds the hidden file {quote_path(path)}"
             raise GoalseekError(message, "keep hidden files and what is shared in separate folders", USAGE)
+
+
+def refuse_missing_home(loaded: Loaded) -> None:
+    """Raises GoalseekError where the folder of the logs is a link to a disk that is not there, or no folder."""
+    home = loaded.folder / loaded.manifest.log.home
+    if os.path.lexists(home) and not home.is_dir():
+        told = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
+        raise GoalseekError(f"log.home: {home} is {told}", "mount or make it, or take it away", UNFIT, "repository")
 
 
 def refuse_foreign_logs(loaded: Loaded) -> None:
@@ -137,26 +145,33 @@ def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[
         told.append(
             f"submodules are not in the trees: {few(modules)}; list them in scope.share if a command needs them"
         )
-    pointers = lfs_files(repository, entries)
-    pointers = [path for path in pointers if not shared(path[len(prefix) :])]
-    if pointers:
-        told.append(
-            f"Git LFS files are pointers in the trees: {few(pointers)}; "
-            "keep what a command needs in an ignored folder and list that in scope.share"
-        )
+    remedy = "keep what a command needs in an ignored folder and list that in scope.share"
+    for means, files in stored_otherwise(repository, entries).items():
+        files = [path for path in files if not shared(path[len(prefix) :])]
+        if files and means == "filter=lfs":
+            told.append(f"Git LFS files are pointers in the trees: {few(files)}; {remedy}")
+        elif files:
+            told.append(f"files are in the trees as git stores them, before {means}: {few(files)}; {remedy}")
     return told
 
 
-def lfs_files(repository: Repository, entries: Mapping[str, Entry]) -> list[str]:
-    """Files that the attributes hand to Git LFS."""
-    found: list[str] = []
+def stored_otherwise(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:
+    """Files that a checkout has in another form than git, by the attribute that makes it so, as ``filter=lfs``."""
+    found: dict[str, list[str]] = {}
     for path, entry in entries.items():
         if path.rsplit("/", 1)[-1] != ".gitattributes":
             continue
         lines = repository.objects.read(entry.blob).decode("utf-8", "replace").splitlines()
-        patterns = tuple(line.split()[0] for line in lines if "filter=lfs" in line.split())
-        folder, matches = path.removesuffix(".gitattributes"), matcher(patterns)
-        found += [name for name in entries if name.startswith(folder) and matches(name[len(folder) :])]
+        patterns: dict[str, list[str]] = {}
+        for pattern, *attributes in filter(None, map(str.split, lines)):
+            for means in attributes:
+                if means.startswith(("filter=", "working-tree-encoding=")):
+                    patterns.setdefault(means, []).append(pattern)
+        folder = path.removesuffix(".gitattributes")
+        for means, several in patterns.items():
+            matches = matcher(tuple(several))
+            files = [name for name in entries if name.startswith(folder) and matches(name[len(folder) :])]
+            found[means] = [*found.get(means, ()), *files]
     return found
 
 

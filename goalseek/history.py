@@ -113,7 +113,8 @@ class History:
             return from_line(line.text)
         except ValueError as error:
             message = f"{self.path}, at byte {line.offset}: {error}"
-            raise GoalseekError(message, "run: goalseek audit", UNFIT, "tampered") from None
+            hint = "goalseek audit says what differs; goalseek audit --rebuild writes it again from git"
+            raise GoalseekError(message, hint, UNFIT, "tampered") from None
 
     def has_snapshot(self) -> bool:
         """Whether there is one, whoever wrote it."""

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from goalseek import editable, fitness, process
 from goalseek.agent_home import AgentHome
@@ -18,9 +19,10 @@ from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
 from goalseek.location import locate
 from goalseek.lock import only_writer
-from goalseek.manifest_file import Loaded, base_of
+from goalseek.manifest_file import Loaded, base_of, ignore_home
 from goalseek.manifest_providers import ProviderTable
 from goalseek.objects import Entry
+from goalseek.one_folder import note_folder, refuse_other_folder
 from goalseek.places import places
 from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.project_scope import scope_of
@@ -33,6 +35,7 @@ from goalseek.scratch_files import remove_scratch_files
 from goalseek.shared import LOOKED_AT_MOST
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.state import phase_in_words, read_state
+from goalseek.typed import typed
 from goalseek.watch import Watch
 
 
@@ -53,9 +56,11 @@ def opened(
     loaded: Loaded, watch: Watch | None = None, asked: ProviderTable | None = None, is_new: bool = False
 ) -> Iterator[Run]:
     """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be."""
+    fitness.refuse_missing_home(loaded)
     repository = open_repository(loaded)
     where = places(repository.location, base_of(loaded, repository.top), repository.name)
     existed = loaded.logs.exists() or loaded.runs.exists()
+    made = _made_with_the_logs(loaded)
     try:
         picture = loaded.state
         with (
@@ -72,21 +77,27 @@ def opened(
             is_refused = False
             try:
                 begin(run, is_new)
+                note_folder(loaded, repository.location)
                 yield run
             except GoalseekError:
                 is_refused = True
                 raise
             finally:
                 run.close()
-                if is_refused and run.standing.seq < 0 and not existed:
-                    _leave_nothing(loaded, repository)
+                if run.standing.seq < 0 and not existed:
+                    if is_refused:
+                        _leave_nothing(loaded, repository, made)
+                    elif loaded.logs.exists():
+                        ignore_home(loaded)
     finally:
         repository.close()
 
 
 def open_repository(loaded: Loaded) -> Repository:
-    """The repository that the manifest speaks of."""
-    return Repository(locate(loaded.folder / loaded.manifest.project.repo), loaded.manifest.project.name)
+    """The repository that the manifest speaks of. Raises GoalseekError where another folder climbs by this name."""
+    location = locate(loaded.folder / loaded.manifest.project.repo)
+    refuse_other_folder(loaded, location)
+    return Repository(location, loaded.manifest.project.name)
 
 
 def begin(run: Run, is_new: bool) -> None:
@@ -133,7 +144,8 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
     for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
         run.watch.note(told)
     for name in differing(run.loaded, run.repository.location, run.standing):
-        run.watch.note(f"{name} differs from the pinned ruler; goalseek baseline adopts it")
+        adopts = typed("goalseek baseline adopts it", run.loaded.path)
+        run.watch.note(f"{name} differs from the pinned ruler; {adopts}")
     names = run.loaded.manifest.scope.share
     for told in run.shares.notes(names, run.standing.epoch):
         run.watch.note(told)
@@ -160,16 +172,21 @@ def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
         run.watch.note(told)
 
 
-def _leave_nothing(loaded: Loaded, repository: Repository) -> None:
-    """Takes away what was made for a run that never had a record."""
+def _made_with_the_logs(loaded: Loaded) -> tuple[Path, ...]:
+    """What is not there yet around the logs, innermost first: another climb's, or the user's own, is not ours."""
+    home = loaded.folder / loaded.manifest.log.home
+    around = (home / ".gitignore", home / "manifest.schema.json", home)
+    return tuple(path for path in around if not path.exists())
+
+
+def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...]) -> None:
+    """Takes away what was made for a run that never had a record: its logs, and what is ``made`` around them."""
     for folder in (loaded.logs, loaded.runs, repository.own):
         shutil.rmtree(folder, ignore_errors=True)
-    home = loaded.folder / loaded.manifest.log.home
     with contextlib.suppress(OSError):
         loaded.logs.parent.rmdir()
-        for name in (".gitignore", "manifest.schema.json"):
-            (home / name).unlink(missing_ok=True)
-        home.rmdir()
+        for path in made:
+            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         repository.own.parent.rmdir()
 

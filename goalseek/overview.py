@@ -24,6 +24,7 @@ from goalseek.small_set import small_set
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.stop_request import pending_run
+from goalseek.typed import typed
 from goalseek.units import in_words
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def overview(loaded: Loaded) -> Overview:
         cost=_cost(loaded, standing),
         waits=waits,
         word=word,
-        next=way_to_fetched(loaded) or told,
+        next=typed(way_to_fetched(loaded, location) or told, loaded.path),
     )
 
 
@@ -164,9 +165,17 @@ def _next(status: str, standing: Standing, told: str, over: str) -> str:
         return "goalseek doctor, then goalseek iterate"
     if status in ("failed", "blocked") and told:
         return told
+    home = _home(standing)
     if over:
-        return over
-    return "goalseek iterate goes on; goalseek promote takes the kept changes home"
+        return f"{over}; {home}" if home and "goalseek promote" not in over else over
+    return f"goalseek iterate goes on; {home or 'nothing is kept yet'}"
+
+
+def _home(standing: Standing) -> str:
+    """What can be taken home, in words; "" for nothing. The keeps of an earlier ruler go along."""
+    if standing.best != standing.baseline:
+        return "goalseek promote takes the kept changes home"
+    return "goalseek promote takes home what an earlier ruler kept and is not there yet" if standing.epoch else ""
 
 
 def _silent(picture: dict[str, Any], holder: str) -> str:

@@ -196,14 +196,19 @@ class Repository:
                 raise GoalseekError(message, f"run: git branch -m {branch} {branch}-old", UNFIT, "repository")
 
     def dirty(self) -> list[tuple[str, str]]:
-        """What ``git status`` says of the checkout, under the user's own configuration: (two letters, path)."""
+        """What ``git status`` says of the checkout, under the user's own configuration: (two letters, path).
+
+        Raises GoalseekError where it fails, as with a filter of theirs that cannot be started here.
+        """
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
         variables = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
         for name in [name for name in variables if name.startswith("GIT_") and name != "GIT_OPTIONAL_LOCKS"]:
             del variables[name]
         answer = process.ask(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
         if answer.exit_code:
-            raise GitFailed(tuple(arguments), answer.exit_code, answer.stderr)
+            said = answer.stderr.decode("utf-8", "replace").strip()
+            hint = "see that it works here, under the PATH and the configuration of this call, and run the same command"
+            raise GoalseekError(f"git status fails in {self.top}:\n{said}", hint, UNFIT, "repository")
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
 
     def _updater(self) -> subprocess.Popen[bytes]:

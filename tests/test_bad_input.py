@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project, answer
+from project import FILES, Ended, Project, answer, home
 
+from goalseek import loop
+from goalseek.cli import main
 from goalseek.cli.main import run as command_line
-from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.providers.scripted import ScriptedProvider
 
 
@@ -133,6 +135,17 @@ def test_an_unknown_command_or_option(project: Project) -> None:
     refused(project, USAGE, "jmespath", arguments=("--query", "[bad", "iterate"))
 
 
+def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> None:
+    refused(project, USAGE, "'' is not a duration", arguments=("iterate", "--forever", "--for", ""))
+    refused(project, USAGE, "'': write NAME OP NUMBER", arguments=("iterate", "--forever", "--until", ""))
+    refused(project, USAGE, "there is no such commit", arguments=("compare", "HEAD", ""))
+    refused(project, USAGE, "there is no results.jsonl", arguments=("report", ""))
+    refused(project, USAGE, "unknown kind of file", arguments=("log", "-o", ""))
+    project.climb()
+    ended = project.run("show", "best", "--files", "")
+    assert ended.exit_code == USAGE and "--files names no folder" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -175,6 +188,24 @@ def test_submodules_and_lfs_files_are_told_with_the_remedy(project: Project) -> 
     assert ended.exit_code == 0, ended.stderr
     assert "submodules are not in the trees: module" in ended.stderr and "scope.share" in ended.stderr
     assert "Git LFS files are pointers in the trees: big.bin" in ended.stderr
+
+
+def test_files_that_a_filter_makes_are_told_with_the_remedy(project: Project) -> None:
+    project.write({".gitattributes": "# secret\n*.key filter=git-crypt diff=git-crypt\n*.txt -filter text\n"})
+    project.write(
+        {"data/.gitattributes": "*.csv text working-tree-encoding=UTF-16\n", "data/a.csv": "1\n".encode("utf-16")}
+    )
+    project.write({"one.key": "1\n", "data/two.key": "2\n", "b.csv": "1\n"})
+    project.commit()
+    project.set_moves(answer(2))
+    ended = project.run("iterate")
+    assert ended.exit_code == 0, ended.stderr
+    told = "files are in the trees as git stores them, before"
+    assert f"{told} filter=git-crypt: data/two.key, one.key; keep what a command needs" in ended.stderr
+    assert f"{told} working-tree-encoding=UTF-16: data/a.csv; keep" in ended.stderr
+    assert ended.stderr.count(told) == 2
+    quick = project.run("doctor", "--quick").stdout
+    assert f"{told} filter=git-crypt: data/two.key, one.key" in quick
 
 
 def test_a_shared_environment_with_the_repository_installed_editable_is_refused(
@@ -257,3 +288,85 @@ def test_a_folder_that_may_not_be_written_is_the_machines_doing(
     assert command_line(["-C", str(project.folder), "iterate"]) == UNFIT
     told = capsys.readouterr().err
     assert f"{project.folder / place}" in told and "Read-only file system" in told and "bug" not in told
+
+
+def test_a_git_status_that_fails_by_a_filter_of_the_users(project: Project) -> None:
+    project.write({".gitattributes": "*.txt filter=gone\n"})
+    project.commit()
+    project.git("config", "filter.gone.clean", "no-such-filter %f")
+    project.git("config", "filter.gone.required", "true")
+    project.write({"other.txt": FILES["other.txt"].swapcase()})  # of the same size: only the filter can tell
+    refused(project, UNFIT, f"git status fails in {project.top}", "no-such-filter: not found", "PATH")
+
+
+def test_what_was_in_the_home_of_the_logs_stays_there(project: Project) -> None:
+    project.set_manifest({"log": {"home": "results"}})
+    project.write({"results/.gitignore": "*.png\n", "results/table.txt": "1\n"})
+    refused(project, USAGE, "results/.gitignore is committed" if project.commit() else "")
+    assert (project.folder / "results/.gitignore").read_text() == "*.png\n"
+    assert not (project.folder / "results/demo").exists()
+
+
+def test_another_climb_stays_ignored_where_a_first_run_is_refused(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    project.manifest = project.folder / "goalseek.second.toml"
+    project.set_manifest({"project": {"name": "second"}, "verify": [{"run": "exit 3", "sees": "candidate"}]})
+    project.commit()
+    ended = project.run("-m", "second", "iterate")
+    assert ended.exit_code == 1, ended
+    assert sorted(path.name for path in (project.folder / ".goalseek").iterdir()) == [
+        ".gitignore",
+        "demo",
+        "manifest.schema.json",
+    ]
+    assert project.git("status", "--short") == ""
+
+
+def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: object) -> None:
+        raise AssertionError("made to fail")
+
+    monkeypatch.setattr(loop, "check_provider", failing)
+    assert main.run(["-C", str(project.folder), "iterate"]) == BUG, capsys.readouterr().err
+    assert (project.folder / ".goalseek/demo/logs").is_dir()
+    assert project.git("status", "--short") == ""
+
+
+def test_logs_beside_the_manifest_are_known_again_after_a_kill_in_the_first_baseline(project: Project) -> None:
+    waiting = "touch $HOME/measuring; while [ ! -e $HOME/go ]; do sleep 0.01; done"
+    verify = [{"name": "judge", "run": f"{waiting}; sh hidden/judge.sh", "sees": "both"}]
+    project.set_manifest({"log": {"home": "."}, "verify": verify})
+    project.commit()
+    project.set_moves(answer(2))
+    project.kill_when(home("measuring"), "iterate")
+    (project.folder / "logs" / "output.log").touch()  # made where somebody asks for it, at any moment
+    assert sorted(path.name for path in (project.folder / "logs").iterdir())[:2] == [".gitignore", "manifest.json"]
+    home("go").touch()
+    ended = project.run("iterate")
+    assert ended.exit_code == 0, ended
+    assert project.git("status", "--short") == ""
+
+
+@pytest.mark.parametrize(
+    ("is_link", "said"), [(True, "a link to /gone/disk, which is not there"), (False, "no folder")]
+)
+def test_a_home_of_the_logs_that_is_not_there(project: Project, is_link: bool, said: str) -> None:
+    home_of_logs = project.folder / ".goalseek"
+    home_of_logs.symlink_to("/gone/disk") if is_link else home_of_logs.write_text("mine\n")
+    project.set_moves(answer(2))
+    ended = project.run("iterate")
+    assert ended.exit_code == UNFIT and f"{home_of_logs} is {said}" in ended.stderr, ended
+    assert "Traceback" not in ended.stderr and not home_of_logs.is_dir()
+
+
+def test_numbers_beyond_all_bounds_are_answered(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    many = "9" * 5000
+    for which in (many, "²"):
+        ended = project.run("show", which)
+        assert ended.exit_code == USAGE and "an iteration's number" in ended.stderr, ended
+    assert len(project.run("log", "--last", many[:30]).stdout.splitlines()) == 2

@@ -279,7 +279,7 @@ def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(nigh
         assert ended.exit_code == 2 and expected in ended.stderr
     ended = night.run("log", "-o", str(tmp_path / "old.csv"))
     assert ended.exit_code == 3 and "goalseek audit" in ended.stderr
-    assert [path.name for path in tmp_path.glob("old*")] == ["old.csv"]
+    assert [path.name for path in tmp_path.glob("*old*")] == ["old.csv"]
     assert (tmp_path / "old.csv").read_text() == "old\n"
     ended = night.run("log", "-o", "x.csv", "--query", "iteration")
     assert ended.exit_code == 2 and "--query" in ended.stderr and not (night.folder / "x.csv").exists()
@@ -294,12 +294,15 @@ def test_an_export_touches_no_other_file_of_the_users(night: Project, tmp_path: 
     assert (mine.read_text(), link.is_symlink(), elsewhere.stat().st_size > 100) == ("mine\n", True, True)
 
 
-def test_the_records_are_not_exported_over_themselves(night: Project) -> None:
+def test_the_records_themselves_are_never_written_over(night: Project) -> None:
     results = night.folder / ".goalseek/demo/logs/results.jsonl"
     before = results.read_bytes()
-    ended = night.run("log", "--kept", "-o", str(results))
-    assert ended.exit_code == 2 and "the records themselves" in ended.stderr
+    (night.folder / "link.jsonl").symlink_to(results)
+    for name in (str(results), "link.jsonl"):
+        ended = night.run("log", "--kept", "-o", name)
+        assert ended.exit_code == 2 and "the records themselves" in ended.stderr
     assert results.read_bytes() == before
+    assert night.run("log", "-o", "").exit_code == 2
 
 
 def test_parquet_without_pyarrow_says_what_to_install(

@@ -206,7 +206,7 @@ def test_status_says_what_ends_the_run_and_what_to_do_not_that_it_goes_on(spendi
     end(project)
     assert (
         "next: limits.iterations = 1 is reached, 1 spent; raise it in the manifest, or begin a new run with: "
-        "goalseek iterate --new\n" in project.run("status").stdout
+        "goalseek iterate --new; goalseek promote takes the kept changes home\n" in project.run("status").stdout
     )
     spending({"iterations": 2})
     assert "next: goalseek iterate goes on" in project.run("status").stdout

@@ -18,7 +18,7 @@ OF_THE_LOOP = {
 
 @pytest.mark.parametrize(
     ("command", "programs"),
-    [("status", 2), ("log", 0), ("log --last 2", 0), ("log --kept --since 1", 0), ("show", 1), ("show best", 1)],
+    [("status", 3), ("log", 0), ("log --last 2", 0), ("log --kept --since 1", 0), ("show", 1), ("show best", 1)],
 )
 def test_a_look_imports_little_and_starts_few_programs(
     project: Project, tmp_path: Path, command: str, programs: int

@@ -459,6 +459,17 @@ class TestOfANight:
         assert "Nothing was kept" in page.text
         assert "nothing is measured yet" in reported(tmp_path, list(nights.night(3))[:1], "svg")
 
+    def test_a_file_without_its_beginning_is_not_taken_for_one_before_a_measurement(self, tmp_path: Path) -> None:
+        rows = list(nights.night(9))[2:]
+        page = Page(reported(tmp_path, rows))
+        assert "The baseline's record is missing" in page.text and "Nothing is measured yet" not in page.text
+        told = reported(tmp_path, rows, "md")
+        assert told.startswith("## The baseline's record is missing\n\n> Its record is not among these lines")
+        assert "tries" in told and "### Not kept" in told
+        (tmp_path / "other.jsonl").write_text("not json\n")
+        other = run(tmp_path, "report", "other.jsonl", "-o", "-")
+        assert "The baseline's record is missing" in Page(other.stdout).text
+
     def test_all_fail_and_none_has_a_number(self, tmp_path: Path) -> None:
         rows = [
             row

@@ -7,7 +7,8 @@ import argparse
 from goalseek import loop
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_for
-from goalseek.landing import check_refs, tell
+from goalseek.ending import shown_at_the_end
+from goalseek.landing import check_refs
 from goalseek.opening import check_fit, opened, refuse_baseline
 
 
@@ -22,6 +23,6 @@ def run(options: argparse.Namespace) -> int:
         refuse_baseline(opened_run)
         check_fit(opened_run)
         check_refs(opened_run)
-        record = loop.baseline(opened_run, options.source)
-        tell(opened_run, "completed", record.iteration, None, "count", "goalseek iterate goes on")
+        with shown_at_the_end(opened_run):
+            loop.baseline(opened_run, options.source)
     return 0

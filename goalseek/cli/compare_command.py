@@ -46,9 +46,9 @@ def run(options: argparse.Namespace) -> int:
     """Measures, and says which is better."""
     if options.count < 1:
         raise GoalseekError(f"-n {options.count}: at least 1", f"-n {PAIRS}", USAGE)
-    if options.dirty and options.after:
+    if options.dirty and options.after is not None:
         raise GoalseekError("--dirty stands for B", "goalseek compare A B, or goalseek compare A --dirty", USAGE)
-    if not options.before and not options.dirty:
+    if options.before is None and not options.dirty:
         hint = "goalseek compare A [B], against HEAD; or goalseek compare --dirty, HEAD against the checkout"
         raise GoalseekError("compare what?", hint, USAGE)
     if wants_json(options):
@@ -70,7 +70,8 @@ class _Ended(NothingToKeep):
 
 def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
     with opened(manifest, watch_in_words(options)) as opened_run:
-        before, after = sides(opened_run, options.before or "HEAD", None if options.dirty else options.after or "HEAD")
+        named = ["HEAD" if side is None else side for side in (options.before, options.after)]
+        before, after = sides(opened_run, named[0], None if options.dirty else named[1])
         pairs: Pairs = []
         code = 0
         try:

@@ -13,6 +13,7 @@ from goalseek.lock import holder_pid
 from goalseek.manifest_file import Loaded, ignore_home
 from goalseek.opening import open_repository
 from goalseek.state import AT_WORK, read_state
+from goalseek.typed import typed
 
 _LINES_SHOWN = 20
 
@@ -49,7 +50,8 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
         print(f"process {started.pid} has ended already; it printed, and {log} has it:\n{_said(log, before)}")
         return 0
     print(f"process {started.pid} climbs on, away from this terminal; what it prints is in {log}")
-    print("watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop")
+    words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
+    print(typed(words, options.manifest))
     return 0
 
 

@@ -12,6 +12,7 @@ from goalseek.cli.questions import ask
 from goalseek.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.findings import Finding
+from goalseek.typed import typed
 from goalseek.views.child_words import text_of
 from goalseek.views.style import Paint, painter
 
@@ -36,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
             answer_lines(options, [finding])
             sys.stdout.flush()
         else:
-            print(_shown(finding, paint), flush=True)
+            print(_shown(finding, paint, options.manifest), flush=True)
     return 0 if is_well else BAD_FINDING
 
 
@@ -54,11 +55,11 @@ def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
         return False
 
 
-def _shown(finding: Finding, paint: Paint) -> str:
+def _shown(finding: Finding, paint: Paint, manifest: str | None) -> str:
     """``✗ verifier     what was found``, its further lines and its remedy below."""
     first, *rest = text_of(finding.text).split("\n")
     lines = [f"{paint(finding.mark, _COLORS[finding.mark])} {finding.name:<12} {first}"]
     lines += [f"  {'':<12} {line}" for line in rest]
     if finding.remedy:
-        lines.append(f"  {'':<12} {paint('→ ' + finding.remedy, 'grey')}")
+        lines.append(f"  {'':<12} {paint('→ ' + typed(finding.remedy, manifest), 'grey')}")
     return "\n".join(lines)

@@ -15,6 +15,7 @@ from goalseek.manifest_file import Loaded
 from goalseek.opening import open_repository
 from goalseek.standing import Standing
 from goalseek.stop_request import pending_run
+from goalseek.typed import typed
 from goalseek.views.harmless import one_line
 
 
@@ -36,7 +37,7 @@ def give(options: argparse.Namespace, word: Word) -> int:
         told = {"iteration": question.iteration, "word": word, "commit": question.commit, "holder": holder}
         answer(options, {**told, "outcome": _outcome(question, word), "why": question.verdict.why})
     else:
-        goes_on = f"{holder} goes on" if holder else "goalseek iterate goes on"
+        goes_on = f"{holder} goes on" if holder else typed("goalseek iterate goes on", options.manifest)
         why = one_line(question.verdict.why)
         print(f"iteration {question.iteration} will be {_outcome(question, word)}: {why}; {goes_on}")
     return 0

@@ -16,6 +16,7 @@ from goalseek.first_manifest import Answers
 from goalseek.git import git
 from goalseek.location import locate
 from goalseek.repository import Repository
+from goalseek.typed import typed
 from goalseek.units import in_words, number
 
 
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     print(f"{metric.name} = {number(made.value)}, in {in_words(made.seconds)}: the number to {metric.direction}")
     print(f"written: {path}")
-    print(f"next: {_next(answers)}")
+    print(f"next: {typed(_next(answers), path)}")
     return 0
 
 

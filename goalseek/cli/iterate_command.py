@@ -56,8 +56,8 @@ def _ends(options: argparse.Namespace, manifest: Loaded) -> loop.Ends:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
     names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))
     try:
-        seconds = units.seconds(options.duration) if options.duration else None
-        until = ends.until(options.until, names) if options.until else None
+        seconds = units.seconds(options.duration) if options.duration is not None else None
+        until = ends.until(options.until, names) if options.until is not None else None
     except ValueError as error:
         raise GoalseekError(str(error), "see: goalseek iterate --help") from None
     is_open = options.forever or seconds is not None or until is not None

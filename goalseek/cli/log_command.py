@@ -17,6 +17,7 @@ from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
 from goalseek.records import REASONS, IterationRecord
+from goalseek.typed import typed
 from goalseek.units import counted
 from goalseek.views.cells import width_of
 from goalseek.views.history_lines import HistoryLines
@@ -42,12 +43,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints or exports the records."""
     wanted = _wanted(options)
-    if options.file and options.query:
+    if options.file is not None and options.query:
         hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
         raise GoalseekError("-o takes whole records, and no --query", hint)
     manifest = loaded(options)
     history = History(manifest.results)
-    export = _exporter(Path(options.file), history.path) if options.file else None
+    export = _exporter(Path(options.file), history.path) if options.file is not None else None
     if not history.size():
         _say_why_none(options, manifest)
     records = chosen(history, wanted)
@@ -76,7 +77,8 @@ def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]]
 def _say_why_none(options: argparse.Namespace, manifest: Loaded) -> None:
     from goalseek.fetched import way_to_fetched
 
-    say(options, way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first")
+    why = way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first"
+    say(options, typed(why, options.manifest))
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:

@@ -36,11 +36,10 @@ def _ended(act: Callable[[], int]) -> int:
             print("goalseek: interrupted; nothing is lost: the same command goes on from here", file=sys.stderr)
         return 128 + number
     except Exception as error:
-        from goalseek.forbidden import as_forbidden
-        from goalseek.full_disk import as_full_disk
+        from goalseek.machine_faults import as_machine_fault
 
-        of_machine = as_full_disk(error) or as_forbidden(error)
-        return _told(of_machine) if of_machine else _bug(error)
+        fault = as_machine_fault(error)
+        return _told(fault) if fault else _bug(error)
 
 
 def _flushed(code: int) -> int:
@@ -59,7 +58,18 @@ def _run(arguments: list[str]) -> int:
         return 0
     with _nothing_collected():
         module, options = _understood(arguments, top, rest)
-    code: int = module.run(options)
+    return _with_typed_hints(module, options)
+
+
+def _with_typed_hints(module: Any, options: Any) -> int:
+    """Runs the command; what is to be typed after an error names the manifest as this command did."""
+    try:
+        code: int = module.run(options)
+    except GoalseekError as error:
+        from goalseek.typed import typed
+
+        error.hint = typed(error.hint, options.manifest)
+        raise
     return code
 
 

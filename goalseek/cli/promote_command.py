@@ -28,6 +28,7 @@ from goalseek.promote import Promoted
 from goalseek.repository import Repository
 from goalseek.run import Run
 from goalseek.settle import PAIRS
+from goalseek.typed import typed
 from goalseek.units import counted, number
 from goalseek.views.harmless import one_line
 from goalseek.views.style import painter
@@ -160,6 +161,8 @@ def _plain(
 
 def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None) -> None:
     paint, promoted = painter(sys.stdout, options.color), plan.promoted
+    if not promoted:
+        return
     print(f"{counted(len(promoted), 'commit')} on {plan.base[:12]}:")
     for one in promoted:
         title, *_, last = map(one_line, one.message.strip().split("\n"))
@@ -169,7 +172,7 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
     if plan.unlike and not made:
         named = ", ".join(plan.unlike)
         print(f"the base changed {named} as well: what comes out there was never measured; --measure does")
-    elif promoted and not plan.unlike:
+    elif not plan.unlike:
         print("in its writable files this is the best commit, as it was measured")
     if made:
         print(
@@ -180,8 +183,9 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
         )
     if commit:
         print(_branch_line(options, commit))
-    if options.patch and promoted:
+    if options.patch:
         print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
-    elif promoted and not commit:
+    elif not commit:
         asked = f" --onto {options.onto}" * bool(options.onto) + " --squash" * options.squash
-        print(f"this was a preview; make them with: goalseek promote --branch NAME{asked}")
+        following = typed("goalseek promote --branch NAME", options.manifest)
+        print(f"this was a preview; make them with: {following}{asked}")

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _settle(options: argparse.Namespace) -> None:
     """Measures baseline and best afresh, and records what came of it."""
-    if options.results:
+    if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
     with opened(loaded(options), watch_in_words(options)) as run_now:
         check_fit(run_now)
@@ -75,7 +75,7 @@ def _settle(options: argparse.Namespace) -> None:
 
 def source_of(options: argparse.Namespace) -> Source:
     """The records that the command line names. Raises GoalseekError where there are none such."""
-    return of_copy(start_folder(options) / options.results) if options.results else of_project(loaded(options))
+    return of_project(loaded(options)) if options.results is None else of_copy(start_folder(options) / options.results)
 
 
 def _kind(options: argparse.Namespace) -> str:

@@ -20,6 +20,8 @@ from goalseek.views.harmless import harmless
 from goalseek.views.record_page import RecordPage
 from goalseek.views.style import painter
 
+_DIGITS_MOST = 18
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``show`` takes."""
@@ -40,10 +42,10 @@ def run(options: argparse.Namespace) -> int:
     manifest = loaded(options)
     record = find_record(manifest, options.which)
     folder = manifest.runs / f"{record.iteration:04d}"
-    if (options.files or options.output) and not folder.is_dir():
+    if (options.files is not None or options.output) and not folder.is_dir():
         raise _gone(record)
     parts = _parts(options, manifest, record, folder)
-    count = _bring_files(options, folder, Path(options.files)) if options.files else 0
+    count = _bring_files(options, folder, Path(options.files)) if options.files is not None else 0
     if wants_json(options):
         told: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
         told |= {"files": count, "folder": options.files} if options.files else {}
@@ -51,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     elif parts:
         for name, content in parts.items():
             _write(options, content, is_patch=name == "diff")
-    elif not options.files:
+    elif options.files is None:
         page = RecordPage(painter(sys.stdout, options.color), width_of(sys.stdout), datetime.now(UTC))
         print("\n".join(page.lines(record, folder.is_dir())))
     return 0
@@ -103,7 +105,7 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
         standing = believed_standing(manifest)
         mark = standing.best if which == "best" else standing.baseline
         found = history.iteration(mark.iteration) if mark else None
-    elif which.isascii() and which.isdigit():
+    elif which.isascii() and which.isdigit() and len(which) <= _DIGITS_MOST:
         found = history.iteration(int(which))
     else:
         raise GoalseekError(f"{which!r} is no iteration's number, best or baseline", "see: goalseek log")
@@ -149,6 +151,8 @@ def _artifact(record: IterationRecord, folder: Path, name: str) -> bytes:
 
 
 def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
+    if not options.files:
+        raise GoalseekError("--files names no folder", "name a new folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise GoalseekError(f"--files {target}: is not an empty folder", "name a new folder")
     try:

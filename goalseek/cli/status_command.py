@@ -11,6 +11,7 @@ from goalseek.kept_output import OUTPUT
 from goalseek.manifest_file import Loaded
 from goalseek.overview import Overview, overview
 from goalseek.plain import to_plain
+from goalseek.typed import typed
 from goalseek.units import in_words, number
 from goalseek.views.harmless import one_line
 from goalseek.views.style import Paint, painter
@@ -34,7 +35,11 @@ def run(options: argparse.Namespace) -> int:
     if wants_json(options):
         answer(options, {**to_plain(seen), "output": printed} if options.output else seen)
         return 0
-    print("\n".join([*_lines(seen, painter(sys.stdout, options.color)), *(f"  | {line}" for line in printed)]))
+    print(
+        "\n".join(
+            [*_lines(seen, painter(sys.stdout, options.color), options.manifest), *(f"  | {line}" for line in printed)]
+        )
+    )
     return 0
 
 
@@ -45,7 +50,7 @@ def _printed(manifest: Loaded) -> list[str]:
     return lines_of(output_of(manifest.logs / OUTPUT))
 
 
-def _lines(seen: Overview, paint: Paint) -> list[str]:
+def _lines(seen: Overview, paint: Paint, manifest: str | None) -> list[str]:
     why = f" ({seen.stop_reason})" if seen.stop_reason and seen.stop_reason != seen.status else ""
     lines = [f"{paint(seen.project, 'bold')}: {seen.status}{why}"]
     if seen.phase:
@@ -73,7 +78,8 @@ def _lines(seen: Overview, paint: Paint) -> list[str]:
     if seen.cost:
         lines.append(f"  deciding   {seen.cost}")
     lines += [f"  {paint('warning', 'magenta')}    {text}" for text in seen.warnings]
-    lines += [f"  {paint('differs', 'magenta')}    {name}; goalseek baseline adopts it" for name in seen.differs]
+    adopts = typed("goalseek baseline adopts it", manifest)
+    lines += [f"  {paint('differs', 'magenta')}    {name}; {adopts}" for name in seen.differs]
     if seen.waits:
         from goalseek.views.asking import question_lines
 

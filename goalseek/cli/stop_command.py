@@ -14,6 +14,7 @@ from goalseek.manifest_file import Loaded
 from goalseek.opening import open_repository
 from goalseek.records import IterationRecord
 from goalseek.stop_request import ask_to_stop, pending_run
+from goalseek.typed import typed
 from goalseek.units import in_words
 
 
@@ -35,12 +36,13 @@ def run(options: argparse.Namespace) -> int:
     if wants_json(options):
         answer(options, {"asked": holder is not None, "holder": holder, "usual_seconds": usual})
     elif holder is None:
-        print("nothing is running, so there is nothing to stop; goalseek status says where it stands")
+        where = typed("goalseek status says where it stands", options.manifest)
+        print(f"nothing is running, so there is nothing to stop; {where}")
     else:
         taking = f"an iteration usually takes {in_words(usual)}" if usual is not None else "none has ended yet"
         print(f"asked {holder}: it finishes its iteration, then stops; {taking}")
         if waits:
-            print(f"it waits for a person's word first: {commands_for(waits)}")
+            print(f"it waits for a person's word first: {typed(commands_for(waits), options.manifest)}")
     return 0
 
 

@@ -16,6 +16,7 @@ from goalseek.manifest_file import Loaded
 from goalseek.records import IterationRecord
 from goalseek.scene import Scene, scene_of
 from goalseek.state import AT_WORK, read_state
+from goalseek.typed import typed
 from goalseek.views.child_words import TAIL_BYTES, last_line_of
 from goalseek.views.harmless import one_line
 from goalseek.views.panel import Doing
@@ -87,7 +88,7 @@ class Following:
     def _doing(self, picture: dict[str, Any], is_at_work: bool) -> Doing:
         phase, iteration = picture.get("phase"), picture.get("iteration")
         if not is_at_work:
-            return Doing(ended=_ended(picture))
+            return Doing(ended=typed(_ended(picture), self.loaded.path))
         waits = one_line(str(picture.get("next", ""))) if picture.get("status") == "waiting" else ""
         return Doing(
             iteration=iteration if isinstance(iteration, int) else None,

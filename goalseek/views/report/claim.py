@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from goalseek.luck import luck_in_words
 from goalseek.noise_words import percent
 from goalseek.units import apart, number
-from goalseek.views.report.night import Climb
+from goalseek.views.report.night import NO_RECORD, Climb
 from goalseek.views.report.settled import has_medians, reach
 
 
@@ -15,7 +15,7 @@ from goalseek.views.report.settled import has_medians, reach
 class Claim:
     """``before`` and ``after`` are the numbers in large, "" where there are none; the rest are sentences or "".
 
-    ``is_warning`` is of the caution.
+    ``is_warning`` is of the caution. ``unmeasured`` stands for numbers where there are none.
     """
 
     metric: str
@@ -25,12 +25,13 @@ class Claim:
     settled: str
     caution: str
     is_warning: bool = False
+    unmeasured: str = "Nothing is measured yet"
 
     @property
     def headline(self) -> str:
         """``accuracy 0.6467 → 0.9267``, in one line."""
         if not self.before:
-            return "Nothing is measured yet"
+            return self.unmeasured
         return f"{self.metric} {self.before}" + (f" → {self.after}" if self.after else "")
 
 
@@ -38,7 +39,7 @@ def claim_of(climb: Climb) -> Claim:
     """What may be claimed."""
     baseline, best = climb.baseline, climb.best
     if baseline is None or best is None or baseline.value is None or best.value is None:
-        return Claim(climb.metric, "", "", "", "", "The first measurement of the unchanged code is still to come.")
+        return _unmeasured(climb)
     if best is baseline:
         tries = "1 try" if climb.tried == 1 else f"{climb.tried} tries"
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
@@ -51,6 +52,16 @@ def claim_of(climb: Climb) -> Claim:
         gain, told = reach(climb.settled), f"Settled: {climb.settled.in_words()}, measured afresh in turn."
     told_before, told_after = apart(before, after)
     return Claim(climb.metric, told_before, told_after, gain, told, *_caution(climb))
+
+
+def _unmeasured(climb: Climb) -> Claim:
+    """A climb begins with its baseline: where that is not there, and other lines are, some were lost."""
+    is_lost = climb.baseline is None and (climb.tried or climb.incidents.counts[NO_RECORD])
+    if not is_lost:
+        return Claim(climb.metric, "", "", "", "", "The first measurement of the unchanged code is still to come.")
+    told = "Its record is not among these lines: some were cut off, or are no records. Where the repository is, "
+    told += "goalseek audit --rebuild writes them again."
+    return Claim(climb.metric, "", "", "", "", told, True, "The baseline's record is missing")
 
 
 def gain_in_words(before: float, after: float, direction: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 _WORD = re.compile(r"[\"'(]?[A-Za-z]+(?:['-][A-Za-z]+)*[\"')]?|\d+(?:\.\d+)?%?")
 _VALUE = r"(?:\d+|\"[^\"]*\"|'[^']*'|best)"
 _OPTION = r"(?:--(?:outcome|reason|onto|branch|last|since|rerun)[ =][\w/.-]*\w|--?[\w-]+)"
-_COMMAND = re.compile(rf"\bgoalseek [a-z]+(?: (?:{_OPTION}|{_VALUE}))*")
+_COMMAND = re.compile(rf"\bgoalseek (?:-m (?:'[^']*'|\S+) )?[a-z]+(?: (?:{_OPTION}|{_VALUE}))*")
 
 
 def with_commands(text: str, code: Callable[[str], str]) -> str:

@@ -22,22 +22,23 @@ from goalseek.views.report.words import REASONS, joined, sandboxes_in_words, tok
 _KEPT_MOST = 100
 _NEWEST = 3
 _TEXT_MOST = 200
+_NEXT_MOST = 500
 
 
 def markdown(night: Night, around: Surroundings) -> str:
     """The whole text."""
     climb, claim = night.climb, claim_of(night.climb)
-    if not claim.before:
-        return "## Nothing is measured yet\n"
+    if not claim.before and not claim.is_warning:
+        return f"## {claim.headline}\n"
     arrow = f" → {claim.after}" if claim.after else ""
-    lines = [f"## {code(climb.metric)} {claim.before}{arrow}", ""]
-    lines += [f"**{claim.gain}.** {claim.settled}".rstrip(), ""]
+    lines = [f"## {code(climb.metric)} {claim.before}{arrow}" if claim.before else f"## {claim.headline}", ""]
+    lines += [f"**{claim.gain}.** {claim.settled}".rstrip(), ""] if claim.gain else []
     lines += [f"> {claim.caution}", ""] if claim.caution else []
     lines += [f"- {kept_in_words(climb)}"]
     lines += [f"- {_time(climb)}", f"- {code(sandboxes_in_words(climb.levels))}", ""]
     lines += [*_kept(climb), *_rejected(climb), *_evidence(climb), *_incidents(climb)]
     if around.next:
-        lines += [f"Next: {with_commands(one_line(around.next, _TEXT_MOST), code)}", ""]
+        lines += [f"Next: {with_commands(one_line(around.next, _NEXT_MOST), code)}", ""]
     return "\n".join(lines)
 
 

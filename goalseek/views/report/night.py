@@ -18,6 +18,7 @@ from goalseek.views.report.tries import Label, Try, label_of, try_of
 
 DOTS_MOST = 20_000
 KEPT_MOST = 5_000
+NO_RECORD = "a line of results.jsonl that is no record"
 _LEVELS_MOST = 20
 _LABELS_MOST = 100
 _BROUGHT_MOST = 100
@@ -89,7 +90,7 @@ class Night:
     def add(self, row: Row | None) -> None:
         """One more line of the file; None where it is no record."""
         if row is None:
-            self.climb.incidents.add(Incident("a line of results.jsonl that is no record", None))
+            self.climb.incidents.add(Incident(NO_RECORD, None))
             return
         self.records += 1
         self.project = one_line(text_at(row, "project"), 80) or self.project

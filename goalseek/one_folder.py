@@ -1,0 +1,59 @@
+"""A climb is of one folder: manifests of one name in two folders of a repository would share branch and records."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tomllib
+from pathlib import Path
+
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.location import Location, prefix_below
+from goalseek.manifest_file import Loaded, base_of
+
+_FILE = "folder"
+
+
+def refuse_other_folder(loaded: Loaded, location: Location) -> None:
+    """Raises GoalseekError where the climb of this name is that of another folder, which has such a manifest still."""
+    if told := other_folder(loaded, location):
+        hint = "two climbs need two names: give this manifest a project.name of its own, or climb there"
+        raise GoalseekError(told, hint, USAGE)
+
+
+def other_folder(loaded: Loaded, location: Location) -> str:
+    """Whose climb it is, in words; "" where it is this folder's, or nobody's yet, or that of a folder that moved."""
+    name = loaded.manifest.project.name
+    try:
+        known = os.fsdecode(_place(location, name).read_bytes())
+    except OSError:
+        return ""
+    if known == _prefix(loaded, location) or not _has_manifest(location.top / known, name):
+        return ""
+    return f"the climb {name!r} is that of the manifest in {location.top / known}, not of {loaded.path}"
+
+
+def note_folder(loaded: Loaded, location: Location) -> None:
+    """From now on the climb is that of this manifest's folder. Only for the holder of the lock."""
+    place, prefix = _place(location, loaded.manifest.project.name), os.fsencode(_prefix(loaded, location))
+    if not place.exists() or place.read_bytes() != prefix:
+        temporary = place.with_suffix(".new")
+        temporary.write_bytes(prefix)
+        temporary.replace(place)
+
+
+def _place(location: Location, name: str) -> Path:
+    return location.common_dir / "goalseek" / name / _FILE
+
+
+def _prefix(loaded: Loaded, location: Location) -> str:
+    return prefix_below(location.top, base_of(loaded, location.top))
+
+
+def _has_manifest(folder: Path, name: str) -> bool:
+    """Whether a manifest in the folder has this name."""
+    for path in folder.glob("goalseek*.toml"):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            if tomllib.loads(path.read_text(encoding="utf-8")).get("project", {}).get("name") == name:
+                return True
+    return False

@@ -1,0 +1,63 @@
+"""A file that may not be written, or that nobody may read, is the machine's to mend and no bug."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+from project import Project, answer
+
+from goalseek import loop
+from goalseek.cli import main
+from goalseek.errors import BUG, UNFIT
+from goalseek.git import GitFailed
+
+FILE = "/somewhere/of the user's/0001"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "words"),
+    [
+        (PermissionError(errno.EACCES, os.strerror(errno.EACCES), FILE), UNFIT, f"{FILE}: Permission denied"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS), os.fsencode(FILE)), UNFIT, f"{FILE}: Read-only file system"),
+        (GitFailed(("hash-object",), 128, b"fatal: .git/objects: Permission denied\n"), UNFIT, "fatal: .git/objects"),
+        (GitFailed(("hash-object",), 128, b"fatal: something else\n"), BUG, "this is a bug"),
+        (PermissionError(errno.EPERM, "a system call of ours"), BUG, "this is a bug"),
+        (FileNotFoundError(errno.ENOENT, "gone", FILE), BUG, "this is a bug"),
+    ],
+)
+def test_in_a_climb_it_is_told_and_shown(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fault: Exception,
+    code: int,
+    words: str,
+) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+
+    def failing(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(loop, "check_provider", failing)
+    assert main.run(["-C", str(project.folder), "iterate"]) == code
+    told = capsys.readouterr().err
+    assert words in told and ("Traceback" in told) == (code == BUG)
+    picture = json.loads((project.folder / ".goalseek/demo/logs/state.json").read_text())
+    assert picture["status"] == ("blocked" if code == UNFIT else "failed")
+
+
+def test_in_another_command_it_is_told_with_the_file(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    assert main.run(["-C", str(project.folder), "direct", "a smaller step"]) == UNFIT
+    told = capsys.readouterr().err
+    assert ".goalseek/demo/logs" in told and "Permission denied" in told and "ls -ld" in told

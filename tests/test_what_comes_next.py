@@ -1,0 +1,144 @@
+"""``status`` says how the last command ended and what to do next, after what a morning may bring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from project import Project, answer
+
+from goalseek.typed import typed
+from goalseek.views.report.commands import with_commands
+
+SECOND = {"project": {"name": "second"}}
+
+
+def said(project: Project) -> str:
+    ended = project.run("status")
+    assert ended.exit_code == 0, ended
+    return ended.stdout
+
+
+def next_of(project: Project) -> str:
+    return said(project).rpartition("next: ")[2].rstrip("\n")
+
+
+def test_a_baseline_that_was_asked_for_is_no_interruption(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb("baseline")
+    assert said(project).startswith("demo: completed")
+
+
+def test_a_baseline_that_fails_later_is_told_as_failed(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    project.write({"hidden/judge.sh": "echo no luck; exit 3\n"})
+    project.commit()
+    ended = project.run("baseline")
+    assert ended.exit_code == 1, ended
+    assert said(project).startswith("demo: failed (baseline_failed)")
+    assert next_of(project).startswith("mend the verifier or the code")
+
+
+def test_nothing_is_to_be_taken_home_where_nothing_was_kept(project: Project) -> None:
+    project.set_moves(answer(0), answer(3))
+    project.climb()
+    assert next_of(project) == "goalseek iterate goes on; nothing is kept yet"
+    assert "promote" not in project.run("report", "-o", "-", "--format", "md").stdout
+    project.climb()
+    assert next_of(project) == "goalseek iterate goes on; goalseek promote takes the kept changes home"
+
+
+def test_what_was_kept_under_an_earlier_ruler_can_still_be_taken_home(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    project.climb("baseline")
+    following = "goalseek promote takes home what an earlier ruler kept and is not there yet"
+    assert next_of(project) == f"goalseek iterate goes on; {following}"
+
+
+def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    project.climb()
+    results = project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+    before = results.read_bytes()
+    project.climb()
+    after = results.read_bytes()
+    lines = after.splitlines(keepends=True)
+    for content, words in (
+        (before, "a newer record is in git, as refs/goalseek/demo/ledger: goalseek audit --rebuild writes it here"),
+        (b"".join(lines[:2]), "2 newer records are in git, as refs/goalseek/demo/ledger"),
+        (b"", "the records are in git, as refs/goalseek/demo/ledger: goalseek audit --rebuild writes them here"),
+    ):
+        results.write_bytes(content)
+        assert next_of(project).startswith(words)
+        ended = project.run("show", "2")
+        assert ended.exit_code == 2 and words in ended.stderr, ended
+    assert words in project.run("log").stderr
+    assert words in project.run("promote").stderr
+    assert project.run("audit", "--rebuild").exit_code == 0
+    assert results.read_bytes() == after
+    assert "goalseek iterate goes on" in next_of(project)
+
+
+@pytest.fixture
+def second(project: Project) -> Project:
+    """Another climb in the same repository, of which nobody may be told to take the first one home."""
+    project.set_moves(answer(2), answer(0))
+    made = Project(project.top, project.folder)
+    made.script, made.manifest = project.script, project.folder / "goalseek.second.toml"
+    made.set_manifest(SECOND)
+    made.commit()
+    return made
+
+
+def test_what_is_to_be_typed_names_the_manifest_where_it_has_to(second: Project) -> None:
+    def told(*arguments: str) -> str:
+        ended = second.run("-m", "second", *arguments)
+        return f"{ended.stdout}{ended.stderr}"
+
+    assert "next: goalseek -m second doctor, then goalseek -m second iterate" in told("status")
+    assert "climb first: goalseek -m second iterate" in told("promote")
+    assert "your checkout is untouched · goalseek -m second promote\n" in told("iterate")
+    assert "goalseek -m second iterate goes on; goalseek -m second promote takes" in told("status")
+    assert "`goalseek -m second promote` takes" in told("report", "-o", "-", "--format", "md")
+    assert "make them with: goalseek -m second promote --branch NAME --squash" in told("promote", "--squash")
+    second.write({"hidden/more.txt": "1\n"})
+    second.commit()
+    assert "file hidden/more.txt; goalseek -m second baseline adopts it" in told("status")
+    assert "differs from the pinned ruler; goalseek -m second baseline adopts it" in told("iterate")
+    assert "see: goalseek -m second log" in told("show", "99")
+    first = second.run("status").stdout
+    assert "goalseek doctor, then goalseek iterate" in first and " -m " not in first
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (None, "goalseek iterate goes on; goalseek promote"),
+        (Path("/a/goalseek.toml"), "goalseek iterate goes on; goalseek promote"),
+        (Path("/a/goalseek.b.toml"), "goalseek -m b iterate goes on; goalseek -m b promote"),
+        (Path("/a b/c.toml"), "goalseek -m '/a b/c.toml' iterate goes on; goalseek -m '/a b/c.toml' promote"),
+        ("../c.toml", "goalseek -m ../c.toml iterate goes on; goalseek -m ../c.toml promote"),
+    ],
+)
+def test_a_manifest_is_named_as_the_option_takes_it_and_once(manifest: Path | str | None, words: str) -> None:
+    once = typed("goalseek iterate goes on; goalseek promote", manifest)
+    assert once == words
+    assert typed(once, manifest) == words
+    assert typed("what goalseek finds", manifest) == "what goalseek finds"
+    if manifest:
+        assert with_commands(words, lambda text: f"`{text}`").count("`") == 4
+
+
+def test_a_run_that_is_over_is_gone_on_with_or_taken_home(project: Project) -> None:
+    project.set_manifest({"limits": {"iterations": 1}})
+    project.commit()
+    project.set_moves(answer(0), answer(2))
+    project.climb("iterate", "--forever")
+    over = "limits.iterations = 1 is reached, 1 spent; raise it in the manifest, or begin a new run with: "
+    assert next_of(project) == f"{over}goalseek iterate --new"
+    project.climb("iterate", "--new", "--forever")
+    assert next_of(project) == f"{over}goalseek iterate --new; goalseek promote takes the kept changes home"
+    told = project.run("report", "-o", "-", "--format", "md").stdout
+    assert told.endswith("`goalseek iterate --new`; `goalseek promote` takes the kept changes home\n")
