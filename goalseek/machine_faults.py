@@ -9,7 +9,7 @@ from goalseek.errors import UNFIT, GoalseekError
 from goalseek.full_disk import as_full_disk
 from goalseek.git import GitFailed
 
-_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS)
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _WORDS = tuple(map(os.strerror, _REFUSALS))
 
 
@@ -19,7 +19,7 @@ def as_machine_fault(error: Exception) -> GoalseekError | None:
 
 
 def _as_refusal(error: Exception) -> GoalseekError | None:
-    """A file of another account, or on a disk that is read-only; git says so in the C locale's words."""
+    """A file of another account, on a read-only disk, or where a folder should be; git says so in the C locale."""
     if isinstance(error, OSError) and error.errno in _REFUSALS and error.filename is not None:
         told = f"{os.fsdecode(error.filename)}: {os.strerror(error.errno)}"
     elif isinstance(error, GitFailed) and any(word in error.said for word in _WORDS):

@@ -357,9 +357,11 @@ def test_a_home_of_the_logs_that_is_not_there(project: Project, is_link: bool, s
     home_of_logs = project.folder / ".goalseek"
     home_of_logs.symlink_to("/gone/disk") if is_link else home_of_logs.write_text("mine\n")
     project.set_moves(answer(2))
-    ended = project.run("iterate")
-    assert ended.exit_code == UNFIT and f"{home_of_logs} is {said}" in ended.stderr, ended
-    assert "Traceback" not in ended.stderr and not home_of_logs.is_dir()
+    for command in (["iterate"], ["iterate", "--detach"], ["direct", "smaller"]):
+        ended = project.run(*command)
+        assert ended.exit_code == UNFIT and f"{home_of_logs} is {said}" in ended.stderr, ended
+        assert "Traceback" not in ended.stderr and not home_of_logs.is_dir()
+    assert "Traceback" not in project.run("status").stderr
 
 
 def test_numbers_beyond_all_bounds_are_answered(project: Project) -> None:

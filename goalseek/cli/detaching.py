@@ -9,6 +9,7 @@ from pathlib import Path
 
 from goalseek import process
 from goalseek.cli.answer import answer, wants_json
+from goalseek.fitness import refuse_missing_home
 from goalseek.lock import holder_pid
 from goalseek.manifest_file import Loaded, ignore_home
 from goalseek.opening import open_repository
@@ -26,6 +27,7 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
     repository = open_repository(manifest)
     own = repository.own
     repository.close()
+    refuse_missing_home(manifest)
     ignore_home(manifest)
     log = manifest.logs / "detached.log"
     log.parent.mkdir(parents=True, exist_ok=True)

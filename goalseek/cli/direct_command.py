@@ -9,6 +9,7 @@ from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, answer_lines, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
+from goalseek.fitness import refuse_missing_home
 from goalseek.manifest_file import ignore_home
 
 
@@ -24,6 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Adds, lists or drops."""
     manifest = loaded(options)
+    refuse_missing_home(manifest)
     folder = manifest.directions
     if sum((options.text is not None, options.list, options.drop is not None)) != 1:
         raise GoalseekError("direct: a text, --list or --drop K", 'goalseek direct "prefer fewer parameters"')
