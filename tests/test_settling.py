@@ -307,7 +307,8 @@ class TestHoldout:
         printed = "sed -n 's/.*\"score\": \\([0-9]*\\).*/loss 5\\nloss \\1.5/p' answer.json"
         holdout = {"run": printed, "sees": "both", "regex": "loss ([0-9.]+)", "matches": "last"}
         metric = {**METRIC, "direction": "minimize"}
-        project = make_project(manifest={"metric": metric, "holdout": holdout, "limits": {"iterations": 1}})
+        more = {"guard": [{"query": "size", "max": 100}], "limits": {"iterations": 1}}
+        project = make_project(manifest={"metric": metric, "holdout": holdout, **more})
         project.write({"answer.json": answer(90)})
         project.commit()
         project.set_moves(answer(30))
