@@ -24,6 +24,7 @@ from goalseek.small_set import reach, small_set
 from goalseek.standing import Mark, Spend, Standing
 
 SETTLE = {**METRIC, "settle": 3}
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 
 
 def project_of(make_project: Callable[..., Project], **tables: Any) -> Project:
@@ -381,14 +382,14 @@ class TestExamples:
 
 
 def test_settling_keeps_its_time_free() -> None:
-    metric, now = Metric(name="a", direction="maximize"), datetime.now(UTC)
-    limits = Limits(time=100.0)
-    assert why_stop(limits, metric, Standing(), now, usual=60.0, reserved=30.0) is None
-    stop = why_stop(limits, metric, Standing(), now, usual=60.0, reserved=50.0)
-    assert stop and stop.reason == "time" and "with 50s kept for settling" in stop.why
+    metric = Metric(name="a", direction="maximize")
+    deadline = Limits(deadline=NOON + timedelta(seconds=100))
+    for limits, reason in ((Limits(time=100.0), "time"), (deadline, "deadline")):
+        assert why_stop(limits, metric, Standing(), NOON, usual=60.0, reserved=40.0) is None
+        stop = why_stop(limits, metric, Standing(), NOON, usual=60.0, reserved=50.0)
+        assert stop and stop.reason == reason and "with 50s kept for settling" in stop.why
 
 
-NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 FIRST = Mark(0, 1, "a", "t", 1.0, seconds={"train": 3.0, "judge": 1.0})
 KEPT = Standing(baseline=FIRST, best=Mark(3, 4, "b", "u", 2.0), noise=NoiseState(differed=True))
 
