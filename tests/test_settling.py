@@ -139,10 +139,13 @@ class TestSettling:
         assert project.run("report", "--settle").exit_code == 0
         assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [3]
 
-    def test_without_time_for_a_pair_it_is_left_to_a_person(self, make_project: Callable[..., Project]) -> None:
+    @pytest.mark.parametrize("limit", [{"time": 0.001}, {"deadline": datetime(2026, 1, 1, tzinfo=UTC)}], ids=str)
+    def test_without_time_for_a_pair_it_is_left_to_a_person(
+        self, make_project: Callable[..., Project], limit: dict[str, Any]
+    ) -> None:
         project = project_of(make_project)
         project.climb("iterate", "-n", "1")
-        project.set_manifest({"metric": SETTLE, "limits": {"time": 0.001}})
+        project.set_manifest({"metric": SETTLE, "limits": limit})
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0 and "no time is left" in ended.stderr and "report --settle" in ended.stderr
         assert not of_kind(project, "settle")
