@@ -226,7 +226,9 @@ def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) ->
         assert part in shown
     told = state(asking)
     assert (told["status"], told["phase"], told["iteration"], told["ended_at"]) == ("waiting", "APPROVE", 1, None)
-    assert json.loads(Path(os.environ["HOME"], "told").read_text())["event"] == "waiting"
+    asked = json.loads(Path(os.environ["HOME"], "told").read_text())
+    assert (asked["event"], asked["iteration"], asked["title"]) == ("waiting", 1, "move 1")
+    assert "beats" in asked["why"] and "goalseek approve 1" in asked["next"]
     terminal.type("what?\nd\n")
     terminal.until("keep iteration 1?")
     assert '+{"score": 2,' in terminal.until("keep iteration 1?")

@@ -125,14 +125,18 @@ def test_quick_applies_the_patches_and_measures_none_and_one_that_does_not_apply
 ) -> None:
     lines = [f"line {number}" for number in range(1, 41)]
     second = "@@ -20,3 +20,3 @@\n line 20\n-line 21, which is not there\n+x\n line 22\n"
-    two = "--- a/answer.txt\n+++ b/answer.txt\n@@ -2,3 +2,3 @@\n line 2\n-line 3\n+--- a/y\n line 4\n" + second
+    head = "--- a/answer.txt\n+++ b/answer.txt\n"
+    two = f"{head}@@ -2,3 +2,3 @@\n line 2\n-line 3\n+--- a/y\n line 4\n{second}"
+    moved = "diff --git a/answer.txt b/new.txt\nsimilarity index 50%\nrename from answer.txt\nrename to new.txt\n"
+    moved += f"--- a/answer.txt\n+++ b/new.txt\n{second}"
     well = two.replace(", which is not there", "")
-    case = with_cheats(tmp_path, two=two, well=well, none="no patch\n")
+    case = with_cheats(tmp_path, two=two, well=well, none="no patch\n", moved=moved)
     (case.folder / "answer.txt").write_text("\n".join(lines) + "\n")
     case.commit()
     ended = case.run("--json", "doctor", "--quick")
     assert ended.exit_code == 1
-    bad, none, fit = cheats_of(ended)
+    bad, none, renamed, fit = cheats_of(ended)
+    assert renamed["text"] == "cheats/moved.patch does not apply: answer.txt, at line 20"
     assert bad["text"] == "cheats/two.patch does not apply: answer.txt, hunk 2 of 2, @@ -20,3 +20,3 @@"
     assert none["text"].startswith("cheats/none.patch does not apply: ")
     assert "git diff" in none["remedy"]

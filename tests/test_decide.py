@@ -120,6 +120,13 @@ def test_a_guard_holds_exactly_between_its_bounds(low: float, high: float, value
     assert (broken(Guard(name="g", min=low, max=high), value, None) is None) == (low <= value <= high)
 
 
+@pytest.mark.parametrize("bound", [2.5, "10%"])
+def test_a_guard_holds_at_its_bound_against_the_baseline_itself(bound: float | str) -> None:
+    up, down = Guard(name="g", max_increase=bound), Guard(name="g", max_decrease=bound)
+    assert broken(up, 27.5, 25.0) is None and broken(up, 27.6, 25.0)
+    assert broken(down, 22.5, 25.0) is None and broken(down, 22.4, 25.0)
+
+
 def test_without_a_baseline_of_its_own_a_guard_has_its_absolute_bounds_only() -> None:
     guard = Guard(name="g", max=7.0, max_increase="1%", max_decrease=0.5)
     assert broken(guard, 7.0, None) is None and broken(guard, 7.5, None)

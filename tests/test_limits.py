@@ -132,6 +132,29 @@ def test_before_a_phase_that_spends_the_deadline_is_asked(away: timedelta) -> No
         assert (stop.reason if stop else None) == ("deadline" if away <= timedelta() else None)
 
 
+@pytest.mark.parametrize(
+    ("limits", "call", "expected"),
+    [
+        (Limits(tokens=100), Usage(10, 20, 10), None),
+        (Limits(tokens=100), Usage(10, 21, 10), "tokens"),
+        (Limits(cost_usd=1.0), Usage(cost_usd=0.25), None),
+        (Limits(cost_usd=1.0), Usage(cost_usd=0.26), "cost"),
+        (Limits(cost_usd=1.0), Usage(10**9), None),
+        (Limits(total=Budget(tokens=200)), Usage(31), "tokens"),
+        (Limits(iterations=2, time=2.0), Usage(10**9, cost_usd=10.0**9), None),
+    ],
+)
+def test_a_call_that_cannot_fit_into_what_is_left_is_not_made(
+    limits: Limits, call: Usage, expected: str | None
+) -> None:
+    spent = replace(best(0.5), spend=Spend(1, 1.0, Usage(60, cost_usd=0.75)), total=Spend(9, 9.0, Usage(170)))
+    for phase in ("PLAN", "APPLY_CHANGE", "REVIEW"):
+        stop = why_not_begin(phase, limits, spent, NOON, call)
+        assert (stop.reason if stop else None) == expected
+        assert not stop or "would not fit" in stop.why
+    assert why_not_begin("VERIFY", limits, spent, NOON, call) is None
+
+
 SPENT = st.builds(Spend, st.integers(0, 9), st.integers(0, 9).map(float), st.builds(Usage, st.integers(0, 9)))
 SOME = st.none() | st.integers(1, 9)
 

@@ -24,6 +24,7 @@ from goalseek.small_set import reach, small_set
 from goalseek.standing import Mark, Spend, Standing
 
 SETTLE = {**METRIC, "settle": 3}
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 
 
 def project_of(make_project: Callable[..., Project], **tables: Any) -> Project:
@@ -138,10 +139,13 @@ class TestSettling:
         assert project.run("report", "--settle").exit_code == 0
         assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [3]
 
-    def test_without_time_for_a_pair_it_is_left_to_a_person(self, make_project: Callable[..., Project]) -> None:
+    @pytest.mark.parametrize("limit", [{"time": 0.001}, {"deadline": datetime(2026, 1, 1, tzinfo=UTC)}], ids=str)
+    def test_without_time_for_a_pair_it_is_left_to_a_person(
+        self, make_project: Callable[..., Project], limit: dict[str, Any]
+    ) -> None:
         project = project_of(make_project)
         project.climb("iterate", "-n", "1")
-        project.set_manifest({"metric": SETTLE, "limits": {"time": 0.001}})
+        project.set_manifest({"metric": SETTLE, "limits": limit})
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0 and "no time is left" in ended.stderr and "report --settle" in ended.stderr
         assert not of_kind(project, "settle")
@@ -307,7 +311,8 @@ class TestHoldout:
         printed = "sed -n 's/.*\"score\": \\([0-9]*\\).*/loss 5\\nloss \\1.5/p' answer.json"
         holdout = {"run": printed, "sees": "both", "regex": "loss ([0-9.]+)", "matches": "last"}
         metric = {**METRIC, "direction": "minimize"}
-        project = make_project(manifest={"metric": metric, "holdout": holdout, "limits": {"iterations": 1}})
+        more = {"guard": [{"query": "size", "max": 100}], "limits": {"iterations": 1}}
+        project = make_project(manifest={"metric": metric, "holdout": holdout, **more})
         project.write({"answer.json": answer(90)})
         project.commit()
         project.set_moves(answer(30))
@@ -380,14 +385,14 @@ class TestExamples:
 
 
 def test_settling_keeps_its_time_free() -> None:
-    metric, now = Metric(name="a", direction="maximize"), datetime.now(UTC)
-    limits = Limits(time=100.0)
-    assert why_stop(limits, metric, Standing(), now, usual=60.0, reserved=30.0) is None
-    stop = why_stop(limits, metric, Standing(), now, usual=60.0, reserved=50.0)
-    assert stop and stop.reason == "time" and "with 50s kept for settling" in stop.why
+    metric = Metric(name="a", direction="maximize")
+    deadline = Limits(deadline=NOON + timedelta(seconds=100))
+    for limits, reason in ((Limits(time=100.0), "time"), (deadline, "deadline")):
+        assert why_stop(limits, metric, Standing(), NOON, usual=60.0, reserved=40.0) is None
+        stop = why_stop(limits, metric, Standing(), NOON, usual=60.0, reserved=50.0)
+        assert stop and stop.reason == reason and "with 50s kept for settling" in stop.why
 
 
-NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 FIRST = Mark(0, 1, "a", "t", 1.0, seconds={"train": 3.0, "judge": 1.0})
 KEPT = Standing(baseline=FIRST, best=Mark(3, 4, "b", "u", 2.0), noise=NoiseState(differed=True))
 
