@@ -248,13 +248,13 @@ def test_control_c_leaves_a_sane_terminal_and_says_how_to_go_on(slow: Project, g
 
 
 def test_after_control_c_it_says_what_it_waits_for(tmp_path: Path) -> None:
-    deaf = f"if [ -e {tmp_path}/deaf ]; then trap '' INT TERM; sleep 60 & wait; sleep 60; fi\n{JUDGE}"
+    deaf = f"if [ -e {tmp_path}/deaf ]; then trap '' INT TERM; echo deaf; sleep 60 & wait; sleep 60; fi\n{JUDGE}"
     project = Project.make(tmp_path / "deaf-one", {**FILES, "hidden/judge.sh": deaf})
     project.set_moves(answer(2), answer(3))
     project.climb("iterate", "-n", "1")
     (tmp_path / "deaf").touch()
     with Shown(project.folder, "iterate") as shown:
-        shown.until(lambda text: "measuring" in text)
+        shown.until(lambda text: "  prints      deaf" in text)
         shown.type("\x03")
         shown.until(lambda text: "  waiting     interrupted; for what runs to end" in text)
         shown.type("\x03")
