@@ -6,6 +6,7 @@ import math
 import os
 import re
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -239,11 +240,16 @@ def test_where_the_cursor_cannot_or_shall_not_move_there_are_lines(
 
 def test_control_c_leaves_a_sane_terminal_and_says_how_to_go_on(slow: Project, go: Path) -> None:
     with Shown(slow.folder, "iterate", "--forever", columns=100) as shown:
+        before = termios.tcgetattr(shown.theirs)
         shown.until(is_measuring)
-        shown.type("\x03")
+        assert termios.tcgetattr(shown.theirs)[3] & termios.NOFLSH, "^C takes away what is written and not yet read"
+        shown.type("typed\x03")
         rows = shown.until_end()
         assert shown.child.returncode == 130
         assert shown.echoes()
+        assert termios.tcgetattr(shown.theirs) == before
+        shown.type("\n")
+        assert os.read(shown.theirs, 100) == b"\n", "what was typed before ^C is not the shell's"
         assert not shown.screen.cursor.hidden
     assert rows[-1] == "goalseek: interrupted; nothing is lost: the same command goes on from here"
     assert not any(row.startswith("── ") for row in rows)
@@ -252,13 +258,13 @@ def test_control_c_leaves_a_sane_terminal_and_says_how_to_go_on(slow: Project, g
 
 
 def test_after_control_c_it_says_what_it_waits_for(tmp_path: Path) -> None:
-    deaf = f"if [ -e {tmp_path}/deaf ]; then trap '' INT TERM; sleep 60 & wait; sleep 60; fi\n{JUDGE}"
+    deaf = f"if [ -e {tmp_path}/deaf ]; then trap '' INT TERM; echo deaf; sleep 60 & wait; sleep 60; fi\n{JUDGE}"
     project = Project.make(tmp_path / "deaf-one", {**FILES, "hidden/judge.sh": deaf})
     project.set_moves(answer(2), answer(3))
     project.climb("iterate", "-n", "1")
     (tmp_path / "deaf").touch()
     with Shown(project.folder, "iterate") as shown:
-        shown.until(lambda text: "measuring" in text)
+        shown.until(lambda text: "  prints      deaf" in text)
         shown.type("\x03")
         shown.until(lambda text: "  waiting     interrupted; for what runs to end" in text)
         shown.type("\x03")

@@ -75,6 +75,16 @@ def test_what_is_shown_can_be_read_on_both_backgrounds(palette: str) -> None:
     assert {code: value for code, value in found.items() if value < LEAST} == {}
 
 
+def test_what_matters_in_the_panel_is_not_faint() -> None:
+    told = []
+    for row in rows(SCENE, Doing(1, "VERIFY", 3.0, says="word"), 80, Signs()):
+        faint = [place for span in row.spans if span.style == "dim" for place in range(span.start, span.end)]
+        clear = "" if row.style else "".join(letter for place, letter in enumerate(row.plain) if place not in faint)
+        told.append(clear.strip("━ ").partition("   ")[0])
+    said = ["demo · iteration 1", "3s, usually 3s", "2 score, baseline 1, +1", "2 kept of 3 · 1 since the last keep"]
+    assert told == [*said, "worse · better", "1m 39s of 1m 40s, run", "1 of 100, run", ""]
+
+
 def test_every_colour_that_is_named_is_there() -> None:
     named = set(OUTCOME_COLORS.values())
     for path in (*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "views").rglob("*.py")):

@@ -89,8 +89,7 @@ def _title(scene: Scene, doing: Doing, width: int, signs: Signs) -> Text:
     iteration = f"{signs.dot}iteration {doing.iteration}" if doing.iteration is not None else ""
     name = cut(f"{scene.project}{iteration}", max(width - 4, 1))
     head = f"{signs.rule * 2} "
-    row = Text(head, "dim")
-    row.append(name, "bold")
+    row = Text.assemble((head, "dim"), (name, "bold"))
     row.append(f" {signs.rule * max(width - len(head) - cells(name) - 1, 0)}", "dim")
     row.truncate(width)
     return row
@@ -99,8 +98,7 @@ def _title(scene: Scene, doing: Doing, width: int, signs: Signs) -> Text:
 def _row(label: str, text: str, style: str, width: int) -> Text:
     from rich.text import Text
 
-    row = Text(f"  {label:<{_LABEL - 2}}", "dim")
-    row.append(cut(text, max(width - _LABEL, 1)), style)
+    row = Text.assemble((f"  {label:<{_LABEL - 2}}", "dim"), (cut(text, max(width - _LABEL, 1)), style))
     row.truncate(width)
     return row
 
@@ -161,7 +159,7 @@ def _bar(spending: Spending, doing: Doing, width: int, signs: Signs) -> Text:
     told += {"": "", "now": " this time"}.get(spending.of, f", {spending.of}")
     room = max(min(_BAR, width - _LABEL - cells(told) - 2), 0)
     full = round(share * room)
-    row = Text(f"  {spending.name:<{_LABEL - 2}}", "dim")
+    row = Text.assemble((f"  {spending.name:<{_LABEL - 2}}", "dim"))
     row.append(signs.full * full, "magenta" if share >= NEAR and spending.of != "now" else "cyan")
     row.append(signs.rest * (room - full) + ("  " if room else ""), "dim")
     row.append(told)

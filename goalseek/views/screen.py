@@ -9,6 +9,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TextIO
@@ -20,7 +21,10 @@ from rich.live_render import LiveRender
 from rich.segment import ControlType
 from rich.text import Text
 
+from goalseek.interrupts import is_ending
+
 REFRESHES_A_SECOND = 2
+_READ_SECONDS = 0.1
 _Modes = list[int | list[bytes | int]]
 
 
@@ -101,6 +105,7 @@ class Screen(Live):
         """Stops the process as ^Z means it, but leaves nothing of the panel behind."""
         self._modes = _modes()
         self.stop()
+        _forget_typed()
         signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)  # stops here, and goes on at ``fg`` or ``bg``
         self._forget()
         self.start()
@@ -126,7 +131,7 @@ class Screen(Live):
         found = _modes() if self._typing is None and _is_ours() else None
         if found is None or not isinstance(found[3], int):
             return
-        quiet = self._modes or [*found[:3], found[3] & ~termios.ECHO, *found[4:]]
+        quiet = self._modes or [*found[:3], found[3] & ~termios.ECHO | termios.NOFLSH, *found[4:]]
         with contextlib.suppress(termios.error, OSError, ValueError):
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, quiet)
             self._typing = found
@@ -135,6 +140,9 @@ class Screen(Live):
         found, self._typing = self._typing, None
         if found is None or not _is_ours():
             return
+        if is_ending():  # else another ^C takes away what the terminal has not read: that the panel is gone
+            time.sleep(_READ_SECONDS)
+            _forget_typed()
         with contextlib.suppress(termios.error, OSError, ValueError):
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, found)
 
@@ -163,6 +171,13 @@ def _modes() -> _Modes | None:
         return termios.tcgetattr(sys.stdin.fileno())
     except (termios.error, OSError, ValueError):
         return None
+
+
+def _forget_typed() -> None:
+    """What ^C and ^Z do by themselves, but where they must not take away what we write."""
+    if _is_ours():
+        with contextlib.suppress(termios.error, OSError, ValueError):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def _is_ours() -> bool:
