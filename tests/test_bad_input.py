@@ -370,5 +370,5 @@ def test_numbers_beyond_all_bounds_are_answered(project: Project) -> None:
     many = "9" * 5000
     for which in (many, "²"):
         ended = project.run("show", which)
-        assert ended.exit_code == USAGE and "an iteration's number" in ended.stderr, ended
+        assert ended.exit_code == USAGE and "no iteration's number" in ended.stderr, ended
     assert len(project.run("log", "--last", many[:30]).stdout.splitlines()) == 2

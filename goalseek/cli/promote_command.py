@@ -14,6 +14,7 @@ from goalseek import promote, users_git
 from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
+from goalseek.cli.standard_streams import print_bytes
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.fetched import way_to_fetched
@@ -126,7 +127,7 @@ def _carry_out(
         if commit:
             users_git.make_branch(repository, options.branch, commit)
     if options.patch == "-":
-        sys.stdout.buffer.write(patch or b"")
+        print_bytes(patch or b"")
         for line in (*([_measured_line(made)] if made else []), *([_branch_line(options, commit)] if commit else [])):
             say(options, line)
     elif wants_json(options):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded, start_folder
+from goalseek.cli.standard_streams import print_bytes
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import GoalseekError
 from goalseek.opening import check_fit, opened
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     kind = _kind(options)
     reader = Reader(source)
     if options.file == "-":
-        sys.stdout.buffer.write(_made(reader, source, kind))
+        print_bytes(_made(reader, source, kind))
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():

@@ -10,6 +10,7 @@ from pathlib import Path
 from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
+from goalseek.cli.standard_streams import print_bytes
 from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.manifest_file import Loaded
@@ -87,7 +88,7 @@ def _printed(folder: Path) -> bytes:
 def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
     """As it is for a file or a pipe; on a terminal, or where colour is wanted, without what would act on one."""
     if not sys.stdout.isatty() and options.color != "always":
-        sys.stdout.buffer.write(content)
+        print_bytes(content)
         return
     from goalseek.views.patch import painted_patch, without_colour
 

@@ -40,6 +40,19 @@ def stop_using(descriptor: int) -> None:
     os.close(nowhere)
 
 
+def print_bytes(content: bytes) -> None:
+    """Writes bytes to standard output as they are."""
+    stream = sys.stdout
+    stream.flush()
+    try:
+        stream.buffer.write(content)
+        stream.buffer.flush()
+    except OSError as error:
+        if not isinstance(stream, _Stream):
+            raise
+        stream.lose(error)
+
+
 def _open_closed() -> None:
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -60,10 +73,18 @@ def _is_at(stream: io.TextIOWrapper, descriptor: int) -> bool:
 
 
 class _Stream(io.TextIOWrapper):
-    """Text in the encoding of ``found``, without errors of its own; what is written appears as early as it did."""
+    """Text in the encoding of ``found``, without errors of its own; what is written appears as early as it did.
+
+    It knows what to do where nothing can be written. Chatter is lost silently, and so is all that is for a terminal
+    that is gone: who was to end with it was told so by SIGHUP, and a climb in the background goes on. A reader that
+    goes away ends the program, as SIGPIPE would have. For anything else GoalseekError is raised: what was asked for
+    could not be given.
+    """
 
     def __init__(self, found: io.TextIOWrapper, descriptor: int) -> None:
-        raw = _Descriptor(descriptor)
+        # Bytes are written by C code alone where that can be: a signal must not meet a line that is out and not noted.
+        kind = io.FileIO if os.get_blocking(descriptor) else _NeverWaiting
+        raw = kind(descriptor, "w", closefd=False)
         super().__init__(
             raw if found.write_through else io.BufferedWriter(raw),  # as python -u has it
             encoding=found.encoding,
@@ -71,41 +92,47 @@ class _Stream(io.TextIOWrapper):
             line_buffering=found.line_buffering or descriptor == 2,
             write_through=found.write_through,
         )
-
-
-class _Descriptor(io.FileIO):
-    """Writes to standard output or error, and knows what to do where that cannot be.
-
-    Chatter is lost silently, and so is all that is for a terminal that is gone: who was to end with it was told so by
-    SIGHUP, and a climb in the background goes on. A reader that goes away ends the program, as SIGPIPE would have.
-    For anything else GoalseekError is raised: what was asked for could not be given.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__(descriptor, "w", closefd=False)
+        self._descriptor = descriptor
         self._is_terminal = os.isatty(descriptor)
 
-    def write(self, data: ReadableBuffer) -> int:
-        """All of ``data``; gives its length."""
-        left = memoryview(data).cast("B")
-        size = left.nbytes
+    def write(self, text: str) -> int:
+        """All of ``text``; gives its length."""
         try:
-            while left:
-                written = super().write(left)
-                if written is None:  # somebody who shares the pipe made it one that never waits
-                    select.select([], [self], [])
-                left = left[written or 0 :]
-            return size
+            return super().write(text)
         except OSError as error:
-            lost = error
-        if self.fileno() == 2:
-            return size
-        stop_using(self.fileno())
-        if self._is_terminal and lost.errno == errno.EIO:
-            return size
+            self.lose(error)
+        return len(text)
+
+    def flush(self) -> None:
+        """What was written before appears."""
+        try:
+            super().flush()
+        except OSError as error:
+            self.lose(error)
+
+    def lose(self, lost: OSError) -> None:
+        """What was written cannot go where it was meant to."""
+        stop_using(self._descriptor)
+        if self._descriptor == 2 or (self._is_terminal and lost.errno == errno.EIO):
+            return
         if lost.errno == errno.EPIPE:
             raise Interrupted(signal.SIGPIPE)
         from goalseek.full_disk import as_full_disk
 
         told = f"standard output cannot be written: {lost.strerror}"
         raise as_full_disk(lost) or GoalseekError(told, "what was recorded is kept", UNFIT)
+
+
+class _NeverWaiting(io.FileIO):
+    """A descriptor that refuses what does not fit: somebody who shares the pipe made it one that never waits."""
+
+    def write(self, data: ReadableBuffer) -> int:
+        """All of ``data``, however long that takes; gives its length."""
+        left = memoryview(data).cast("B")
+        size = left.nbytes
+        while left:
+            written = super().write(left)
+            if written is None:
+                select.select([], [self], [])
+            left = left[written or 0 :]
+        return size
