@@ -63,7 +63,7 @@ class Spending:
 
     def add_measurement(self, row: Row) -> None:
         """One more run of the verifier outside an iteration, or a look at the holdout."""
-        seconds = number_at(row, "seconds") or sum(numbers_at(row, "seconds").values())
+        seconds = number_at(row, "seconds") or 0.0
         self.verifier += seconds
         self._settling += seconds if text_at(row, "asked_by") == "settle" else 0.0
 
