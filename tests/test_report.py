@@ -688,6 +688,10 @@ class TestSize:
         assert spending.usage["others"].tokens == 5 * 3 + 7 and spending.commands["others"] == 12 * 2.0
         assert (spending.total.tokens, spending.total.cost_usd) == (30 * 3 + 7, 31 * 0.5)
         assert sum(spending.commands.values()) == 61 * 2.0
+        assert (spending.verifier, spending.goalseek) == (61.0, 61.0), "a measurement and a phase of its own each"
+        incidents = night.climb.incidents
+        assert incidents.counts["noted"] == 61
+        assert [incident.iteration for incident in incidents.newest["noted"]] == list(range(21, 61))
         alone = Night()
         for row in (*ever_new(0), nights.late(1, "iteration", 0, outcome="reverted", usage={"input_tokens": 7})):
             alone.add(row)

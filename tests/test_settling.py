@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from project import FILES, Project, answer
+from test_last_line import SETTLED
 from test_under_noise import METRIC, NOISY, home, journal
 
 from goalseek.limits import why_stop
@@ -432,4 +433,5 @@ def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled(p
     still = replace(KEPT, noise=NoiseState())
     assert owed(KEPT) and owed(KEPT, noise="always") and owed(still, noise="always")
     assert not owed(still) and not owed(KEPT, settle="none") and not owed(still, noise="none")
+    assert not owed(replace(KEPT, settled=SETTLED)) and not owed(replace(still, settled=SETTLED), noise="always")
     assert not owed(replace(KEPT, best=FIRST)) and not owed(replace(KEPT, best=None))
