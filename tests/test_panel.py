@@ -33,7 +33,7 @@ def shown(scene: Scene, doing: Doing, columns: int = 80, signs: Signs = TYPED) -
 def bar(name: str, spent: float, most: float, of: str = "", columns: int = 80) -> tuple[str, str]:
     """The row of one budget, 45 seconds after the scene was told, and the colour of its bar."""
     drawn = rows(replace(SCENE, spendings=(Spending(name, spent, most, of),)), MEASURING, columns, TYPED)[5]
-    return drawn.plain, str(drawn.spans[0].style) if drawn.spans else ""
+    return drawn.plain, str(drawn.spans[1].style) if drawn.spans[1:] else ""
 
 
 def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
@@ -81,8 +81,8 @@ def test_a_budget_has_a_bar_as_full_as_it_is_spent(spending: tuple[str, float, f
     assert bar(*spending)[0] == f"  {spending[0]:<12}{amounts}"
 
 
-def test_a_budget_that_is_nearly_spent_is_yellow_and_one_of_this_invocation_never() -> None:
-    assert [bar("iterations", spent, 4)[1] for spent in (2, 3, 4)] == ["cyan", "yellow", "yellow"]
+def test_a_budget_that_is_nearly_spent_is_magenta_and_one_of_this_invocation_never() -> None:
+    assert [bar("iterations", spent, 4)[1] for spent in (2, 3, 4)] == ["cyan", "magenta", "magenta"]
     assert bar("iterations", 4, 4, "now")[1] == "cyan"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
 import json
 import math
@@ -670,6 +671,7 @@ class TestSize:
                 for row in ever_new(number):
                     night.add(row)
                 if number in (500, 1000):
+                    gc.collect()
                     weighed.append(tracemalloc.get_traced_memory()[0])
         finally:
             tracemalloc.stop()
