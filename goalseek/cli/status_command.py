@@ -35,11 +35,8 @@ def run(options: argparse.Namespace) -> int:
     if wants_json(options):
         answer(options, {**to_plain(seen), "output": printed} if options.output else seen)
         return 0
-    print(
-        "\n".join(
-            [*_lines(seen, painter(sys.stdout, options.color), options.manifest), *(f"  | {line}" for line in printed)]
-        )
-    )
+    lines = _lines(seen, painter(sys.stdout, options.color), options.manifest)
+    print("\n".join([*lines, *(f"  | {line}" for line in printed)]))
     return 0
 
 
