@@ -43,7 +43,7 @@ def note_folder(loaded: Loaded, location: Location) -> None:
 
 
 def _place(location: Location, name: str) -> Path:
-    return location.common_dir / "goalseek" / name / _FILE
+    return location.own(name) / _FILE
 
 
 def _prefix(loaded: Loaded, location: Location) -> str:

@@ -7,6 +7,7 @@ sees hidden files and outputs only. An attack counts as stopped only because the
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -28,6 +29,8 @@ from goalseek.beneath import clear
 
 pytestmark = pytest.mark.slow
 RED_TEAM = Path(__file__).parent / "red_team"
+# A Python that has a sitecustomize of its own, as Debian's has, never comes to another one.
+NEVER_HERE = {"sitecustomize_in_the_shared_environment"} if importlib.util.find_spec("sitecustomize") else set()
 FORGED, PLANTED, CLOCK, DOWN = "a metric of 99", "found or run by a later command", "less time", "no more iterations"
 SPLIT = (
     Attack("by_atexit", "rewriting the metric at exit, judged by another command", FORGED, open_at=NOWHERE),
@@ -231,7 +234,7 @@ def test_candidate_code_gets_what_the_level_lets_through_and_no_more(
         wrong = {
             attack.name: (played.printed[attack.name][-500:], played.records[attack.name])
             for attack in ATTACKS
-            if played.succeeded(attack) != (mode in attack.open_at)
+            if played.succeeded(attack) != (mode in attack.open_at) and attack.name not in NEVER_HERE
         }
         assert not wrong
         assert {record["isolation"]["sandbox"] for record in project.iterations()} == {mode}
