@@ -136,6 +136,7 @@ def test_the_baselines_are_the_bests_until_there_is_a_better(
     assert with_outputs(project) == {3: answer(2)}
 
 
+@pytest.mark.slow
 def test_outputs_wait_for_the_verdict_across_a_stop(make_project: Callable[..., Project]) -> None:
     project = training(make_project, {})
     project.climb("iterate", "-n", "1")
@@ -147,6 +148,7 @@ def test_outputs_wait_for_the_verdict_across_a_stop(make_project: Callable[..., 
     assert with_outputs(project) == {1: answer(2)}
 
 
+@pytest.mark.slow
 def test_what_a_kill_or_another_manifest_left_goes_at_the_start(make_project: Callable[..., Project]) -> None:
     project = training(make_project, {"keep_outputs": "kept"})
     project.climb("iterate", "-n", "4")

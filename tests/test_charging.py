@@ -106,6 +106,7 @@ def test_a_step_that_failed_is_charged_when_another_process_records_it(agent: Ca
     assert (record["iteration"], tokens(record), record["usage"]["estimated"]) == (1, 100, False)
 
 
+@pytest.mark.slow
 def test_a_call_past_its_time_is_charged_the_median_call_at_least(agent: Callable[..., Project]) -> None:
     agent(REPORT + BETTER).climb("iterate", "-n", "2")
     few = """printf '{"input_tokens": 100}' > "$GOALSEEK_USAGE"\n"""
@@ -167,6 +168,7 @@ def test_several_kills_are_each_charged_and_what_they_reported_where_that_is_mor
     assert resumed.startswith("an earlier invocation ended in the middle")
 
 
+@pytest.mark.slow
 def test_killed_calls_count_for_the_limit_before_the_agent_is_asked_again(agent: Callable[..., Project]) -> None:
     project = agent(HANGS + REPORT + BETTER, {"tokens": 1000})
     killed_in_the_call(project, signal.SIGKILL, {"input_tokens": 1000})
@@ -178,6 +180,7 @@ def test_killed_calls_count_for_the_limit_before_the_agent_is_asked_again(agent:
     assert tokens(project.climb()[-1]) == 1100
 
 
+@pytest.mark.slow
 def test_a_killed_plan_is_half_of_what_an_iteration_costs(agent: Callable[..., Project]) -> None:
     project = agent(HANGS + REPORT + PLANS + BETTER, ask_plan=True)
     project.climb("iterate", "-n", "2")

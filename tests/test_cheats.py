@@ -185,6 +185,7 @@ def blobs_below(folder: Path, project: Project) -> set[str]:
     return {line.split()[0] for line in listing.splitlines()}
 
 
+@pytest.mark.slow
 def test_the_agent_never_gets_them_whatever_the_globs_say_and_no_longer_once_they_are_listed(
     make_project: Callable[..., Project],
 ) -> None:

@@ -186,6 +186,7 @@ def test_beside_a_climb_nothing_is_recorded_and_the_climb_goes_on(two: Project) 
     assert two.run("audit").exit_code == 0
 
 
+@pytest.mark.slow
 def test_what_the_climb_names_is_compared_where_git_knows_no_such_name(two: Project) -> None:
     two.set_moves(answer(14), answer(11), answer(12))
     two.climb("iterate", "-n", "3")
@@ -244,6 +245,7 @@ def test_a_worktree_of_its_own_is_the_checkout_that_is_meant(two: Project, tmp_p
     assert two.git("status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_an_edit_of_the_same_size_in_the_second_of_the_commit_is_seen_later(two: Project) -> None:
     two.write({"answer.json": answer(34)})
     index = two.top / ".git" / "index"

@@ -127,6 +127,7 @@ def test_a_folder_with_something_in_it_is_left_alone(case: Case) -> None:
     assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.slow
 def test_an_empty_folder_will_do(case: Case) -> None:
     (case.folder / "mine").mkdir()
     assert case.run("demo", "prompt", "mine", "-n", "1").exit_code == 0

@@ -101,6 +101,7 @@ def test_a_change_stops_the_run_as_tampered_and_names_the_file(
     assert named in project.run("status").stdout
 
 
+@pytest.mark.slow
 def test_put_back_the_run_goes_on_and_a_baseline_adopts_what_is_there(make_project: Callable[..., Project]) -> None:
     project = made(make_project)
     labels = verifier_of(project) / "verifier" / "labels.csv"
@@ -121,6 +122,7 @@ def test_put_back_the_run_goes_on_and_a_baseline_adopts_what_is_there(make_proje
     assert project.run("audit").exit_code == 0
 
 
+@pytest.mark.slow
 def test_it_is_found_before_anybody_is_asked_for_a_change(make_project: Callable[..., Project], tmp_path: Path) -> None:
     called = tmp_path / "called"
     provider = {"name": "command", "command": ["sh", "-c", f"echo x >> {called}; echo ' ' >> answer.json"]}
@@ -134,6 +136,7 @@ def test_it_is_found_before_anybody_is_asked_for_a_change(make_project: Callable
     assert called.read_text() == "x\n" * 2
 
 
+@pytest.mark.slow
 def test_a_baseline_adopts_it_also_where_a_candidate_waits_that_can_be_measured_no_more(
     make_project: Callable[..., Project],
 ) -> None:

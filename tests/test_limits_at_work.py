@@ -59,6 +59,7 @@ def test_tokens_and_dollars_end_a_run_with_0_and_a_new_one_begins_at_none(
     assert len(project.iterations()) == 1 + 6
 
 
+@pytest.mark.slow
 def test_a_total_is_of_all_runs_and_new_does_not_go_past_it(spending: Callable[..., Project]) -> None:
     project = spending({"total": {"iterations": 3}})
     assert end(project, "-n", "2")[1]["stop_reason"] == "count"
@@ -159,6 +160,7 @@ def test_time_that_the_change_used_up_ends_the_run_before_the_measurement_but_to
     assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept"] and phases() == ["x"]
 
 
+@pytest.mark.slow
 def test_at_three_quarters_each_budget_is_warned_of_once_a_run(spending: Callable[..., Project]) -> None:
     project = spending({"iterations": 8, "tokens": 10_000, "total": {"cost_usd": 2.5}})
     ended, last = end(project)

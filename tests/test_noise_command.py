@@ -226,6 +226,7 @@ class TestOfAnyCommand:
         assert said in ended_here.stderr
 
 
+@pytest.mark.slow
 def test_the_fixture_is_as_noisy_as_it_says(tmp_path: Path) -> None:
     from fixture_projects import FixtureProject
 

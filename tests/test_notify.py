@@ -62,6 +62,7 @@ def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
     assert [end["stop_reason"] for end in told()] == ["needs_human"] * 2
 
 
+@pytest.mark.slow
 def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(project: Project) -> None:
     set_notify(project, on=["stopped"], tables={"limits": {"iterations": 1}})
     project.set_moves(*(answer(score) for score in (2, 3, 4, 5)))

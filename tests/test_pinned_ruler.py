@@ -209,6 +209,7 @@ def test_an_output_never_takes_the_place_of_the_rulers_files(make_project: Calla
         assert name in record["why"]
 
 
+@pytest.mark.slow
 def test_a_shared_folder_that_changes_is_noted_in_the_record_and_by_status(project: Project) -> None:
     project.write({".gitignore": "data/\n", "data/big.txt": "data\n", "data/__pycache__/x.pyc": "x"})
     project.set_manifest({"scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}})

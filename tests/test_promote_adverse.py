@@ -136,6 +136,7 @@ def test_a_squash_tells_what_was_gained_in_all(climbed: Project) -> None:
     assert told[0]["files"] == FILES_OF_THE_CLIMB
 
 
+@pytest.mark.slow
 def test_a_declined_keep_does_not_go_home(make_project: Callable[..., Project]) -> None:
     project = make_project(manifest={"approve": {"before": "kept"}})
     project.set_moves(answer(2), answer(3))

@@ -145,6 +145,7 @@ def test_while_a_climb_is_at_work_nothing_is_measured_or_made(climbed: Project) 
         os.close(lock)
 
 
+@pytest.mark.slow
 def test_what_setup_gives_is_made_on_the_new_base_and_what_is_read_only_stays_as_pinned(
     make_project: Callable[..., Project], seen: Path
 ) -> None:

@@ -659,6 +659,7 @@ class TestSize:
         assert f"{2101 - drawn:,} more tries are left out of the plot" in text
         assert text.count('class="dot kept') == seen.climb.kept.added > 5
 
+    @pytest.mark.slow
     def test_what_is_remembered_of_a_night_is_bounded_whatever_its_records_say(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -125,6 +125,7 @@ def test_a_failure_that_is_none_any_more_differs(tmp_path: Path) -> None:
     assert told.startswith("it failed then (verify_failed), and gives 2.")
 
 
+@pytest.mark.slow
 def test_less_than_min_delta_decides_nothing_but_a_bound_that_is_crossed_does(tmp_path: Path) -> None:
     project = make(tmp_path / "repository", min_delta=0.2)
     drift("7")

@@ -96,6 +96,7 @@ class TestSettling:
         project.climb("iterate", "--forever")
         assert not of_kind(project, "settle")
 
+    @pytest.mark.slow
     def test_a_killed_settling_goes_on_with_the_runs_that_are_owed(self, make_project: Callable[..., Project]) -> None:
         project = project_of(make_project)
         project.climb("iterate", "-n", "1")
@@ -126,6 +127,7 @@ class TestSettling:
         assert 1 <= len(record["pairs"]) < 3
         assert f"settling with {len(record['pairs'])} pairs in place of 3" in ended.stderr
 
+    @pytest.mark.slow
     def test_one_that_fails_is_told_harms_nothing_and_can_be_made_up_for(
         self, make_project: Callable[..., Project]
     ) -> None:
@@ -259,6 +261,7 @@ class TestHoldout:
         assert '"iteration": 2' in seen
         assert "77000" not in seen and "holdout" not in seen and "final.sh" not in seen
 
+    @pytest.mark.slow
     def test_a_look_that_was_killed_counts_and_the_next_is_another(self, make_project: Callable[..., Project]) -> None:
         project = self.made(make_project)
         (home() / "hang").touch()

@@ -61,6 +61,7 @@ def test_iterate_finishes_what_step_began_and_calls_nobody_twice(waiting: Projec
     assert home("called").read_text() == "x\n"
 
 
+@pytest.mark.slow
 def test_a_candidate_without_its_record_is_left_behind_by_no_baseline_and_recorded_by_a_new_run(
     project: Project,
 ) -> None:
@@ -144,6 +145,7 @@ def test_killed_at_any_moment_no_iteration_is_lost_or_counted_twice(project: Pro
     assert project.git("rev-list", "--reverse", "goalseek/demo").splitlines() == wanted
 
 
+@pytest.mark.slow
 def test_stored_evidence_that_somebody_changed_is_not_believed(waiting: Project) -> None:
     home("go").touch()
     for _ in range(5 + 5):

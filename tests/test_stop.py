@@ -68,6 +68,7 @@ def test_where_nothing_is_running_it_says_so_and_leaves_everything_as_it_is(wait
     assert request_of(waiting).read_text() == "{}"
 
 
+@pytest.mark.slow
 def test_a_request_that_a_kill_left_behind_does_not_stop_the_next_one(waiting: Project) -> None:
     started = started_and_waiting(waiting)
     assert waiting.run("stop").exit_code == 0

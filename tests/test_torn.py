@@ -48,6 +48,7 @@ def test_cut_at_any_byte_of_its_last_two_lines_the_same_lines_are_there_again(pa
     assert mended(path, lines) == ""
 
 
+@pytest.mark.slow
 def test_zeros_from_any_byte_of_its_last_two_lines_on_are_mended(path: Path, lines: list[str]) -> None:
     """What a power cut leaves where the size reached the disk before the content did."""
     wanted = whole(lines)

@@ -143,6 +143,7 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert status(waiting)["stop_reason"] == "asked"
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_reached_already_is_told_detached_as_attached(project: Project) -> None:
     project.set_manifest({"limits": {"iterations": 1, "stagnation_stop": "none"}})
     project.set_moves(answer(2))

@@ -70,6 +70,7 @@ def test_each_proposal_starts_from_the_incumbent_whatever_the_one_before_left(pr
     assert "mine" not in project.git("branch", folder=project.trees() / "workspace")
 
 
+@pytest.mark.slow
 def test_a_same_size_edit_with_the_old_modification_time_is_found(project: Project) -> None:
     step = "touch -r answer.json stamp; printf '%s' '{}' > answer.json; touch -r stamp answer.json; rm stamp".format
     project.write({"answer.json": answer(1).strip("\n")})
