@@ -31,7 +31,7 @@ def way_to_fetched(loaded: Loaded, location: Location | None = None) -> str:
         here = _number(last.text) if last else -1
     except (GitFailed, GoalseekError, OSError, ValueError):
         return ""
-    if newest <= here or holder_of(location.common_dir / "goalseek" / name):
+    if newest <= here or holder_of(location.own(name)):
         return ""
     more = newest - here
     told = "the records are" if here < 0 else f"{more} newer records are" if more > 1 else "a newer record is"

@@ -20,7 +20,7 @@ def wants_json(options: argparse.Namespace) -> bool:
 
 
 def answer(options: argparse.Namespace, value: Any) -> None:
-    """One JSON value, or the part of it that ``--query`` names."""
+    """One JSON value, or the part of it that ``--query`` names, at once: who reads it may go on while we do."""
     print(json.dumps(queried(options, to_plain(value)), ensure_ascii=True), flush=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.report_command import source_of
@@ -24,8 +23,7 @@ def run(options: argparse.Namespace) -> int:
             if wants_json(options):
                 answer(options, {"url": server.url})
             else:
-                print(server.url)
-            sys.stdout.flush()
+                print(server.url, flush=True)
             say(options, "open it in a browser on this machine; read-only; ^C ends it")
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:

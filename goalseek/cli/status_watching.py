@@ -106,11 +106,9 @@ def _in_json(options: argparse.Namespace, loaded: Loaded, look: Callable[[], Loo
             now = {**plain, "heartbeat_at": None}
             if now != before:
                 answer(options, plain)
-                sys.stdout.flush()
                 before = now
             if options.output and seen.printed:
                 answer(options, {"event": "output", "lines": lines_of(seen.printed)})
-                sys.stdout.flush()
             if not seen.is_at_work:
                 return 0
             time.sleep(POLL_SECONDS)
