@@ -94,8 +94,13 @@ def broken(guard: Guard, value: float, baseline: float | None) -> str | None:
     return None
 
 
-def outside(name: str, valid: tuple[float, float] | None, value: float) -> str | None:
-    """Why the value is not valid, in words; None where it is."""
-    if valid is None or valid[0] <= value <= valid[1]:
+def outside(name: str, valid: tuple[float | None, float | None] | None, value: float) -> str | None:
+    """Why the value is not valid, in words; None where it is. A side of None is open."""
+    low, high = valid or (None, None)
+    if (low is None or low <= value) and (high is None or value <= high):
         return None
-    return f"{name} is {number(value)}, outside its valid range, {number(valid[0])} to {number(valid[1])}"
+    if low is not None and high is not None:
+        told = f"{number(low)} to {number(high)}"
+    else:
+        told = f"at least {number(low)}" if low is not None else f"at most {number(high or 0.0)}"
+    return f"{name} is {number(value)}, outside its valid range, {told}"

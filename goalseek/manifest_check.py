@@ -20,6 +20,7 @@ _IN_TOML = {
     "should be a valid array": 'should be a list, such as ["a", "b"]',
     "should be a valid integer": "should be a whole number, such as 1_000",
     "should be a valid number": "should be a number, such as 0.5",
+    "should be a finite number": "should be a finite number; for no limit, leave it out",
     "should be a valid boolean": "should be true or false",
     "should be a valid string": 'should be a text in quotes, such as "a"',
     "should be an object": 'should be a table, such as { key = "a" }',
@@ -64,7 +65,7 @@ def _adapter() -> Any:
 
     for table in vars(tables).values():
         if isinstance(table, type) and is_dataclass(table):
-            table.__pydantic_config__ = {"extra": "forbid", "strict": True}  # type: ignore[attr-defined]
+            table.__pydantic_config__ = {"extra": "forbid", "strict": True, "allow_inf_nan": False}  # type: ignore[attr-defined]
     return TypeAdapter(Manifest)
 
 
@@ -101,7 +102,7 @@ def _inwords_of(item: Any, place: tuple[str | int, ...]) -> str:
     if isinstance(item["input"], dict) and len(place) == 1 and message.startswith("should be a list"):
         message = f"should be a list of tables: [[{place[0]}]] in double brackets"
     shown = json.dumps(item["input"], default=str)
-    return message if len(shown) > 60 or item["type"] == "value_error" else f"{message}, not {shown}"
+    return message if len(shown) > 60 or item["type"] in ("value_error", "finite_number") else f"{message}, not {shown}"
 
 
 def _known_keys(place: tuple[str | int, ...]) -> list[str]:

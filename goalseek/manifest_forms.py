@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -99,18 +100,22 @@ def _not_empty(patterns: Any) -> Any:
 
 
 def _margin(text: Any) -> Any:
-    units.share_of(text, 1.0)
+    if not math.isfinite(units.share_of(text, 1.0)):
+        raise ValueError('a finite number, or a percentage such as "0.5%"')
     return text
 
 
 def _pair(text: Any) -> Any:
+    """The lowest and the highest number, None for a side that is open."""
     text = _optional(text)
     if text is None:
         return None
     is_pair = isinstance(text, list) and len(text) == 2 and all(isinstance(end, int | float) for end in text)
-    if is_pair and text[0] <= text[1]:
-        return tuple(text)
-    raise ValueError("two numbers, the lowest and the highest, such as [0.0, 1.0]")
+    if not is_pair or not text[0] <= text[1] or text[0] == math.inf or text[1] == -math.inf:
+        raise ValueError("two numbers, the lowest and the highest, such as [0.0, 1.0], [0.0, inf] or [-inf, 0.0]")
+    if text == [-math.inf, math.inf]:
+        raise ValueError("every number lies between -inf and inf: name an end, such as [0.0, inf], or leave it out")
+    return tuple(end if math.isfinite(end) else None for end in text)
 
 
 def _endpoint(text: Any) -> Any:
@@ -154,7 +159,7 @@ Patterns = tuple[str, ...]
 SomePatterns = Annotated[Patterns, Written(_not_empty, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
 Folder = Annotated[str | None, Written(_folder, {"type": "string"})]
 _PAIR: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "number"}, "minItems": 2}
-Range = Annotated[tuple[float, float] | None, Written(_pair, _PAIR)]
+Range = Annotated[tuple[float | None, float | None] | None, Written(_pair, _PAIR)]
 Command = str | tuple[str, ...]
 _DEVICES: dict[str, Any] = {"type": ["string", "array"], "items": {"type": "string"}}
 Devices = Annotated[str | tuple[str, ...], Written(_devices, _DEVICES)]

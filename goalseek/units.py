@@ -21,8 +21,8 @@ def seconds(text: str | int | float) -> float:
     if any(unit not in _SECONDS for _, unit in parts):
         raise ValueError(f"{text!r} is not a duration; its units are s, m, h and d")
     total = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    if not total > 0:
-        raise ValueError("a duration is more than zero")
+    if not 0 < total < float("inf"):
+        raise ValueError("a duration is more than zero, and has an end")
     return total
 
 

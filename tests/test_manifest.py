@@ -13,8 +13,12 @@ from typing import Any
 
 import pytest
 
-from goalseek import manifest, manifest_check, manifest_file
+from goalseek import decide, manifest, manifest_check, manifest_file
+from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
+from goalseek.plain import from_plain, to_line
+from goalseek.ruler import Ruler, under
+from goalseek.ruler import keys_of as keys_of_ruler
 
 SMALLEST = """\
 version = 1
@@ -80,6 +84,10 @@ def test_the_smallest_manifest_of_the_contract_has_the_documented_defaults(tmp_p
         ("[env.verify]\nset = { A = 1 }", "line :11: env.verify.set.A"),
         ("[env.verify]\nget = ['A']", "line :11: env.verify.get: there is no such key; known here: pass, set"),
         ("[[guard]]\nquery = 'size'\nmax = 'much'", "line :12: guard[0].max"),
+        ("[[guard]]\nquery = 'size'\nmax = inf", "line :12: guard[0].max: should be a finite number; for no limit"),
+        ("[[guard]]\nquery = 'size'\nvalid = [1.0, 0.0]", "line :12: guard[0].valid: two numbers, the lowest and"),
+        ("[[guard]]\nquery = 'size'\nvalid = [inf, inf]", "line :12: guard[0].valid: two numbers, the lowest and"),
+        ("[[guard]]\nquery = 'size'\nvalid = [-inf, inf]", "line :12: guard[0].valid: every number lies between"),
     ],
 )
 def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, line: str, said: str) -> None:
@@ -104,7 +112,25 @@ def keys_of(kind: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 @pytest.mark.parametrize(
     "value",
-    [True, 0, -1, 1.5, math.nan, "", "a\0b", [], [1], [[]], {}, {"a": 1}, [{}], [{"a": []}], datetime.date.min],
+    [
+        True,
+        0,
+        -1,
+        1.5,
+        math.nan,
+        math.inf,
+        [-math.inf, 0.0],
+        "",
+        "a\0b",
+        [],
+        [1],
+        [[]],
+        {},
+        {"a": 1},
+        [{}],
+        [{"a": []}],
+        datetime.date.min,
+    ],
     ids=repr,
 )
 def test_no_value_of_any_key_is_a_bug(
@@ -122,7 +148,23 @@ def test_no_value_of_any_key_is_a_bug(
             table = below[0] if isinstance(below, list) else below
         table[key[-1]] = value
         with contextlib.suppress(GoalseekError):
-            manifest_check.checked(path, "", tables)
+            to_line(manifest_check.checked(path, "", tables))
+
+
+def test_a_range_that_is_open_on_one_side_is_plain_json_and_is_written_as_it_was_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = SMALLEST.replace('"accuracy" }', '"accuracy", valid = [-inf, 0.5] }')
+    made = load(tmp_path, text + "[[guard]]\nquery = 'size'\nvalid = [0.0, inf]\nmax = 9\n").manifest
+    assert made.metric.valid == (None, 0.5) and made.guard[0].valid == (0.0, None)
+    assert from_plain(manifest.Manifest, json.loads(to_line(made))) == made
+    ruler = Ruler(keys_of_ruler(made), "")
+    assert under(made, Ruler.from_json(ruler.to_json())) == made
+    assert command_line(["-C", str(tmp_path), "manifest", "show"]) == 0
+    assert load(tmp_path, capsys.readouterr().out).manifest == made
+    assert decide.outside("size", made.guard[0].valid, -1.0) == "size is -1, outside its valid range, at least 0"
+    assert decide.outside("accuracy", made.metric.valid, 1.0) == "accuracy is 1, outside its valid range, at most 0.5"
+    assert decide.outside("accuracy", made.metric.valid, -9.0) is None
 
 
 def test_a_wrong_type_says_what_is_right_in_the_words_of_the_file(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 from typing import Any
 
 from goalseek import schemas
@@ -11,6 +12,8 @@ from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.plain import to_plain
+
+_OPEN_SIDES = (-math.inf, math.inf)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +48,7 @@ def _as_written(plain: Any) -> Any:
 
 
 def _without_nothing(value: Any) -> Any:
-    """TOML has no null: what is off by default is left out, and what was switched off is "none"."""
+    """TOML has no null: what is off by default is left out, what was switched off is "none", an open side infinite."""
     if dataclasses.is_dataclass(value):
         found = {field.name: (getattr(value, field.name), field.default) for field in dataclasses.fields(value)}
         return {
@@ -53,4 +56,6 @@ def _without_nothing(value: Any) -> Any:
             for name, (item, default) in found.items()
             if item is not None or default is not None
         }
-    return [_without_nothing(item) for item in value] if isinstance(value, tuple) else to_plain(value)
+    if isinstance(value, tuple):
+        return [_OPEN_SIDES[place] if item is None else _without_nothing(item) for place, item in enumerate(value)]
+    return to_plain(value)
