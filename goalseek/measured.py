@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
+from goalseek.beneath import clear
 from goalseek.history import History
 from goalseek.records import IterationRecord, Record
 
 
 class Measured:
-    """Finds the iteration that measured a tree under a ruler, at the same cost however many there were."""
+    """Finds the iteration that measured a tree under a ruler, at the same cost however many there were.
 
-    def __init__(self, path: Path, history: History, seq: int) -> None:
+    A file that turns out to be damaged is made again, which is said to ``note``; where none can be written, memory has
+    to do.
+    """
+
+    def __init__(self, path: Path, history: History, seq: int, note: Callable[[str], None]) -> None:
         self._path = path
-        self._database = self._open()
-        if self._seq() != seq:
-            self._database.close()
-            path.unlink(missing_ok=True)
-            self._database = self._open()
-            for record in history.records():
-                self._insert(record)
-            self._database.commit()
+        self._history = history
+        self._note = note
+        try:
+            self._database = _connect(str(path))
+        except sqlite3.DatabaseError as error:
+            self._database = _connect(":memory:")
+            self._repair(error)
+        if _seq_of(self._database) != seq:
+            self._make_again()
 
     def close(self) -> None:
         """Closes the database."""
@@ -29,37 +36,70 @@ class Measured:
 
     def iteration(self, ruler: str, tree: str) -> int | None:
         """The iteration that measured this tree, or None."""
-        found = self._database.execute("SELECT iteration FROM measured WHERE ruler = ? AND tree = ?", (ruler, tree))
-        row = found.fetchone()
-        return int(row[0]) if row else None
+        try:
+            return _iteration(self._database, ruler, tree)
+        except sqlite3.DatabaseError as error:
+            self._repair(error)
+            return _iteration(self._database, ruler, tree)
 
     def add(self, record: Record) -> None:
         """Takes in the newest record."""
-        self._insert(record)
-        self._database.commit()
-
-    def _insert(self, record: Record) -> None:
-        if isinstance(record, IterationRecord) and record.tree_hash and record.outcome != "skipped":
-            row = (record.digests.get("ruler", ""), record.tree_hash, record.iteration)
-            self._database.execute("INSERT OR IGNORE INTO measured VALUES (?, ?, ?)", row)
-        self._database.execute("UPDATE upto SET seq = ?", (record.seq,))
-
-    def _open(self) -> sqlite3.Connection:
         try:
-            return self._connect()
-        except sqlite3.DatabaseError:
-            self._path.unlink()
-            return self._connect()
+            _insert(self._database, record)
+            self._database.commit()
+        except sqlite3.DatabaseError as error:
+            self._repair(error)  # with this record, which is in the ledger
 
-    def _connect(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self._path)
+    def _repair(self, error: sqlite3.DatabaseError) -> None:
+        is_written = self._make_again()
+        how = "made again from the records" if is_written else "kept in memory: it cannot be written"
+        self._note(f"{self._path.name}, a cache of which trees were measured, was damaged ({error}); it is {how}")
+
+    def _make_again(self) -> bool:
+        """From every record; in memory where it cannot be written, which is given as False."""
+        self._database.close()
+        try:
+            clear(self._path)
+            self._database = self._filled(str(self._path))
+            return True
+        except (OSError, sqlite3.DatabaseError):
+            self._database = self._filled(":memory:")
+            return False
+
+    def _filled(self, name: str) -> sqlite3.Connection:
+        database = _connect(name)
+        for record in self._history.records():
+            _insert(database, record)
+        database.commit()
+        return database
+
+
+def _connect(name: str) -> sqlite3.Connection:
+    database = sqlite3.connect(name)
+    try:
         database.execute("PRAGMA synchronous = OFF")
         database.execute("PRAGMA journal_mode = MEMORY")
         database.execute("CREATE TABLE IF NOT EXISTS measured (ruler, tree, iteration, PRIMARY KEY (ruler, tree))")
         database.execute("CREATE TABLE IF NOT EXISTS upto (seq)")
         if not database.execute("SELECT seq FROM upto").fetchone():
             database.execute("INSERT INTO upto VALUES (-1)")
-        return database
+    except sqlite3.DatabaseError:
+        database.close()
+        raise
+    return database
 
-    def _seq(self) -> int:
-        return int(self._database.execute("SELECT seq FROM upto").fetchone()[0])
+
+def _seq_of(database: sqlite3.Connection) -> int:
+    return int(database.execute("SELECT seq FROM upto").fetchone()[0])
+
+
+def _iteration(database: sqlite3.Connection, ruler: str, tree: str) -> int | None:
+    row = database.execute("SELECT iteration FROM measured WHERE ruler = ? AND tree = ?", (ruler, tree)).fetchone()
+    return int(row[0]) if row else None
+
+
+def _insert(database: sqlite3.Connection, record: Record) -> None:
+    if isinstance(record, IterationRecord) and record.tree_hash and record.outcome != "skipped":
+        row = (record.digests.get("ruler", ""), record.tree_hash, record.iteration)
+        database.execute("INSERT OR IGNORE INTO measured VALUES (?, ?, ?)", row)
+    database.execute("UPDATE upto SET seq = ?", (record.seq,))

@@ -66,7 +66,8 @@ class Run:
         self._idle = 0.0
         self.seal = Seal.open(repository.own)
         self.ledger = Ledger(repository, loaded.results, self.seal)
-        self.measured = Measured(repository.own / "measured.sqlite", self.ledger.history, self.standing.seq)
+        index = repository.own / "measured.sqlite"
+        self.measured = Measured(index, self.ledger.history, self.standing.seq, lambda text: self.watch.note(text))
         self.recent: deque[IterationRecord] = deque(self._newest(), maxlen=RECENT)
         self.shares = Shares(repository.own / "share.json", self.folder)
         self.run_id = self.standing.run_id
