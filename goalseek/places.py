@@ -69,9 +69,9 @@ class Places:
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/goalseek``, or ``~/.cache/goalseek``."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "goalseek"
+    """``$XDG_CACHE_HOME/goalseek``, or ``~/.cache/goalseek``: a relative one is to be ignored, its standard says."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (cache if cache.is_absolute() else Path.home() / ".cache") / "goalseek"
 
 
 def places(location: Location, folder: Path, name: str) -> Places:

@@ -8,6 +8,8 @@ import pytest
 from project import FILES, Project, answer
 from test_scope_enforcement import better, play
 
+from goalseek.places import cache_folder
+
 
 def hidden_blobs(project: Project) -> set[str]:
     """Every blob that any commit of the repository has under a hidden path."""
@@ -121,6 +123,11 @@ def test_only_the_trees_of_this_project_are_in_the_cache_and_outside_the_reposit
     ended = project.run("iterate")
     assert ended.exit_code == 3 and "inside the repository" in ended.stderr
     assert not (project.top / "cache").exists()
+
+
+def test_a_relative_cache_folder_is_ignored_as_the_standard_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    assert cache_folder() == Path.home() / ".cache" / "goalseek"
 
 
 def test_the_workspace_is_made_again_where_it_was_removed(project: Project) -> None:
