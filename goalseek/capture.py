@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 KEPT_BYTES = 4 * 2**20
+LEAST_BYTES = 4096
 
 
 class Sink(Protocol):
@@ -53,12 +54,17 @@ def shortened(text: str) -> str:
 
 
 class LogFile:
-    """A log that can be read while it grows, and never grows past a bound. Close it: the tail is written then."""
+    """A log that can be read while it grows, in a file that others wrote to before: ``most`` bytes for all together.
+
+    Each gets half of what is left, LEAST_BYTES at least, and of what does not fit its head and its tail are kept. Close
+    it: the tail is written then.
+    """
 
     def __init__(self, path: Path, most: int = KEPT_BYTES) -> None:
         self._file = path.open("ab")
-        self._room = most // 2
-        self._after = HeadAndTail(most // 2)
+        own = max((most - self._file.tell()) // 2, LEAST_BYTES)
+        self._room = own // 2
+        self._after = HeadAndTail(own // 3)  # which may keep half as much again
 
     def write(self, chunk: bytes) -> None:
         """Takes the next bytes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.capture import HeadAndTail
+from goalseek.capture import KEPT_BYTES, LEAST_BYTES, HeadAndTail, LogFile
 from goalseek.programs import Finished, Programs
 
 
@@ -94,3 +94,16 @@ def test_no_program_is_charged_with_the_start_of_the_reaper(tmp_path: Path, monk
     finished, _ = run(tmp_path, "exit 0")
     assert time.monotonic() - began > 0.7
     assert (finished.exit_code, finished.seconds < 0.5) == (0, True)
+
+
+def test_the_runs_of_an_iteration_share_one_log_that_says_where_each_was_cut(tmp_path: Path) -> None:
+    path, runs = tmp_path / "verifier.log", 14
+    for number in range(runs):
+        with LogFile(path) as log:
+            for chunk in (b"[run %d begins]\n" % number, *[b"x" * 2**16] * 128, b"\n[run %d is over]\n" % number):
+                log.write(chunk)
+    content = path.read_bytes()
+    assert KEPT_BYTES // 2 < len(content) <= KEPT_BYTES + runs * LEAST_BYTES
+    assert all(b"[run %d begins]" % number in content for number in range(runs))
+    assert all(b"[run %d is over]" % number in content for number in range(runs))
+    assert content.count(b" bytes left out ...]") == runs
