@@ -85,6 +85,9 @@ def committed(patient: Patient) -> Iterator[Finding]:
     except GoalseekError as error:
         yield Finding("committed", False, error.message, error.hint)
         return
+    if changed := fitness.uncommitted_words(patient.run.repository, patient.setting.scope, "HEAD"):
+        yield Finding("committed", True, changed, "commit them, to climb from them; or stash them")
+        return
     yield Finding("committed", True, "all that the number depends on is in HEAD")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.manifest import Guard, Metric
+from goalseek.manifest import Guard, Manifest, Metric
 from goalseek.middle import representative
+from goalseek.standing import Standing
 from goalseek.units import counted, number, share_of
 from goalseek.values import Evidence, Verdict
 
@@ -51,6 +52,22 @@ def broken_guard(guards: Sequence[Guard], baseline: Mapping[str, float], evidenc
         if guard.name in medians and (why := broken(guard, medians[guard.name], baseline.get(guard.name))):
             return "guard", why
     return None
+
+
+def guard_warning(guards: Sequence[Guard], who: str, values: Mapping[str, float], baseline: Mapping[str, float]) -> str:
+    """What a person should know where ``who`` breaks a guard before anything is tried; "" where every bound holds."""
+    for guard in guards:
+        if guard.name in values and (why := broken(guard, values[guard.name], baseline.get(guard.name))):
+            return f"{who} breaks a guard: {why}; no candidate is kept that does not mend that too"
+    return ""
+
+
+def broken_guard_of(manifest: Manifest, standing: Standing) -> str:
+    """What a person should know where the incumbent breaks a bound of a guard, which the ruler does not pin; or ""."""
+    if standing.incumbent is None or standing.baseline is None:
+        return ""
+    who = "the baseline" if standing.incumbent == standing.baseline else "the incumbent"
+    return guard_warning(manifest.guard, who, standing.incumbent.guards, standing.baseline.guards)
 
 
 def compared(direction: str, min_delta: float | str, incumbent: float, value: float, lines_saved: int) -> Verdict:

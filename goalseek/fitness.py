@@ -118,6 +118,13 @@ def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
         raise GoalseekError(message, "commit or stash them, or make them writable", USAGE)
 
 
+def uncommitted_words(repository: Repository, scope: Scope, measured: str) -> str:
+    """Which writable files differ from HEAD, and that the baseline is that of what is ``measured``; "" for none."""
+    changed = [quote_path(path) for _, path in repository.dirty() if scope.kind(path) == "writable"]
+    verb = "has" if len(changed) == 1 else "have"
+    return f"{few(changed)} {verb} uncommitted changes: the baseline is that of {measured}" if changed else ""
+
+
 def refuse_hidden_clashes(manifest: Manifest, prefix: str, listing: Listing, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where a file of ``hidden_from`` would land on something else."""
     given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))

@@ -11,10 +11,12 @@ from goalseek.approval import drop_word, question_of
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
 from goalseek.call import briefing_for
 from goalseek.cycles import decided
+from goalseek.decide import guard_warning
 from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.ends import Ends
 from goalseek.errors import GoalseekError, Rejected
+from goalseek.fitness import uncommitted_words
 from goalseek.holdout import look
 from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
@@ -150,7 +152,7 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
     number = run.standing.last_iteration + 1
     ruler = take_ruler(run, setting)
     desk, folder = desk_for(run, number, most, f"{ruler.digest} {run.repository.head()} {source or ''}")
-    context = desk.do("READ_CONTEXT", "context", Context, lambda: read_baseline_context(run, setting, folder))
+    context = desk.do("READ_CONTEXT", "context", Context, partial(_begun_baseline, run, setting, folder, source))
     candidate = desk.do("COMMIT", "candidate", Candidate, lambda: baseline_candidate(run, setting, context, source))
     if not run.repository.objects.has(candidate.commit):
         desk.forget("candidate")
@@ -164,10 +166,20 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
     if not decision.verdict:
         desk.forget("evidence")
         raise failed_baseline(decision.verdict, folder, remedy=out_of_sight(setting.manifest, evidence.verify))
-    outcome = Outcome(context, decision.verdict, None, None, candidate, evidence, decision)
+    broken = guard_warning(guards, "the baseline", evidence.guards, {})
+    notes = (broken,) if broken else ()
+    outcome = Outcome(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
     record = record_iteration(run, setting, desk, outcome, folder, ruler)
     land(run)
     return record
+
+
+def _begun_baseline(run: Run, setting: Setting, folder: Path, source: str | None) -> Context:
+    """The context; that the checkout holds what is not measured is said before the measurement."""
+    code = source or ("the incumbent" if run.standing.incumbent else "HEAD")
+    if changed := uncommitted_words(run.repository, setting.scope, code):
+        run.watch.note(changed)
+    return read_baseline_context(run, setting, folder)
 
 
 def step(run: Run) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from goalseek import editable, fitness, process
 from goalseek.agent_home import AgentHome
 from goalseek.approval import Question, refuse_while_waiting, waiting
+from goalseek.decide import broken_guard_of
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
@@ -143,6 +144,8 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
     check_confines(run, entries)
     for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
         run.watch.note(told)
+    if broken := broken_guard_of(run.loaded.manifest, run.standing):
+        run.watch.note(broken)
     for name in differing(run.loaded, run.repository.location, run.standing):
         adopts = typed("goalseek baseline adopts it", run.loaded.path)
         run.watch.note(f"{name} differs from the pinned ruler; {adopts}")

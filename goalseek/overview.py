@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from goalseek.believed import believed_standing
 from goalseek.cost_words import cost_of_deciding
+from goalseek.decide import broken_guard_of
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
 from goalseek.level import level_moved
 from goalseek.limits import why_stop
 from goalseek.location import Location, locate
 from goalseek.lock import holder_of
-from goalseek.manifest import Metric
+from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.records import HoldoutRecord, SettleRecord
 from goalseek.shared import Shares
@@ -102,7 +103,7 @@ def overview(loaded: Loaded) -> Overview:
         outcomes=standing.outcomes,
         spend=standing.spend,
         differs=(*differing(loaded, location, standing), *_shared(loaded, location, own, standing)),
-        warnings=tuple(warnings(loaded.manifest.metric, standing)),
+        warnings=tuple(warnings(loaded.manifest, standing)),
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost(loaded, standing),
@@ -122,8 +123,11 @@ def _asked(loaded: Loaded, standing: Standing, run_id: str) -> tuple[Question | 
     return waits, word_on(loaded.logs, waits) if waits else None
 
 
-def warnings(metric: Metric, standing: Standing) -> Iterator[str]:
+def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
     """What a person should know about the numbers themselves."""
+    metric = manifest.metric
+    if broken := broken_guard_of(manifest, standing):
+        yield broken
     if moved := level_moved(standing.direction or metric.direction, standing.noise):
         yield moved
     if worn := small_set(metric, standing):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from goalseek.baseline import failed_baseline
 from goalseek.cheats import Cheat, runs_owed, tried
 from goalseek.cost_words import cost_of_deciding
-from goalseek.decide import ToBeat, decide
+from goalseek.decide import ToBeat, decide, guard_warning
 from goalseek.findings import Finding
 from goalseek.manifest import Manifest
 from goalseek.middle import median
@@ -78,6 +78,10 @@ def trial(
 def unchanged(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
     """Whether a candidate that changes nothing would win by luck, whichever of two equal trees were measured first."""
     first, second = known[-2:]
+    together = Evidence(guard_runs=(first.guards, second.guards))
+    if broken := guard_warning(manifest.guard, "the code as it is", together.guards, {}):
+        remedy = "mend the code, and commit; or change the bound in [[guard]]"
+        return Finding("guard", False, broken, remedy)
     verdicts = [_as_candidate(manifest, second, first), _as_candidate(manifest, first, second)]
     won = next((verdict for verdict in verdicts if verdict), None)
     if won and manifest.metric.noise == "none":

@@ -199,6 +199,14 @@ def test_a_value_outside_of_the_valid_range_is_no_number(tmp_path: Path) -> None
     assert bad(case.run("--json", "doctor")) == ["verifier"]
 
 
+def test_a_guard_that_the_code_as_it_is_breaks_lets_nothing_be_kept(tmp_path: Path) -> None:
+    guard = "[[guard]]\nname = 'limit'\nregex = 'score: (.*)'\nsource = 'stdout'\nmin = 10"
+    ended = make_case(tmp_path, more=guard).run("--json", "doctor")
+    assert (ended.exit_code, bad(ended)) == (1, ["guard"])
+    (found,) = findings(ended)["guard"]
+    assert "limit is 5, below its minimum, 10" in found["text"] and "[[guard]]" in found["remedy"]
+
+
 def test_quick_runs_no_verifier_and_leaves_nothing(tmp_path: Path) -> None:
     case = make_case(tmp_path)
     ended = case.run("doctor", "--quick")

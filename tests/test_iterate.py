@@ -231,6 +231,35 @@ def test_a_query_over_json_lines_and_a_regex_over_output_give_numbers(project: P
     assert kept["guards"]["shown"] == 7 and kept["guards"]["rows"] == 1 and kept["guards"]["took"] > 0
 
 
+def test_a_guard_that_the_baseline_breaks_is_said_until_its_bound_holds(project: Project) -> None:
+    project.set_manifest({"guard": [{"query": "size", "max": 5}]})
+    project.commit()
+    project.set_moves(answer(2), answer(3), answer(4))
+    warning = "the baseline breaks a guard: size is 10, above its maximum, 5; no candidate is kept"
+    assert f"note: {warning}" in project.run("iterate").stderr
+    baseline, lost = project.iterations()
+    assert warning in baseline["notes"][0] and lost["reason"] == "guard" and not lost["notes"]
+    assert warning in project.run("status").stdout
+    assert project.run("iterate").stderr.count(warning) == 1
+    project.set_manifest({"guard": [{"query": "size", "max": 10}]})
+    assert warning not in project.run("status").stdout + project.run("iterate").stderr
+    assert project.iterations()[-1]["reason"] == "better"
+    project.set_manifest({"guard": [{"query": "size", "max": 9}]})
+    assert "the incumbent breaks a guard: size is 10, above its maximum, 9" in project.run("status").stdout
+
+
+def test_uncommitted_changes_of_the_candidate_are_said_before_a_baseline_and_not_after(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    project.write({"answer.json": answer(9)})
+    said = "answer.json has uncommitted changes: the baseline is that of "
+    doctor = project.run("doctor", "--quick")
+    assert doctor.exit_code == 0 and f"! committed    {said}HEAD" in doctor.stdout
+    first, second = project.run("iterate").stderr, project.run("iterate").stderr
+    assert first.count(f"note: {said}HEAD") == 1 and said not in second
+    assert project.iterations()[0]["metric"]["value"] == 1
+    assert f"{said}the incumbent" in project.run("baseline").stderr
+
+
 def test_a_script_that_is_played_to_its_end_ends_an_open_climb_at_once(project: Project) -> None:
     project.set_moves(answer(2), answer(3))
     ended = project.run("iterate", "--forever")
