@@ -176,7 +176,7 @@ def _memory_of(path: Path, plain: dict[str, Any]) -> Path | None:
 def _digest(path: Path, text: str) -> str:
     from goalseek import __version__
 
-    return hashlib.sha256(f"{__version__}\0{path}\0{text}".encode()).hexdigest()
+    return hashlib.sha256(f"{__version__}\0{path}\0{text}".encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _recall(path: Path, text: str, plain: dict[str, Any]) -> Manifest | None:

@@ -36,6 +36,23 @@ def test_hidden_files_with_odd_names_never_reach_the_workspace(project: Project)
     assert b"hidden" not in present
 
 
+def test_a_climb_lies_below_a_folder_whose_name_is_no_utf_8(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    folder = project.top.parent / "bad\udcff"
+    folder.mkdir()
+    top = project.top.rename(folder / "repository")
+    project = Project(top, top)
+    assert project.run("doctor", "--quick").exit_code == 0
+    project.climb()
+    assert project.run("-m", str(project.manifest), "iterate").exit_code == 0
+    assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "kept"]
+    remembered = project.run_folder(0).parents[1] / "logs" / "manifest.json"
+    written = remembered.stat().st_mtime_ns
+    for looks in (("status",), ("log",), ("show", "1"), ("promote",), ("audit",)):
+        assert project.run(*looks).exit_code == 0
+    assert remembered.stat().st_mtime_ns == written
+
+
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
