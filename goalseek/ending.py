@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from goalseek.errors import GoalseekError, Interrupted
+from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.landing import tell
 from goalseek.last_line import last_line
 from goalseek.limits import EXIT_CODES, Stop
@@ -62,16 +62,21 @@ def shown_at_the_end(run: Run) -> Iterator[None]:
         _leave(run, "interrupted", Stop("interrupted", "interrupted by a signal", _GO_ON))
         raise
     except GoalseekError as error:
-        stop = _typed(run, Stop(error.stop_reason, error.message, error.hint))
-        _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
+        _leave_as(run, error)
         raise
     _leave(run, "completed", _typed(run, Stop("count", "done", "goalseek iterate goes on")))
 
 
 def _blocked(run: Run, error: GoalseekError, begun: int) -> None:
+    _failed(run, _leave_as(run, error), begun)
+
+
+def _leave_as(run: Run, error: GoalseekError) -> Stop:
+    """Leaves the last picture of an error, and gives its end. A usage error has none: the one before stays."""
     stop = _typed(run, Stop(error.stop_reason, error.message, error.hint))
-    _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
-    _failed(run, stop, begun)
+    if error.exit_code != USAGE or run.picture.is_shown:
+        _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
+    return stop
 
 
 def _failed(run: Run, stop: Stop, begun: int) -> None:

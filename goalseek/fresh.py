@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.beneath import clear, open_beneath
+from goalseek.clock import seconds_with_sleep
 
 
 class Stale(Exception):
@@ -15,12 +17,16 @@ class Stale(Exception):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that was made for one measurement. ``began`` is its own time: no file in it can be older."""
+    """A folder that was made for one measurement. ``began`` is its own time: no file in it can be older.
+
+    ``ahead`` is by how much the time of day was ahead then of a clock that nobody can set; both are in nanoseconds.
+    """
 
     path: Path
     device: int
     inode: int
     began: int
+    ahead: int
 
     @classmethod
     def make(cls, path: Path) -> RunFolder:
@@ -28,7 +34,7 @@ class RunFolder:
         clear(path)
         path.mkdir(parents=True)
         found = path.stat()
-        return cls(path, found.st_dev, found.st_ino, found.st_mtime_ns)
+        return cls(path, found.st_dev, found.st_ino, found.st_mtime_ns, _ahead())
 
     def empty(self) -> None:
         """Removes what is in it."""
@@ -56,6 +62,11 @@ class RunFolder:
         """Why a file with these facts was not made by this measurement, or ""."""
         if found.st_nlink > 1:
             return "it is a hard link to another file"
-        if found.st_mtime_ns < self.began:
+        set_back = min(0, _ahead() - self.ahead)  # a clock that was set back meanwhile gave later files an earlier time
+        if found.st_mtime_ns < self.began + set_back:
             return "it is older than this measurement"
         return ""
+
+
+def _ahead() -> int:
+    return time.time_ns() - int(seconds_with_sleep() * 1e9)

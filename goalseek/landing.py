@@ -108,6 +108,7 @@ def record_iteration(
                 *desk.calls.notes,
                 *outcome.notes,
                 *run.waited,
+                *_of_incumbent(outcome),
                 *_of_resuming(desk),
                 *_of_shares(run, setting, ruler),
             ),
@@ -133,6 +134,13 @@ def _who(outcome: Outcome) -> str:
 def _model(outcome: Outcome) -> str:
     source = outcome.change if outcome.change and outcome.change.provider else outcome.plan
     return source.model if source else ""
+
+
+def _of_incumbent(outcome: Outcome) -> tuple[str, ...]:
+    """Each run in which the incumbent failed; the next one is that which was made in its place."""
+    runs = outcome.evidence.runs if outcome.evidence else ()
+    failed = [place for place, run in enumerate(runs, 1) if run.of == "incumbent" and run.value is None]
+    return tuple(f"the incumbent failed in run {place}, and was measured once more" for place in failed)
 
 
 def _of_resuming(desk: Desk) -> tuple[str, ...]:

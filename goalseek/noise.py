@@ -95,7 +95,7 @@ def baseline_needs_run(terms: Terms, values: Sequence[float]) -> bool:
 def next_step(terms: Terms, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0) -> Next:
     """What comes next for a candidate with ``runs`` so far: its own and the incumbent's, as they were made.
 
-    Every run has a value: who calls has rejected a candidate that failed, and stopped where the incumbent did.
+    Who calls has rejected a candidate that failed; a run of the incumbent without a value does not count.
     ``lines_saved`` decides between equals of a deterministic metric. Raises ValueError before the first baseline.
     """
     if state.value is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from goalseek import sandbox
 from goalseek.approval import Question, Word, commands_for
 from goalseek.believed import believed_standing
 from goalseek.capture import HeadAndTail
@@ -17,6 +17,7 @@ from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded
 from goalseek.plain import to_line, to_plain
 from goalseek.programs import Programs
+from goalseek.project_scope import scope_of
 from goalseek.records import IterationRecord
 from goalseek.relay import Relay
 from goalseek.watch import Watch
@@ -29,6 +30,7 @@ class NotifyWatch(Relay):
     """Tells another watch everything, and the program of ``[notify]`` what its ``on`` names.
 
     Whatever the program does, fails or hangs, the run goes on: it gets half a minute, and a note says what was wrong.
+    It is the user's own and runs as that, with their environment. One that candidates may change is not run.
     """
 
     def __init__(self, shown: Watch, loaded: Callable[[], Loaded], programs: Programs) -> None:
@@ -36,6 +38,8 @@ class NotifyWatch(Relay):
         super().__init__(shown)
         self._loaded = loaded
         self._programs = programs
+        if why := _why_not_run(loaded()):
+            shown.note(f"notify: {why}")
 
     def budget(self, text: str) -> None:
         """Handed on, and told on "budget"."""
@@ -82,7 +86,7 @@ class NotifyWatch(Relay):
             return
         try:
             more = {"project": loaded.manifest.project.name, **_result(loaded)} if is_end else {}
-            wrong = self._run(command, loaded, to_line({**told, **more}))
+            wrong = _why_not_run(loaded) or self._run(command, loaded, to_line({**told, **more}))
         except (GoalseekError, OSError, ValueError) as error:
             wrong = str(error)
         if wrong:
@@ -90,16 +94,38 @@ class NotifyWatch(Relay):
 
     def _run(self, command: tuple[str, ...], loaded: Loaded, line: str) -> str:
         """Runs the program; gives what was wrong in words, or ""."""
-        with tempfile.TemporaryDirectory(prefix="goalseek-notify-", ignore_cleanup_errors=True) as temporary:
-            environment = sandbox.environment(loaded.manifest.env.agent, {}, Path(temporary))
-            stdin = line.encode() + b"\n"
-            finished = self._programs.supervise(command, loaded.folder, environment, HeadAndTail(), SECONDS_MOST, stdin)
+        stdin = line.encode() + b"\n"
+        finished = self._programs.supervise(
+            command, loaded.folder, _users_environment(), HeadAndTail(), SECONDS_MOST, stdin
+        )
         if finished.timed_out:
             return f"{command[0]} ran past its limit, {SECONDS_MOST:.0f}s"
         if finished.exit_code:
             said = (finished.stderr or finished.stdout).decode("utf-8", "replace").strip().splitlines()
             return f"{command[0]} ended with {finished.exit_code}" + (f": {said[-1][:200]}" if said else "")
         return ""
+
+
+def _users_environment() -> dict[str, str]:
+    """The user's whole environment, without ``GOALSEEK_*``; on PATH no relative folder, and goalseek's own at its end.
+
+    A relative folder would be one below the manifest's, where kept changes may be taken home to.
+    """
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute()]
+    path = os.pathsep.join([*folders, str(Path(sys.executable).parent)])
+    return {name: value for name, value in os.environ.items() if not name.startswith("GOALSEEK_")} | {"PATH": path}
+
+
+def _why_not_run(loaded: Loaded) -> str:
+    """Why the program is not run: a word of its command is a file that candidates may change. "" where none is."""
+    folder = loaded.folder.resolve()
+    kind = scope_of(loaded, loaded.manifest, "").kind
+    for number, word in enumerate(loaded.manifest.notify.command or ()):
+        path = Path(os.path.realpath(folder / word))
+        is_here = (number > 0 or "/" in word) and os.path.isfile(path) and path.is_relative_to(folder)
+        if is_here and kind(path.relative_to(folder).as_posix()) == "writable":
+            return f"{word} is not run: scope.writable lets candidates change it; exclude it there, or move it"
+    return ""
 
 
 def _was_told(loaded: Loaded, stop: Stop) -> bool:

@@ -91,10 +91,14 @@ def companion(module: str, inherited: Sequence[int]) -> Companion:
 
 
 def detach(arguments: Sequence[str], log: Path) -> Companion:
-    """Starts goalseek with these arguments, away from this terminal; what it prints is appended to ``log``."""
+    """Starts goalseek with these arguments, away from this terminal; what it prints is appended to ``log``.
+
+    It works in the current folder and imports nothing from there: what lies in a user's folder is not goalseek's code.
+    """
+    code = "import sys; sys.path.append(sys.argv.pop(1)); from goalseek.__main__ import main; main()"
     with log.open("ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", "goalseek", *arguments],
+            [sys.executable, "-P", "-c", code, str(Path(__file__).parent.parent), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

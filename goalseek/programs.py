@@ -83,15 +83,16 @@ class Programs:
     ) -> Finished:
         """Runs a program to its end, or to its limit; then nothing that descends from it is left running.
 
-        ``timeout`` is in seconds of a clock that stands still while the machine sleeps. At the limit every descendant
-        gets SIGTERM and, five seconds later, SIGKILL; what is left after the program's own end is killed at once, so
+        ``timeout`` is in seconds of a clock that stands still while the machine sleeps, and so does the program. It is
+        the program's own time, also where this process was stopped and looks late. At the limit every descendant gets
+        SIGTERM and, five seconds later, SIGKILL; what is left after the program's own end is killed at once, so
         that nothing is written after it. ``exit_code`` is None where the limit ended it, and negative for
         a signal, as in subprocess. Raises OSError where the program cannot be started, or ``restriction``, words for
         ``restrict``, cannot be applied.
 
-        ``seconds`` are measured here, by a clock that the program cannot reach: from just before it is started until it
-        has ended itself, not those that it left behind. The start of what holds it (a shell, the sandbox: milliseconds)
-        and of its interpreter are in it; the making of its tree, and the ending of what it left, are not.
+        ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before it is started
+        until it has ended itself, not those that it left behind. The start of what holds it (a shell, the sandbox:
+        milliseconds) and of its interpreter are in it; the making of its tree, and the ending of what it left, are not.
 
         Of each of its outputs, ``kept_bytes`` are given.
 
@@ -103,8 +104,8 @@ class Programs:
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
         with held_back():
             self._make_ready()
-        began = time.monotonic()
-        is_started = timed_out = False
+        asked_at = time.monotonic()
+        is_started = is_late = False
         try:
             with held_back():
                 try:
@@ -112,25 +113,25 @@ class Programs:
                 except ConnectionError:  # the first thing the program did was to kill the reaper
                     self._forget()
                     killed = end_marked(token, GRACE_SECONDS)
-                    return Finished(LOST, time.monotonic() - began, False, killed, b"", b"")
+                    return Finished(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
                 is_started = True
             with Streams(child, stdin, kept, log, on_output) as streams:
-                while child.exit_code is None:
-                    left = None if timeout is None else timeout - (time.monotonic() - began)
-                    if left is not None and left <= 0:
-                        timed_out = True
-                        break
-                    streams.wait(0.05 if left is None else min(left, 0.05))
+                while child.exit_code is None and not is_late:
+                    left = 0.05 if timeout is None else timeout - (time.monotonic() - child.began)
+                    is_late = left <= 0
+                    streams.wait(min(left, 0.05))  # late or not: it may have ended in time, and nobody looked
                     if self.pulse:
                         self.pulse()
-                seconds = time.monotonic() - began
-                killed = self._end(child, token, GRACE_SECONDS if timed_out else 0.0)
+                looked = time.monotonic()
+                killed = self._end(child, token, GRACE_SECONDS if child.exit_code is None else 0.0)
                 streams.drain()
         except BaseException:
             with held_back():
                 if is_started:
                     self._end(child, token, GRACE_SECONDS)
             raise
+        seconds = (looked if child.ended is None else min(child.ended, looked)) - child.began
+        timed_out = timeout is not None and seconds > timeout
         exit_code = None if timed_out else child.exit_code
         return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
 
@@ -174,7 +175,7 @@ class Programs:
             for descriptor in theirs:
                 os.close(descriptor)
         assert self._channel
-        return Child(self._channel, *ours)
+        return Child(self._channel, *ours, began=answer["at"])
 
     def _end(self, child: Child, token: str, grace: float) -> int:
         """Ends what is left of a program; gives how many there were."""
@@ -201,8 +202,8 @@ class Programs:
             raise ConnectionError(str(error)) from None
         while (received := reaper.receive(channel)) is not None:
             answer, _ = received
-            if "exited" in answer and child:
-                child.exit_code = answer["exited"]
+            if child:
+                child.hear(answer)
             if answer.get("to") == number:
                 return answer
         raise ConnectionError("the reaper is gone")

@@ -6,7 +6,8 @@ When its channel closes, because goalseek ended or was killed, it ends them all,
 
 A message is four bytes of length and that much JSON; bytes of the system's are in it as Latin-1. It is asked to
 ``start`` a program (three descriptors come along), restricted where it is told to, and to ``end`` it with all its
-descendants; it answers both, and says by itself with what exit code a program ended.
+descendants; it answers both, and says by itself with what exit code a program ended. It says when a program began and
+ended, by ``time.monotonic``, which all processes of a machine share: whoever asked may be stopped meanwhile.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Reaper:
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         failed, failing = os.pipe()
         self.is_cage = message.get("cage", False)
-        own = os.getpid()
+        own, began = os.getpid(), time.monotonic()
         self.program = os.fork()
         if self.program == 0:
             _become(message, descriptors, failing, own)
@@ -112,7 +113,7 @@ class Reaper:
             os.close(descriptor)
         with os.fdopen(failed, "rb") as file:
             problem = file.read()
-        return json.loads(problem) if problem else {"started": self.program}
+        return json.loads(problem) if problem else {"started": self.program, "at": began}
 
     def _end(self, message: dict[str, Any]) -> dict[str, Any]:
         return {"ended": self.end_all(message["grace"])}
@@ -158,7 +159,7 @@ class Reaper:
             if pid == 0:
                 return
             if pid == self.program:
-                self._tell({"exited": os.waitstatus_to_exitcode(status)})
+                self._tell({"exited": os.waitstatus_to_exitcode(status), "at": time.monotonic()})
 
     def living(self) -> dict[int, int]:
         """Every descendant that still runs, with its parent."""

@@ -51,6 +51,11 @@ class Picture:
         self._written = 0.0
         self._is_owed = False
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether this invocation has shown anything."""
+        return self._shown is not None
+
     def show(self, moment: Moment, standing: Standing, limits: Limits) -> None:
         """Replaces the picture."""
         self._shown = (moment, standing, limits)

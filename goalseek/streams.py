@@ -8,6 +8,7 @@ import selectors
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from goalseek import reaper
 from goalseek.capture import HeadAndTail, Sink
@@ -17,13 +18,23 @@ LOST = -9  # what is said of a program whose end nobody saw, because the reaper 
 
 @dataclass
 class Child:
-    """A program at work: the channel on which its end is told, and our ends of its pipes."""
+    """A program at work: the channel on which its end is told, and our ends of its pipes.
+
+    ``began`` and ``ended`` are as the reaper saw them, by ``time.monotonic``; None where nobody saw the end.
+    """
 
     channel: socket.socket
     stdin: int
     stdout: int
     stderr: int
+    began: float
+    ended: float | None = None
     exit_code: int | None = None
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """Takes in what the reaper says by itself: that the program has ended."""
+        if "exited" in message:
+            self.exit_code, self.ended = message["exited"], message["at"]
 
 
 class Streams:
@@ -83,8 +94,8 @@ class Streams:
         received = reaper.receive(self.child.channel)
         if received is None:
             self.child.exit_code = LOST
-        elif "exited" in received[0]:
-            self.child.exit_code = received[0]["exited"]
+        else:
+            self.child.hear(received[0])
 
     def _send(self, key: selectors.SelectorKey) -> None:
         try:

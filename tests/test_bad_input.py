@@ -129,6 +129,17 @@ def test_a_provider_that_cannot_start(project: Project, change: dict[str, object
     refused(project, code, said)
 
 
+def test_a_mistyped_argument_leaves_the_state_of_the_run_as_it_was(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    state = project.folder / ".goalseek" / "demo" / "logs" / "state.json"
+    before = state.read_bytes()
+    for arguments in (("iterate", "--provider", "nope"), ("baseline", "--from", "nope")):
+        assert project.run(*arguments).exit_code == 2
+        assert state.read_bytes() == before
+    assert project.run("status").stdout.startswith("demo: completed (count)")
+
+
 def test_an_unknown_command_or_option(project: Project) -> None:
     refused(project, USAGE, "there is no command 'itrate'", "did you mean 'iterate'", arguments=("itrate",))
     refused(project, USAGE, "--fast", arguments=("iterate", "--fast"))

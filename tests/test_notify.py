@@ -93,17 +93,35 @@ def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
     assert "told to fail" in end["why"]
 
 
-def test_its_environment_is_the_agents(project: Project) -> None:
-    agent = {"env": {"agent": {"pass": ["WANTED"], "set": {"MADE": "of it"}}}}
-    set_notify(project, 'echo "$WANTED/$MADE/$SECRET/$PWD" >> "$HOME/seen"', agent, on=["stopped"])
+def test_it_gets_the_users_environment_and_nothing_of_goalseeks(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = {"env": {"agent": {"set": {"MADE": "for the agent"}}}}
+    set_notify(project, 'env > "$HOME/seen"; pwd >> "$HOME/seen"', agent, on=["stopped"])
     project.set_moves(answer(2))
-    os.environ.update(WANTED="passed", SECRET="leaked")
-    try:
-        project.climb()
-    finally:
-        del os.environ["WANTED"], os.environ["SECRET"]
-    seen = (Path(os.environ["HOME"]) / "seen").read_text()
-    assert seen == f"passed/of it//{project.folder}\n"
+    given = {"DISPLAY": ":0", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x", "TOKEN": "t", "TMPDIR": os.environ["HOME"]}
+    for name, value in {**given, "GOALSEEK_SEED": "7", "PATH": f".:{os.environ['PATH']}:"}.items():
+        monkeypatch.setenv(name, value)
+    project.climb()
+    seen = (Path(os.environ["HOME"]) / "seen").read_text().splitlines()
+    assert {f"{name}={value}" for name, value in given.items()} <= set(seen)
+    assert not [line for line in seen if line.startswith(("GOALSEEK_SEED=", "MADE=", "PATH=.:"))]
+    assert seen[-1] == str(project.folder)
+
+
+def test_a_program_that_candidates_may_change_is_not_run_and_that_is_said_before_the_night(project: Project) -> None:
+    project.write({"tell.sh": TELL})
+    scope = {"scope": {"writable": ["answer.json", "*.sh"], "hidden": ["hidden/**"]}}
+    project.set_manifest({"notify": {"command": ["sh", "tell.sh"]}, **scope})
+    project.commit()
+    project.set_moves(answer(2))
+    ended = project.run("iterate")
+    assert ended.exit_code == 0 and told() == []
+    assert ended.stderr.count("tell.sh is not run: scope.writable lets") == 3, "at the start, the keep and the end"
+    scope["scope"]["writable"].append("!tell.sh")
+    project.set_manifest({"notify": {"command": ["sh", "tell.sh"]}, **scope})
+    assert project.run("iterate").exit_code == 0
+    assert [end["stop_reason"] for end in told()] == ["count"]
 
 
 @pytest.mark.parametrize(

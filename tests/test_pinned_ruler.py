@@ -1,6 +1,7 @@
 """The ruler is pinned: changed content is found and named, and a number is of this measurement or it is none."""
 
 import os
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -246,6 +247,20 @@ def test_a_run_folder_opens_only_what_was_made_in_it(tmp_path: Path) -> None:
         folder.open("m.json")
     with pytest.raises(OSError, match="No such file"):
         folder.open("nothing")
+
+
+def test_a_clock_that_is_set_back_makes_no_file_of_this_measurement_an_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, hour, read = RunFolder.make(tmp_path / "run"), 3600 * 10**9, time.time_ns
+    path = tmp_path / "run" / "m.json"
+    path.write_text("1")
+    monkeypatch.setattr(time, "time_ns", lambda: read() - hour)
+    os.utime(path, ns=(0, folder.began - hour + 10**9))
+    os.close(folder.open("m.json"))
+    os.utime(path, ns=(0, folder.began - hour - 10**9))
+    with pytest.raises(Stale, match="older"):
+        folder.open("m.json")
 
 
 def test_the_pulse_of_a_folder_changes_with_every_name_that_comes_or_goes(tmp_path: Path) -> None:

@@ -46,6 +46,15 @@ def test_a_limit_ends_grandchildren_that_left_the_session_and_keeps_half_a_line(
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.parametrize(("takes", "timed_out"), [(0.2, False), (0.7, True)])
+def test_its_time_is_its_own_however_late_goalseek_looks(tmp_path: Path, takes: float, timed_out: bool) -> None:
+    stopped = iter([1.2])  # goalseek does nothing for so long, as after a ^Z
+    with Programs("test", pulse=lambda: time.sleep(next(stopped, 0.0))) as programs:
+        finished = programs.supervise(["sleep", str(takes)], tmp_path, dict(os.environ), Log(), timeout=0.5)
+    assert finished.timed_out == timed_out and finished.exit_code == (None if timed_out else 0)
+    assert takes <= finished.seconds < takes + 0.3
+
+
 def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goalseek.programs.GRACE_SECONDS", 0.2)
     finished, _ = run(tmp_path, "trap '' TERM; while :; do sleep 0.05; done", timeout=0.3)

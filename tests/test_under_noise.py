@@ -121,8 +121,50 @@ def test_an_incumbent_that_fails_stops_and_says_so_and_goes_on_when_mended(noisy
     ended = noisy.run("iterate")
     assert ended.exit_code == 1
     assert "the incumbent, measured again, has no number any more: judge ended with 3: gone" in ended.stderr
+    log = (noisy.run_folder(1) / "verifier.log").read_text()
+    assert log.count("judge ended with 3: gone]") == 2, "it was asked once more, and both are to be read"
     (home() / "during").unlink()
     assert noisy.climb()[-1]["outcome"] == "kept"
+
+
+FAILS_ONCE = """\
+if grep -q "score.: 1," answer.json && [ ! -e "$HOME/failed" ] && [ -e "$HOME/climbing" ]; then
+touch "$HOME/failed"; {end}
+fi
+"""
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_incumbent_that_fails_once_is_asked_once_more_and_the_record_tells(noisy: Project, is_killed: bool) -> None:
+    noisy.set_moves(answer(90))
+    noisy.set_manifest({"metric": SHORT})
+    noisy.climb("baseline")
+    (home() / "climbing").touch()
+    second = 'elif [ -e "$HOME/failed" ] && [ ! -e "$HOME/there" ]; then touch "$HOME/there"; sleep 60; fi'
+    fails = FAILS_ONCE.format(end="echo flaky; exit 3")
+    (home() / "during").write_text(fails.replace("\nfi", f"\n{second}") if is_killed else fails)
+    if is_killed:
+        noisy.kill_when(home() / "there", "iterate")
+    record = noisy.climb()[-1]
+    failed = [place for place, run in enumerate(record["runs"], 1) if run["value"] is None]
+    assert record["outcome"] == "kept" and len(failed) == 1
+    assert record["runs"][failed[0] - 1]["of"] == record["runs"][failed[0]]["of"] == "incumbent"
+    assert f"the incumbent failed in run {failed[0]}, and was measured once more" in record["notes"]
+    log = (noisy.run_folder(1) / "verifier.log").read_text()
+    assert "judge ended with 3: flaky]" in log and f"[run {failed[0] + 1}: incumbent, seed" in log
+    assert noisy.run("audit").exit_code == 0 and "incumbent no number" in noisy.run("show", "1").stdout
+
+
+def test_a_verifier_that_says_stop_of_the_incumbent_is_not_asked_again(make_project: Callable[..., Project]) -> None:
+    verify = [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"}]
+    judge = 'echo ran >> "$HOME/journal"\nif [ -e "$HOME/during" ]; then exit 127; fi\n'
+    judge += 'printf \'{"score": 1.%s}\' "$GOALSEEK_SEED" > "$GOALSEEK_RUN_DIR/metrics.json"\n'
+    project = make_project(files={**FILES, "hidden/judge.sh": judge}, manifest={"metric": SHORT, "verify": verify})
+    project.set_moves(answer(90))
+    project.climb("baseline")
+    before = len(journal())
+    (home() / "during").touch()
+    assert project.run("iterate").exit_code == 1 and len(journal()) == before + 1
 
 
 GUARD = {"metric": METRIC, "guard": [{"query": "size", "max": 20}]}

@@ -143,6 +143,17 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert status(waiting)["stop_reason"] == "asked"
 
 
+def test_detached_it_runs_nothing_that_lies_in_the_users_folder(project: Project) -> None:
+    project.set_moves(answer(2))
+    for name in ("secrets.py", "statistics.py", "goalseek/__init__.py"):
+        project.write({name: 'raise RuntimeError("not goalseek\'s own")\n'})
+    project.commit()
+    ended = project.run("iterate", "--detach")
+    assert ended.exit_code == 0, ended.stderr
+    until(lambda: not living(Path(os.environ["HOME"])))
+    assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept"]
+
+
 @pytest.mark.slow
 def test_a_limit_that_is_reached_already_is_told_detached_as_attached(project: Project) -> None:
     project.set_manifest({"limits": {"iterations": 1, "stagnation_stop": "none"}})

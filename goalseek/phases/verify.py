@@ -14,7 +14,7 @@ from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.exclusive import alone
 from goalseek.measure import Sample, is_in_place
 from goalseek.metric import NoNumber
-from goalseek.noise import RunIncumbent
+from goalseek.noise import Next, RunIncumbent
 from goalseek.phases.decide import ruling
 from goalseek.records import MeasurementRecord
 from goalseek.repeats import measure_repeatedly
@@ -24,7 +24,7 @@ from goalseek.setting import Setting
 from goalseek.setup_once import prepare
 from goalseek.turns import baseline_verdict
 from goalseek.values import Candidate, Change, Evidence, Failure, Side, Verdict
-from goalseek.verifier import Verifier
+from goalseek.verifier import Verifier, said_stop
 
 
 def candidate_owes(
@@ -32,10 +32,13 @@ def candidate_owes(
 ) -> Callable[[], Evidence] | None:
     """The measurement that the candidate's verdict needs next, its own or the incumbent's; None where it needs none.
 
-    ``before`` is how many were made of its earlier tries.
+    An incumbent that failed is asked once more before anything else. ``before`` is how many were made of its earlier
+    tries.
     """
     standing = run.standing
-    following = ruling(setting.manifest, standing, change, evidence)
+    following: Next = RunIncumbent()
+    if not is_incumbent_failing(evidence):
+        following = ruling(setting.manifest, standing, change, evidence)
     if isinstance(following, Verdict):
         return None
     assert standing.incumbent and standing.baseline
@@ -45,9 +48,17 @@ def candidate_owes(
 
     def measured() -> Evidence:
         verifier = run.verifier(setting, standing.ruler, baseline.tree, baseline.seconds, of)
-        return one_more(verifier, of, tree, evidence, _seed(run, number, evidence, before), number, folder)
+        made = one_more(verifier, of, tree, evidence, _seed(run, number, evidence, before), number, folder)
+        if is_incumbent_failing(made):
+            run.watch.note("the incumbent, measured again, has no number; it is measured once more")
+        return made
 
     return measured
+
+
+def is_incumbent_failing(evidence: Evidence) -> bool:
+    """Whether the last run is one of the incumbent's that failed."""
+    return bool(evidence.runs) and evidence.runs[-1].of == "incumbent" and evidence.runs[-1].value is None
 
 
 def baseline_owes(
@@ -82,7 +93,8 @@ def one_more(
     those of the candidate's last. Where the bench was removed under a measurement that failed, it is made anew, and the
     tree measured once more: a second time it is the candidate's doing.
 
-    Raises GoalseekError, ``incumbent_failed``, where the incumbent has no number any more.
+    A first failure of the incumbent is a run without a value. Raises GoalseekError, ``incumbent_failed``, where it
+    fails the next time too, which is stored nowhere but in the log, or where a command says stop.
     """
     run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     place = len(evidence.runs) + 1
@@ -101,7 +113,7 @@ def one_more(
     run_folder.mkdir(parents=True, exist_ok=True)
     run = VerifierRun(of, sample.value, sample.seed, sample.seconds)
     if of == "incumbent":
-        if sample.failure:
+        if sample.failure and (is_incumbent_failing(evidence) or said_stop(verifier.manifest, sample.verify)):
             raise _incumbent_failed(sample.failure)
         return evidence.plus(Evidence((run,)))
     if sample.failure is None and verifier.manifest.log.keep_outputs != "none":
