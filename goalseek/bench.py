@@ -67,6 +67,11 @@ class Bench:
             with contextlib.suppress(OSError, Missing, ObjectsFailed):  # where it is needed, it is made anew
                 self._clean(checkout)
 
+    def forget(self, sees: Sees) -> None:
+        """Has the tree of such a command made anew before the next one: what is kept between measurements goes too."""
+        checkout = self._trees.pop(self.root(sees))
+        checkout.state.unlink(missing_ok=True)
+
     def is_whole(self) -> bool:
         """Whether every tree that was made is still there."""
         return all(root.is_dir() for root in self._trees)

@@ -151,7 +151,7 @@ def provider(patient: Patient) -> Iterator[Finding]:
         yield Finding("provider", False, error.message, error.hint)
         return
     yield Finding("provider", True, f"{chosen.name} can start" + (f" and {told}" if told else ""))
-    yield from provider_checks.about(patient.run, patient.setting, chosen, patient.is_live)
+    yield from provider_checks.about(patient.run, patient.setting, patient.entries, chosen, patient.is_live)
 
 
 def isolation(patient: Patient) -> Iterator[Finding]:

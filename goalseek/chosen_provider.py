@@ -52,14 +52,18 @@ def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
 
 def programs_of(loaded: Loaded) -> list[list[str]]:
     """The words by which the manifest's providers are started, as far as they name what is to be shown."""
-    named: list[list[str]] = []
     if loaded.manifest.provider is None:
-        return named
+        return []
     try:
-        everybody = make_provider(loaded.manifest.provider, loaded.folder, (), loaded.manifest.review).everybody
+        return commands_of(make_provider(loaded.manifest.provider, loaded.folder, (), loaded.manifest.review))
     except GoalseekError:  # said where the provider is looked at
-        return named
-    for one in everybody:
+        return []
+
+
+def commands_of(provider: Chain) -> list[list[str]]:
+    """The words by which each of those that may be asked is started, where it starts a program."""
+    named: list[list[str]] = []
+    for one in provider.everybody:
         words = getattr(one, "words", None) or getattr(one, "command", None)
         named += [list(words)] if words else []
     return named

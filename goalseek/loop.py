@@ -10,6 +10,7 @@ from pathlib import Path
 from goalseek.approval import drop_word, question_of
 from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
 from goalseek.call import briefing_for
+from goalseek.chosen_provider import commands_of
 from goalseek.cycles import decided
 from goalseek.decide import guard_warning
 from goalseek.desk import LimitReached, Paused
@@ -25,7 +26,7 @@ from goalseek.limits import ENDS_THE_RUN, Stop, nearing, pace, why_stop
 from goalseek.missing import Missing
 from goalseek.notify import NotifyWatch
 from goalseek.opening import check_fit, check_provider, opened
-from goalseek.out_of_sight import out_of_sight
+from goalseek.out_of_sight import agent_out_of_sight, out_of_sight
 from goalseek.packing import pack_when_due
 from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_baseline_context, read_context
@@ -126,7 +127,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
             decision = desk.do("APPROVE", "word", Decision, said, is_timed=False)
         verdict = decision.verdict
     except Rejected as rejected:
-        verdict = Verdict(rejected.outcome, rejected.reason, rejected.why)
+        verdict = Verdict(rejected.outcome, rejected.reason, rejected.why + _out_of_sight(run, setting, rejected))
     assert context
     found = (tries.change, tries.candidate, tries.evidence)
     outcome = Outcome(context, verdict, plan, *found, decision, tries.attempts, tries.notes)
@@ -134,6 +135,16 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     land(run)
     drop_word(run.loaded.logs)
     return record
+
+
+def _out_of_sight(run: Run, setting: Setting, rejected: Rejected) -> str:
+    """What is likely to have kept a provider from answering, after what it said itself; or ""."""
+    if rejected.reason != "provider_failed" or run.standing.incumbent is None:
+        return ""
+    entries = run.repository.objects.files(run.standing.incumbent.tree)
+    share = setting.manifest.scope.share
+    said = agent_out_of_sight(commands_of(run.provider()), run.folder, setting.scope, share, entries)
+    return "; " + ": ".join(said) if said[0] else ""
 
 
 def _begun(run: Run, setting: Setting, refs: Refs, folder: Path) -> Context:
@@ -165,7 +176,9 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
     decision = desk.do("DECIDE", "verdict", Decision, lambda: Decision(verdict))
     if not decision.verdict:
         desk.forget("evidence")
-        raise failed_baseline(decision.verdict, folder, remedy=out_of_sight(setting.manifest, evidence.verify))
+        entries = run.repository.objects.files(candidate.tree)
+        remedy = out_of_sight(setting.manifest, evidence.verify, run.folder, run.places.prefix, entries)
+        raise failed_baseline(decision.verdict, folder, remedy=remedy)
     broken = guard_warning(guards, "the baseline", evidence.guards, {})
     notes = (broken,) if broken else ()
     outcome = Outcome(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)

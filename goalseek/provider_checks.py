@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from goalseek.beneath import clear
 from goalseek.call import given_for
+from goalseek.chosen_provider import commands_of
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.findings import Finding
 from goalseek.night import night
+from goalseek.objects import Entry
+from goalseek.out_of_sight import agent_out_of_sight
 from goalseek.providers.agent import AgentProvider
 from goalseek.providers.chain import Chain
 from goalseek.providers.command import CommandProvider
@@ -31,7 +34,7 @@ _QUESTION = "Answer with the one word: ready. Do not read, write or run anything
 _NONCE = "000000"
 
 
-def about(run: Run, setting: Setting, chosen: Chain, is_live: bool) -> Iterator[Finding]:
+def about(run: Run, setting: Setting, entries: Mapping[str, Entry], chosen: Chain, is_live: bool) -> Iterator[Finding]:
     """Every provider that may be asked, each with what there is to know of it; then what a night will cost."""
     for provider in chosen.everybody:
         if isinstance(provider, AgentProvider):
@@ -43,6 +46,10 @@ def about(run: Run, setting: Setting, chosen: Chain, is_live: bool) -> Iterator[
             yield _login(provider)
         if is_live:
             yield _live(run, setting, provider)
+    commands, scope = commands_of(chosen), setting.scope
+    text, remedy = agent_out_of_sight(commands, run.folder, scope, setting.manifest.scope.share, entries)
+    if text:
+        yield Finding("provider", False, text, remedy)
     told = night(run.recent, setting.manifest.limits)
     if told:
         yield Finding("provider", True, told)

@@ -43,7 +43,8 @@ def trial(
             evidence = measure_subject(run, subject, len(made), folder)
             if (verdict := unfit(manifest.metric, manifest.guard, evidence)) is not None:
                 is_fit = False
-                remedy = out_of_sight(manifest, evidence.verify)
+                entries = run.repository.objects.files(subject.tree)
+                remedy = out_of_sight(manifest, evidence.verify, run.folder, run.places.prefix, entries)
                 error = failed_baseline(verdict, folder, remedy=remedy)
                 yield Finding("verifier", False, error.message, error.hint)
                 yield from why_inside(run, subject, folder, may_leave, bool(remedy))

@@ -256,6 +256,25 @@ def test_a_command_that_needs_what_it_does_not_see_is_told_so(
     assert ended.exit_code == 1 and remedy in ended.stdout
 
 
+def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(project: Project) -> None:
+    command = {"name": "command", "command": ["sh", "agent.sh"]}
+    project.set_manifest({"provider": command, "verify": [{"name": "judge", "run": "sh ./judge.sh"}]})
+    project.commit()
+    project.write({"judge.sh": FILES["hidden/judge.sh"], "agent.sh": "echo '{\"score\": 2}' > answer.json"})
+    refused(project, 1, "judge: judge.sh is in your checkout, but not committed: add it")
+    project.git("add", "judge.sh")
+    project.git("commit", "-qm", "judge")
+    missing = "agent.sh is in your checkout, but not committed where the agent's tree is taken from"
+    doctor = project.run("doctor", "--quick")
+    assert doctor.exit_code == 1 and f"✗ provider     {missing}" in doctor.stdout
+    failed = project.climb()[-1]
+    assert failed["reason"] == "provider_failed" and f"; {missing}: commit it" in failed["why"]
+    project.commit()
+    assert project.run("baseline").exit_code == 0
+    assert project.run("doctor", "--quick").exit_code == 0
+    assert project.climb()[-1]["outcome"] == "kept"
+
+
 @pytest.mark.parametrize("script", ["move = [1]", "[[move]]\ntitle = 'x'\npatch = 5", "[[move]]\nfiles = {x = 'y'}"])
 def test_a_script_of_other_things_than_moves(project: Project, script: str) -> None:
     (project.top.parent / "other.toml").write_text(script)

@@ -149,3 +149,29 @@ def test_before_the_first_baseline_it_says_what_to_do(project: Project) -> None:
     assert ended.exit_code == 2
     assert "goalseek baseline" in ended.stderr
     assert project.traces() == []
+
+
+def test_the_verifiers_place_has_what_setup_gives_and_the_outputs_before_it_and_keeps_nothing(project: Project) -> None:
+    train = "test ! -e kept/mine && mkdir -p kept && cp answer.json out.json"
+    project.write({"hidden/judge.sh": 'grep -q built build/app && cp out.json "$GOALSEEK_RUN_DIR/metrics.json"\n'})
+    project.set_manifest(
+        {
+            "setup": {"run": "mkdir -p build && echo built > build/app", "gives": ["build"]},
+            "verify": [
+                {"name": "train", "run": train, "sees": "candidate", "outputs": ["out.json"], "keep": ["kept/**"]},
+                {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
+            ],
+        }
+    )
+    project.commit()
+    project.set_moves(answer(2), answer(3))
+    project.climb()
+    judged = 'sh hidden/judge.sh && cat "$GOALSEEK_RUN_DIR/metrics.json"'
+    there = shell(project, judged)
+    assert (there.stdout, there.stderr) == (answer(2), "")
+    older = shell(project, "cat build/app; ls out.json || true", "--at", "0")
+    assert older.stdout == "built\n"
+    assert "not kept of that measurement, and not here: out.json; see log.keep_outputs" in older.stderr
+    shell(project, "touch kept/mine; echo bad > build/app; echo '{\"score\": 99}' > out.json")
+    assert shell(project, judged).stdout == answer(2)
+    assert project.climb()[-1]["metric"]["value"] == 3

@@ -8,23 +8,33 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek import process, sandbox
+from goalseek import outputs, process, sandbox
+from goalseek.artifacts import OUTPUTS
 from goalseek.beneath import clear
+from goalseek.capture import HeadAndTail
 from goalseek.chosen_provider import programs_of
 from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
 from goalseek.confinement.landlock import alone
 from goalseek.confines import Job
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.few import few
+from goalseek.globs import matcher
+from goalseek.metric import NoNumber
 from goalseek.opening import opened
 from goalseek.run import Run
 from goalseek.setting import Setting
+from goalseek.setup_once import give, prepare
 from goalseek.trees import visible
-from goalseek.verifier import job_of
+from goalseek.verifier import Verifier, job_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``exec`` takes."""
+    parser.epilog = (
+        "verify is the place of the last verify command: with what setup gives, and the outputs of the commands before "
+        "it where they are kept (log.keep_outputs). What is left there reaches no measurement."
+    )
     parser.add_argument("--as", dest="who", choices=("agent", "verify"), default="verify", help="whose place (verify)")
     parser.add_argument("--at", metavar="N|best", help="the tree of this iteration, or of the baseline (the incumbent)")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- CMD", help="a shell, where there is none")
@@ -38,17 +48,22 @@ def run(options: argparse.Namespace) -> int:
         if run_now.standing.incumbent is None:
             raise GoalseekError("nothing is measured yet", "goalseek baseline, then again", USAGE)
         setting = run_now.setting()
-        tree = run_now.standing.incumbent.tree
+        tree, iteration = run_now.standing.incumbent.tree, run_now.standing.incumbent.iteration
         if options.at:
             record = find_record(manifest, options.at)
             if record.tree_hash is None:
                 raise GoalseekError(f"iteration {record.iteration} has no candidate", "name one that has", USAGE)
-            tree = record.tree_hash
+            tree, iteration = record.tree_hash, record.iteration
         command = words or [os.environ.get("SHELL", "/bin/sh")]
-        find_place = _verify if options.who == "verify" else _agent
-        job, environment, folder = find_place(run_now, setting, tree, command)
+        # The caches that measurements keep are not the command's to fill: it gets empty ones.
+        confines = replace(run_now.confines, kept=run_now.places.scratch / "cache")
+        if options.who == "verify":
+            made = run_now.loaded.runs / f"{iteration:04d}" / OUTPUTS
+            job, environment, folder = _verify(run_now, setting, tree, command, made)
+        else:
+            job, environment, folder = _agent(run_now, setting, tree, command)
         try:
-            ready = alone(run_now.confines.launch(job, command, environment, folder))
+            ready = alone(confines.launch(job, command, environment, folder))
             return process.attach(ready.arguments, ready.environment, ready.folder)
         except FileNotFoundError:
             raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
@@ -57,12 +72,30 @@ def run(options: argparse.Namespace) -> int:
                 run_now.workspace(setting).clean()
 
 
-def _verify(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tuple[Job, dict[str, str], Path]:
-    """The place of the last verify command, the environment, and the folder."""
-    command = setting.manifest.verify[-1]
-    assert command.sees
-    root = run_now.bench(setting).stand_at(command.sees, tree)
+def _verify(
+    run_now: Run, setting: Setting, tree: str, words: list[str], made: Path
+) -> tuple[Job, dict[str, str], Path]:
+    """The place of the last verify command, the environment, and the folder.
+
+    What ``setup`` gives is there, and what commands before it ``made`` when this tree was measured, where that is kept.
+    """
+    *earlier, command = setting.manifest.verify
+    standing, bench = run_now.standing, run_now.bench(setting)
+    assert command.sees and standing.baseline
+    verifier = run_now.verifier(setting, standing.ruler, standing.baseline.tree, standing.baseline.seconds)
+    _set_up(verifier)
+    root = bench.stand_at(command.sees, tree)
     below = root / run_now.places.prefix
+    if command.sees != "hidden":
+        give(verifier, below)
+    if wanted := tuple(pattern for one in earlier for pattern in one.outputs):
+        taken = outputs.take(made, below, matcher(wanted), 2**63) if made.is_dir() else {}
+        missing = [pattern for pattern in wanted if not any(map(matcher((pattern,)), taken))]
+        if missing:
+            told = f"not kept of that measurement, and not here: {few(missing)}; see log.keep_outputs"
+            print(f"goalseek: {told}", file=sys.stderr)
+    if any(one.keep for one in setting.manifest.verify):
+        bench.forget(command.sees)
     scratch, folder = run_now.places.scratch, run_now.places.run_folder(command.sees)
     clear(folder)
     folder.mkdir(parents=True)
@@ -74,9 +107,19 @@ def _verify(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tupl
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     _tell(f"{command.name}: sees {command.sees}; run folder {folder}")
-    job = job_of(run_now.verifier(setting, "", "", {}), command, root, terminal=True)
+    job = job_of(verifier, command, root, terminal=True)
     job = replace(job, commands=[*job.commands, words])
     return job, sandbox.environment(setting.manifest.env.verify, given, scratch / "tmp"), below / command.cwd
+
+
+def _set_up(verifier: Verifier) -> None:
+    """Runs ``setup`` where what it gave to this ruler is gone. Raises GoalseekError where it fails."""
+    log = HeadAndTail()
+    try:
+        prepare(verifier, log)
+    except NoNumber as failed:
+        printed = log.content().decode("utf-8", "replace").rstrip()
+        raise GoalseekError(f"{failed.why}\n{printed}", "mend it, then the same again", BAD_FINDING) from None
 
 
 def _agent(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tuple[Job, dict[str, str], Path]:
