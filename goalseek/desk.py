@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -11,6 +11,7 @@ from goalseek.calls import Calls
 from goalseek.errors import Rejected
 from goalseek.limits import Stop
 from goalseek.memory import Memory, rejected_as
+from goalseek.phase_seconds import PhaseSeconds
 from goalseek.run_values import Usage
 from goalseek.values import Rejection
 
@@ -47,9 +48,9 @@ class Desk:
     """The phases of one iteration, in order. ``most`` is how many may be done now (None: all).
 
     ``on_phase`` is told of a phase that is about to begin (True) or to go on with its next part (False), and may raise.
-    ``done`` are the answers by the names under which they are stored, their seconds of ``clock``, with what each said
-    that it cost; ``calls`` knows the rest. ``found`` are the answers that an earlier invocation had left, but where
-    only so many are done at a time anyway.
+    ``done`` are the answers by the names under which they are stored, with what each said that it cost; ``calls`` knows
+    the rest. ``took`` counts what the phases took, killed ones included. ``found`` are the answers that an earlier
+    invocation had left, but where only so many are done at a time anyway.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Desk:
         made_from: str,
         on_phase: Callable[[str, bool], None],
         most: int | None,
-        clock: Callable[[], float] = time.monotonic,
+        took: PhaseSeconds,
     ) -> None:
         self.calls = calls
         self.done: dict[str, Done] = {}
@@ -67,16 +68,17 @@ class Desk:
         self._digest = made_from
         self._on_phase = on_phase
         self._left = most
-        self._clock = clock
+        self._took = took
         self.found = tuple(self.chain()) if most is None else ()
 
     @property
     def seconds(self) -> dict[str, float]:
-        """What each phase took, all its tries together."""
-        found: dict[str, float] = {}
+        """What each phase took, all its tries together, and those that a kill or a signal cut short."""
+        answered: dict[str, float] = {}
         for done in self.done.values():
-            found[done.phase] = found.get(done.phase, 0.0) + done.seconds
-        return found
+            answered[done.phase] = answered.get(done.phase, 0.0) + done.seconds
+        took = self._took.phases  # less than what was answered only where somebody removed it, or a power cut did
+        return {phase: max(answered.get(phase, 0.0), took.get(phase, 0.0)) for phase in {**answered, **took}}
 
     def do(
         self, phase: str, stored_as: str, kind: type[Value], work: Callable[[], Value], is_timed: bool = True
@@ -92,19 +94,20 @@ class Desk:
             if self._left == 0:
                 raise Paused(phase)
             self._on_phase(phase, True)
-            began = self._clock()
+            began = self._took.clock()
             self.calls.for_answer = stored_as
             try:
-                value = work()
+                with self._took.of(phase) if is_timed else contextlib.nullcontext():
+                    value = work()
             except Rejected as rejected:
-                spent = self._clock() - began
+                spent = self._took.clock() - began
                 answer = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
                 self._digest = self._memory.keep(rejected_as(stored_as), answer, self._digest, spent).digest
                 self.done[stored_as] = Done(phase, spent, rejected.usage, rejected.reason)
                 if self._left is not None:
                     self._left -= 1
                 raise
-            spent = self._clock() - began if is_timed else 0.0
+            spent = self._took.clock() - began if is_timed else 0.0
             stored = self._memory.keep(stored_as, value, self._digest, spent)
             if self._left is not None:
                 self._left -= 1
@@ -132,9 +135,10 @@ class Desk:
             if stored:
                 self.done[stored_as] = Done(phase, spent)
             self._on_phase(phase, not worked)
-            worked, began = True, self._clock()
-            value = work()
-            spent += self._clock() - began
+            worked, began = True, self._took.clock()
+            with self._took.of(phase):
+                value = work()
+            spent += self._took.clock() - began
             stored = self._memory.keep(stored_as, value, self._digest, spent)
         assert stored
         if worked and self._left is not None:

@@ -8,7 +8,8 @@ from goalseek.decide import refused
 from goalseek.errors import GoalseekError
 from goalseek.landing import tell
 from goalseek.manifest import Holdout, Manifest, Metric, VerifyCommand
-from goalseek.pool import Subject, measure_subject, measurement_of
+from goalseek.phase_seconds import holdout_key
+from goalseek.pool import Subject, measure_subject, measurement_of, took_outside
 from goalseek.records import HoldoutRecord
 from goalseek.run import Run
 from goalseek.setting import Setting
@@ -68,6 +69,7 @@ def _look(run: Run, setting: Setting, of: str) -> None:
     mark = standing.baseline if of == "baseline" else standing.best
     run.watch.phase(mark.iteration, "HOLDOUT")
     tell(run, "running", mark.iteration, "HOLDOUT")
+    before = took_outside(run, holdout_key(standing)).phases  # the last look was killed, and this one is charged for it
     begun = HoldoutRecord(
         seq=0,
         kind="holdout",
@@ -81,11 +83,16 @@ def _look(run: Run, setting: Setting, of: str) -> None:
         commit_hash=mark.commit,
         ruler=standing.ruler,
         reason="begun",
+        seconds=round(sum(before.values()), 6),
         why=f"a look at the {of}, iteration {mark.iteration}, begins",
     )
     run.measured.add(run.ledger.append(begun))
-    made = replace(_measured(run, setting, setting.manifest.holdout, mark, begun), timestamp=run.ledger.now())
+    run.took = took_outside(run, holdout_key(run.standing))
+    with run.took.of("HOLDOUT"):
+        made = _measured(run, setting, setting.manifest.holdout, mark, replace(begun, seconds=0.0))
+    made = replace(made, timestamp=run.ledger.now())
     run.measured.add(run.ledger.append(made))
+    run.took.forget()
     run.watch.looked(made)
 
 

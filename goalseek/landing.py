@@ -15,6 +15,7 @@ from goalseek.listing import digest_of
 from goalseek.manifest import Limits
 from goalseek.manifest_file import ignore_home
 from goalseek.memory import Memory
+from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phases.decide import make_roll_back_again
 from goalseek.phases.log import Outcome, build_record, write_for_people
 from goalseek.phases.read_context import commit_lines, write_git_state
@@ -46,8 +47,10 @@ def desk_for(
     folder.mkdir(parents=True, exist_ok=True)
     follows = run.standing.last.seal if run.standing.last else ""
     memory = Memory(folder, run.seal, run.run_id, follows)
+    of_no_run = Memory(folder, run.seal, "", follows)  # a new one pays for what the last one began
+    run.took = PhaseSeconds(of_no_run, run.active_seconds)
     calls = Calls(
-        Memory(folder, run.seal, "", follows),  # of no run: a new one pays for what the last one began
+        of_no_run,
         lambda: usage_of(run.places.call / "usage.json"),
         cache(lambda calls_each: usual_call(run.recent, calls_each)),
     )
@@ -69,7 +72,7 @@ def desk_for(
             tell(run, "running", number, name)
 
     made_from = f"iteration {number} {made_from}".rstrip()
-    desk = Desk(memory, calls, made_from, on_phase, most, run.active_seconds)
+    desk = Desk(memory, calls, made_from, on_phase, most, run.took)
     return desk, folder
 
 
@@ -120,6 +123,8 @@ def record_iteration(
     sealed = run.ledger.append(record, candidate, ruler.to_json() if ruler else None)
     if run.ledger.mended:
         run.watch.note(run.ledger.mended)
+    if run.took:
+        run.took.forget()
     write_for_people(folder, sealed)
     run.remember(sealed)
     run.shares.remember(setting.manifest.scope.share, sealed.epoch)

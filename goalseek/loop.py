@@ -28,12 +28,14 @@ from goalseek.notify import NotifyWatch
 from goalseek.opening import check_fit, check_provider, opened
 from goalseek.out_of_sight import agent_out_of_sight, out_of_sight
 from goalseek.packing import pack_when_due
+from goalseek.phase_seconds import unrecorded_seconds
 from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes
 from goalseek.records import IterationRecord
 from goalseek.repository import Refs
 from goalseek.run import Run
+from goalseek.run_values import Usage
 from goalseek.scene import scene_of
 from goalseek.setting import Setting
 from goalseek.settling import seconds_to_settle, settle_at_end
@@ -239,6 +241,8 @@ def _why_over(run: Run, setting: Setting, usual: float | None = None) -> Stop | 
     if question_of(run.loaded.runs, run.standing, run.run_id):
         return None
     standing, manifest = run.standing.of_run(run.run_id), setting.manifest
+    if run.standing.baseline is None:  # no phase of a baseline asks for itself
+        standing = standing.spending(unrecorded_seconds(run.loaded.runs / "0000", ""), Usage())
     reserved = seconds_to_settle(manifest, run.standing)
     return why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), usual, reserved)
 

@@ -6,6 +6,7 @@ from, and carries the seal of all that. Anything else is as if it were not there
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -65,6 +66,19 @@ class Memory:
 
     def keep(self, name: str, value: Any, made_from: str, seconds: float) -> Stored:
         """Stores an answer: a temporary name, fsync, rename."""
+        content, seal = self._sealed(name, value, made_from, seconds)
+        write_durably(self.folder / f"{name}.json", content)
+        return Stored(value, seconds, seal)
+
+    def note(self, name: str, value: Any, made_from: str) -> None:
+        """Stores what is worth no fsync, and nothing where it cannot be written: a cut power may lose it, no kill."""
+        temporary = self.folder / f"{name}.json.new"
+        with contextlib.suppress(OSError):
+            temporary.write_bytes(self._sealed(name, value, made_from, 0.0)[0])
+            temporary.replace(self.folder / f"{name}.json")
+
+    def _sealed(self, name: str, value: Any, made_from: str, seconds: float) -> tuple[bytes, str]:
+        """What is written for an answer, and its seal."""
         stored = {
             "name": name,
             "run_id": self._run_id,
@@ -75,8 +89,7 @@ class Memory:
         }
         body = to_line(stored)
         seal = self._seal.of("memory", body)
-        write_durably(self.folder / f"{name}.json", f'{body[:-1]},"seal":"{seal}"}}\n'.encode())
-        return Stored(value, seconds, seal)
+        return f'{body[:-1]},"seal":"{seal}"}}\n'.encode(), seal
 
     def chain(self, made_from: str) -> list[str]:
         """The names of the stored answers that are ours and made from this, each from the one before."""

@@ -19,7 +19,9 @@ from goalseek.location import Location, locate
 from goalseek.lock import holder_of
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of
+from goalseek.phase_seconds import all_unrecorded
 from goalseek.records import HoldoutRecord, SettleRecord
+from goalseek.run_values import Usage
 from goalseek.shared import Shares
 from goalseek.small_set import small_set
 from goalseek.standing import Mark, Spend, Standing
@@ -79,7 +81,8 @@ def overview(loaded: Loaded) -> Overview:
     is_at_work = status in AT_WORK
     run_id = pending_run(own) or standing.run_id
     waits, word = _asked(loaded, standing, run_id)
-    over = "" if is_at_work else _over(loaded, standing, run_id)
+    unrecorded = all_unrecorded(loaded.runs, own, standing)
+    over = "" if is_at_work else _over(loaded, standing.of_run(run_id).spending(unrecorded, Usage()))
     told = _next_word(waits, word, holder) if waits else _next(status, standing, str(picture.get("next", "")), over)
     last = standing.last
     return Overview(
@@ -101,7 +104,7 @@ def overview(loaded: Loaded) -> Overview:
         else None,
         stagnation=standing.stagnation,
         outcomes=standing.outcomes,
-        spend=standing.spend,
+        spend=standing.spend.and_more(unrecorded, Usage()),
         differs=(*differing(loaded, location, standing), *_shared(loaded, location, own, standing)),
         warnings=tuple(warnings(loaded.manifest, standing)),
         settled=standing.settled,
@@ -153,10 +156,10 @@ def _next_word(waits: Question, word: Word | None, holder: str | None) -> str:
     return f"iteration {waits.iteration} has its word, {word}: {holder or 'goalseek iterate'} goes on"
 
 
-def _over(loaded: Loaded, standing: Standing, run_id: str) -> str:
+def _over(loaded: Loaded, standing: Standing) -> str:
     """The limit that ends the run, with what to do, where ``iterate`` would do no more than say so; or ""."""
     manifest = loaded.manifest
-    stop = why_stop(manifest.limits, manifest.metric, standing.of_run(run_id), datetime.now(UTC))
+    stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC))
     return f"{stop.why}; {stop.next}" if stop else ""
 
 

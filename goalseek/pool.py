@@ -7,6 +7,8 @@ from pathlib import Path
 
 from goalseek.baseline import take_ruler
 from goalseek.manifest_file import ignore_home
+from goalseek.memory import Memory
+from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phases.verify import one_more
 from goalseek.records import MeasurementRecord
 from goalseek.run import Run
@@ -90,6 +92,14 @@ def measure_subject(
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
         seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place))
     return one_more(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
+
+
+def took_outside(run: Run, what: str) -> PhaseSeconds:
+    """Counts what a measurement takes that the limits count and no iteration has; ``what`` names the record to come.
+
+    What was counted for the same one before was killed, or failed.
+    """
+    return PhaseSeconds(Memory(run.repository.own, run.seal, "", what), run.active_seconds)
 
 
 def stand_back(run: Run, subject: Subject) -> None:

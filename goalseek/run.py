@@ -26,6 +26,7 @@ from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
 from goalseek.manifest_providers import ProviderTable
 from goalseek.measured import Measured
+from goalseek.phase_seconds import PhaseSeconds
 from goalseek.places import Places
 from goalseek.programs import PROGRAMS_LOCK, Programs
 from goalseek.project_trees import ProjectTrees, TreePlan
@@ -63,7 +64,9 @@ class Run:
         self.folder = manifest_file.base_of(loaded, repository.top)
         self.picture = Picture(loaded.state)
         self.waited: tuple[str, ...] = ()
+        self.took: PhaseSeconds | None = None
         self._idle = 0.0
+        self._waits_since: float | None = None
         self.seal = Seal.open(repository.own)
         self.ledger = Ledger(repository, loaded.results, self.seal)
         index = repository.own / "measured.sqlite"
@@ -84,7 +87,7 @@ class Run:
         self._confines: tuple[Loaded, Confines] | None = None
         self._planned: tuple[Setting, Confines, TreePlan] | None = None
         # Last: it holds a lock, which nobody would let go if another of these raised after it.
-        self.programs = Programs(places.owner, repository.own / PROGRAMS_LOCK, self.picture.beat)
+        self.programs = Programs(places.owner, repository.own / PROGRAMS_LOCK, self._beat)
 
     @property
     def standing(self) -> Standing:
@@ -203,6 +206,11 @@ class Run:
         if self.last_phase == "VERIFY":
             self.picture.turned(turn_in_words(of, place))
 
+    def _beat(self) -> None:
+        self.picture.beat()
+        if self.took:
+            self.took.beat()
+
     def refuse_changed(self, setting: Setting) -> None:
         """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
         folder = hidden_from.folder_of(self.folder, setting.manifest)
@@ -211,18 +219,19 @@ class Run:
 
     def active_seconds(self) -> float:
         """A clock that stands still while the run waits for somebody else, and while the machine sleeps."""
-        return time.monotonic() - self._idle
+        return (time.monotonic() if self._waits_since is None else self._waits_since) - self._idle
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
         """While this block waits, the picture and the view say what for, and no phase is charged with the time."""
-        began = time.monotonic()
+        began = self._waits_since = time.monotonic()
         self.watch.note(text)
         self.watch.waits(text)
         self.picture.waiting(text)
         try:
             yield
         finally:
+            self._waits_since = None
             self._idle += time.monotonic() - began
             self.watch.waits("")
             self.picture.waiting("")

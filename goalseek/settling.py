@@ -12,9 +12,11 @@ from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.landing import tell
 from goalseek.limits import seconds_left
 from goalseek.manifest import Manifest
-from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement
+from goalseek.phase_seconds import settle_key
+from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement, took_outside
 from goalseek.records import SettleRecord
 from goalseek.run import Run
+from goalseek.run_values import Usage
 from goalseek.setting import Setting
 from goalseek.settle import PAIRS, settle
 from goalseek.standing import Mark, Standing
@@ -55,7 +57,8 @@ def settle_at_end(run: Run, setting: Setting) -> SettleRecord | None:
     manifest = setting.manifest
     if not owes_settling(manifest, run.standing):
         return None
-    pairs = pairs_in_time(manifest, run.standing.of_run(run.run_id), run.clock.now())
+    spent = run.standing.of_run(run.run_id).spending(killed_seconds(run), Usage())
+    pairs = pairs_in_time(manifest, spent, run.clock.now())
     later = "settle it with: goalseek report --settle"
     if pairs == 0:
         run.watch.note(f"no time is left to measure the result afresh; {later}")
@@ -116,13 +119,22 @@ def _side(place: int) -> Side:
 
 
 def _measure(run: Run, subject: Subject, side: Side) -> None:
-    folder = run.places.scratch / "settle"
-    evidence = measure_subject(run, subject, 0, folder, of=side)
+    folder, before = run.places.scratch / "settle", killed_seconds(run)
+    run.took = took_outside(run, settle_key(run.standing))
+    with run.took.of("SETTLE"):
+        evidence = measure_subject(run, subject, 0, folder, of=side)
     if evidence.failure:
         named = "the baseline" if side == "candidate" else "the best"
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
         raise GoalseekError(message, "goalseek doctor", BAD_FINDING, "incumbent_failed")
-    record_measurement(run, subject, measurement_of(evidence), ASKED_BY)
+    made = measurement_of(evidence)
+    record_measurement(run, subject, replace(made, seconds=round(made.seconds + before, 6)), ASKED_BY)
+    run.took.forget()
+
+
+def killed_seconds(run: Run) -> float:
+    """What the next run of a settling took before, as it was killed or failed: its record is charged with it."""
+    return sum(took_outside(run, settle_key(run.standing)).phases.values())
 
 
 def _record(run: Run, setting: Setting, baseline: Mark, best: Mark, count: int) -> SettleRecord:

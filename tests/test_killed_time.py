@@ -1,0 +1,135 @@
+"""The time of a phase that was killed or interrupted counts: for the record of that phase, for status, for the limits."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import FILES, Project, answer, home
+
+from goalseek.memory import Memory
+from goalseek.phase_seconds import PhaseSeconds, unrecorded_seconds
+from goalseek.seal import Seal
+
+JUDGE = """\
+if [ -e "$HOME/hang" ]; then touch "$HOME/waiting"; sleep 60; fi
+cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+KILLED = 1.3
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Project]) -> Project:
+    """Its verifier hangs as long as there is ``hang``."""
+    made = make_project(files={**FILES, "hidden/judge.sh": JUDGE})
+    made.set_moves(answer(2), answer(3))
+    return made
+
+
+def cut_short(project: Project, number: signal.Signals, hang: str = "hang") -> None:
+    """Climbs until the verifier hangs, lets it hang for a while, and ends goalseek by this signal."""
+    home(hang).touch()
+    home("waiting").unlink(missing_ok=True)
+    started = project.start_until(home("waiting"), "iterate")
+    time.sleep(KILLED)
+    started.send_signal(number)
+    started.communicate(timeout=30)
+    home(hang).unlink()
+
+
+def spent(project: Project) -> float:
+    return float(json.loads(project.run("status", "--json").stdout)["spend"]["seconds"])
+
+
+def stop_of(project: Project) -> dict[str, Any]:
+    return dict(json.loads(project.run("--json", "iterate").stdout.splitlines()[-1]))
+
+
+def test_each_of_several_kills_counts_once_at_once_and_in_the_end(project: Project) -> None:
+    project.climb("baseline")
+    before = spent(project)
+    for times, number in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGKILL), 1):
+        cut_short(project, number)
+        assert times * 0.8 < spent(project) - before < times * (KILLED + 2.5)
+    project.set_manifest({"limits": {"time": before + 2.0}})
+    assert "is reached" in project.run("status").stdout
+    assert stop_of(project)["stop_reason"] == "time" and len(project.iterations()) == 1
+    project.set_manifest({})
+    told = spent(project)
+    record = project.climb()[-1]
+    assert 3 * 0.8 < record["seconds"]["VERIFY"] < 3 * (KILLED + 2.5)
+    assert told <= spent(project) == pytest.approx(before + sum(record["seconds"].values()), abs=1e-4)
+    assert not (project.run_folder(1) / "seconds.json").exists()
+
+
+@pytest.mark.slow
+def test_a_baseline_that_is_killed_again_and_again_ends_at_the_limit(project: Project) -> None:
+    project.set_manifest({"limits": {"time": 1.5}})
+    for _ in range(2):
+        cut_short(project, signal.SIGKILL)
+    assert stop_of(project)["stop_reason"] == "time" and project.iterations() == []
+    (record,) = project.climb("baseline")
+    assert record["seconds"]["VERIFY"] > 1.5
+
+
+@pytest.mark.slow
+def test_a_settling_and_a_look_that_are_killed_are_charged_with_the_next(project: Project) -> None:
+    noisy = JUDGE.replace("cp answer.json", 'sed "s/,/.$GOALSEEK_SEED,/" answer.json >')
+    project.write({"hidden/judge.sh": noisy, "hidden/look.sh": JUDGE.replace("hang", "hang-looking")})
+    project.commit()
+    tables = {
+        "metric": {"direction": "maximize", "query": "score", "settle": 2},
+        "holdout": {"run": "sh hidden/look.sh", "sees": "both", "query": "score"},
+    }
+    project.set_manifest(tables)
+    project.set_moves(answer(90))
+    project.climb("iterate", "-n", "1")
+    project.set_manifest({**tables, "limits": {"iterations": 1}})
+    before = spent(project)
+    cut_short(project, signal.SIGKILL)
+    assert 0.8 < spent(project) - before < KILLED + 2.5
+    cut_short(project, signal.SIGKILL, "hang-looking")
+    assert 1.6 < spent(project) - before < 2 * (KILLED + 2.5)
+    project.climb("iterate", "--forever")
+    first, *others = (row for row in project.records() if row["kind"] == "measurement")
+    assert first["seconds"] > 0.8 > max(row["seconds"] for row in others)
+    looks = [row for row in project.records() if row["kind"] == "holdout"]
+    assert [row["seconds"] > 0.8 for row in looks] == [False, True, False, False, False]
+    told = sum(row["seconds"] for row in (first, *others, *looks))
+    assert spent(project) - before == pytest.approx(told, abs=1e-4)
+
+
+def test_what_a_kill_left_is_counted_on_and_a_wait_is_not(tmp_path: Path) -> None:
+    now = 100.0
+    memory = Memory(tmp_path, Seal(b"secret"), "", "follows")
+
+    def opened() -> PhaseSeconds:
+        return PhaseSeconds(memory, lambda: now)
+
+    killed = opened()
+    with pytest.raises(KeyboardInterrupt), killed.of("VERIFY"):
+        now += 3
+        killed.beat()
+        assert opened().phases == {"VERIFY": 3.0}, "as a kill now would leave it"
+        now += 0.25
+        killed.beat()
+        assert opened().phases == {"VERIFY": 3.0}, "not yet time"
+        raise KeyboardInterrupt
+    now += 50
+    killed.beat()
+    resumed = opened()
+    with resumed.of("VERIFY"):
+        now += 1
+    with resumed.of("REVIEW"):
+        now += 2
+    assert opened().phases == {"VERIFY": 4.25, "REVIEW": 2.0}
+    assert unrecorded_seconds(tmp_path, "follows") == 6.25
+    assert unrecorded_seconds(tmp_path, "another") == 0.0
+    assert PhaseSeconds(Memory(tmp_path, Seal(b"secret"), "", "another"), lambda: now).phases == {}
+    resumed.forget()
+    assert opened().phases == {}
