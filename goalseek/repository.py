@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from goalseek import process
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
 from goalseek.full_disk import as_full_disk
-from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git
+from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, users_environment
 from goalseek.location import Location
 from goalseek.missing import Missing
 from goalseek.objects import Objects
@@ -80,6 +80,10 @@ class Repository:
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """One hardened git command on the repository itself."""
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin)
+
+    def both_folders(self) -> dict[str, str]:
+        """The variables by which git need not look for the repository: the checkout may lie elsewhere."""
+        return {"GIT_DIR": str(self.location.git_dir), "GIT_WORK_TREE": str(self.top)}
 
     def cut(self) -> frozenset[str]:
         """The commits at which a shallow clone's history ends; their parents are not there."""
@@ -201,9 +205,7 @@ class Repository:
         Raises GoalseekError where it fails, as with a filter of theirs that cannot be started here.
         """
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
-        variables = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-        for name in [name for name in variables if name.startswith("GIT_") and name != "GIT_OPTIONAL_LOCKS"]:
-            del variables[name]
+        variables = users_environment(GIT_OPTIONAL_LOCKS="0", **self.both_folders())
         answer = process.ask(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
         if answer.exit_code:
             said = answer.stderr.decode("utf-8", "replace").strip()
