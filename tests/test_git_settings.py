@@ -14,6 +14,9 @@ from project import Project, answer, home
 from goalseek.cli.init_command import _committed
 from goalseek.errors import GoalseekError
 from goalseek.location import locate
+from goalseek.lock import holder_of, only_writer
+from goalseek.packing import pack_when_due
+from goalseek.repository import Repository
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository to another account")
 OTHER = 1000
@@ -242,3 +245,65 @@ def test_the_agents_own_git_works_in_a_checkout_of_another_account(anothers: Pro
     assert record["outcome"] == "kept", (record["why"], (anothers.run_folder(1) / "provider_output.md").read_text())
     output = (anothers.run_folder(1) / "provider_output.md").read_text()
     assert '+{"score": 5,' in output and "dubious" not in output
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """What a shared repository must give to others: the mode of every folder and file that is there."""
+    return {str(path.relative_to(folder)): path.stat().st_mode & 0o7777 for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    "value, of_folders, of_files", [("group", 0o2770, 0o440), ("0664", 0o2775, 0o444), ("umask", 0o700, 0o400)]
+)
+def test_what_is_written_into_a_shared_repository_is_shared(
+    project: Project, value: str, of_folders: int, of_files: int
+) -> None:
+    """Under the narrowest umask. The pack is of what the climb wrote; the secret stays its owner's."""
+    git = project.top / ".git"
+    project.git("config", "core.sharedRepository", value)
+    project.git("repack", "-adq")
+    before = modes(git)
+    project.set_moves(answer(2), answer(0.5))
+    mask = os.umask(0o077)
+    try:
+        project.climb("iterate", "-n", "2")
+        found = {path: mode for path, mode in modes(git).items() if path not in before}
+        repository = Repository(locate(project.folder), "demo")
+        assert pack_when_due(repository, 3, pytest.fail, 1)
+        repository.close()
+        packed = {path: mode for path, mode in modes(git).items() if path not in found and path not in before}
+    finally:
+        os.umask(mask)
+    folders = [path for path in found if len(path) == len("objects/xx") and path.startswith("objects/")]
+    folders += ["refs/goalseek", "refs/goalseek/demo", "refs/heads/goalseek", "goalseek", "goalseek/demo"]
+    assert {path: oct(found[path]) for path in folders} == dict.fromkeys(folders, oct(of_folders))
+    files = {path: mode for path, mode in found.items() if len(path) > 40 and path.startswith("objects/")}
+    files |= {path: mode for path, mode in packed.items() if path.startswith("objects/pack/")}
+    assert len(files) > 10 and {oct(mode) for mode in files.values()} == {oct(of_files)}
+    ref = found["refs/goalseek/demo/ledger"], found["logs/refs/heads/goalseek/demo"]
+    assert set(ref) == {of_files | 0o200 | (of_files & 0o040) >> 1 if value != "umask" else 0o600}
+    assert found["goalseek/demo/secret"] == 0o600
+
+
+@only_root
+def test_another_account_of_the_group_climbs_by_another_name_and_not_on_with_this_one(project: Project) -> None:
+    project.git("config", "core.sharedRepository", "world")
+    lock = project.top / ".git/goalseek/demo/lock"
+    project.set_moves(answer(2))
+    project.climb("iterate", "-n", "1")
+    for folder in lock.parents:
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(0o711)
+    child = os.fork()
+    if not child:
+        os.setgid(OTHER)
+        os.setuid(OTHER)
+        code = 1
+        try:
+            with only_writer(lock.parent):
+                pass
+        except GoalseekError as error:
+            code = 0 if "another account" in error.message and holder_of(lock.parent) is None else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
