@@ -8,6 +8,7 @@ import shutil
 
 from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError
+from goalseek.git import users_environment
 from goalseek.repository import Repository
 
 _UNTOUCHED = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")
@@ -20,8 +21,7 @@ def tree_of_checkout(repository: Repository) -> str:
     Raises GoalseekError where a file cannot be read.
     """
     index = repository.objects.scratch / f"index-{os.getpid()}"
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _is_config(name)}
-    variables |= {"GIT_INDEX_FILE": str(index), "GIT_OPTIONAL_LOCKS": "0"}
+    variables = users_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.both_folders())
     settings = [word for setting in _UNTOUCHED for word in ("-c", setting)]
     try:
         # The copy knows which files need not be read again. By its time, git knows which were written in the same
@@ -38,7 +38,3 @@ def tree_of_checkout(repository: Repository) -> str:
         return written.decode().strip()
     finally:
         index.unlink(missing_ok=True)
-
-
-def _is_config(name: str) -> bool:
-    return name.startswith("GIT_CONFIG")

@@ -22,8 +22,8 @@ def differing(loaded: Loaded, location: Location, standing: Standing) -> list[st
     if standing.baseline is None:
         return []
     try:
-        pinned, head = _pinned_and_head(location.top, loaded.manifest.project.name)
-        changed = _changed(location.top, standing.baseline.commit, head)
+        pinned, head = _pinned_and_head(location, loaded.manifest.project.name)
+        changed = _changed(location, standing.baseline.commit, head)
     except GitFailed:
         return []
     scope = scope_of(loaded, loaded.manifest, prefix_below(location.top, loaded.folder))
@@ -35,10 +35,10 @@ def differing(loaded: Loaded, location: Location, standing: Standing) -> list[st
     return told + [f"file {quote_path(path)}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
 
 
-def _pinned_and_head(folder: Path, name: str) -> tuple[str, str]:
+def _pinned_and_head(location: Location, name: str) -> tuple[str, str]:
     """The ruler's text and the commit of HEAD, in one question. Raises GitFailed where one of them is not there."""
     asked = (f"refs/goalseek/{name}/ledger:ruler.json", "HEAD")
-    told = git("cat-file", "--batch", folder=folder, stdin="".join(f"{one}\n" for one in asked).encode())
+    told = git("cat-file", "--batch", git_dir=location.git_dir, stdin="".join(f"{one}\n" for one in asked).encode())
     first, _, rest = told.partition(b"\n")
     facts = first.split(b" ")
     if facts[1:2] != [b"blob"]:
@@ -50,11 +50,12 @@ def _pinned_and_head(folder: Path, name: str) -> tuple[str, str]:
     return rest[:size].decode(), head.decode()
 
 
-def _changed(folder: Path, before: str, after: str) -> list[str]:
+def _changed(location: Location, before: str, after: str) -> list[str]:
     """The files on which two commits differ."""
     if before == after:
         return []
-    told = git("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after, folder=folder)
+    listing = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after)
+    told = git(*listing, git_dir=location.git_dir)
     return [os.fsdecode(path) for path in told.split(b"\0") if path]
 
 

@@ -26,7 +26,7 @@ def way_to_fetched(loaded: Loaded, location: Location | None = None) -> str:
         location = location or locate(loaded.folder / loaded.manifest.project.repo)
         if told := other_folder(loaded, location):
             return told
-        newest = _number(git("cat-file", "commit", ref, folder=location.top).partition(b"\n\n")[2])
+        newest = _number(git("cat-file", "commit", ref, git_dir=location.git_dir).partition(b"\n\n")[2])
         last = next(History(loaded.results).backward(), None)
         here = _number(last.text) if last else -1
     except (GitFailed, GoalseekError, OSError, ValueError):

@@ -187,7 +187,7 @@ def _is_partial(repository: Repository) -> bool:
         return False
     import git
 
-    with git.Repo(repository.top) as opened, opened.config_reader("repository") as configuration:
+    with git.Repo(repository.location.common_dir) as opened, opened.config_reader("repository") as configuration:
         remotes = [section for section in configuration.sections() if section.startswith("remote ")]
         return any(configuration.get_value(remote, "promisor", False) is True for remote in remotes)
 

@@ -1,4 +1,8 @@
-"""Git as goalseek calls it: a cleaned environment, no hook, no filter, nothing of anybody's configuration."""
+"""Git as goalseek calls it: a cleaned environment, no hook, no filter, and only the settings that ``KEPT`` names.
+
+What the user themselves would do, ``git status`` in their checkout and the commits of ``promote``, runs under all
+that is theirs (``users_environment``).
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,41 @@ from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError
 
 AUTHOR = ("goalseek", "goalseek@localhost")
-HARDENED = (
-    "-c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.attributesFile=/dev/null "
-    "-c core.excludesFile=/dev/null -c core.sparseCheckout=false -c commit.gpgSign=false "
-    "-c gc.auto=0 -c maintenance.auto=false -c submodule.recurse=false -c core.fsync=committed "
-    "-c core.quotePath=false -c core.untrackedCache=false -c core.splitIndex=false -c protocol.allow=never"
-).split()
+
+KEPT = {
+    "safe.directory": "who may be trusted is the user's word, or the machine's, never the repository's: where git calls"
+    " a repository's owner dubious, ``locate`` asks the user's own git, which knows which files may say so",
+    "core.sharedRepository": "colleagues must be able to read, and add to, what is written into a repository that they"
+    " share: ``Repository.sharing`` asks for it once, and it goes with every git that writes there",
+    "core.worktree": "the checkout may lie elsewhere: ``locate`` takes git's answer, but not for a tree of somebody"
+    " else's, and every later git is told both folders",
+    "core.repositoryFormatVersion, extensions.*": "how the repository is stored: git reads it wherever GIT_DIR points",
+    "objects/info/alternates, info/attributes": "no settings, but of the repository: where more of its objects are,"
+    " which are only read; and which files a checkout has in another form, which is only said",
+}
+"""Each setting of the system, the user or the repository that is kept: why, and how. Everything else is dropped:
+by ``environment``, which names no file of the system's or the user's, and by ``OVERRULED`` for the repository's own."""
+
+OVERRULED = {
+    "core.hooksPath": "/dev/null",  # programs: hooks
+    "core.fsmonitor": "false",  # a program
+    "core.attributesFile": "/dev/null",  # filters and drivers by name
+    "core.excludesFile": "/dev/null",
+    "core.sparseCheckout": "false",  # trees are whole
+    "commit.gpgSign": "false",  # a program, which may ask for a password
+    "gc.auto": "0",  # nothing is pruned, nothing is packed but by us
+    "maintenance.auto": "false",
+    "submodule.recurse": "false",
+    "core.fsync": "committed",  # a cut power loses nothing that a ref names
+    "core.quotePath": "false",
+    "core.untrackedCache": "false",
+    "core.splitIndex": "false",
+    "protocol.allow": "never",  # nothing is fetched; GIT_ALLOW_PROTOCOL says it where one is allowed by its name
+}
+"""What the repository's own configuration may say, and goalseek's git does not do. Filters, text conversions, pagers,
+editors, ssh commands and external diffs need no row: no command that would run one is ever called."""
+HARDENED = [word for name, value in OVERRULED.items() for word in ("-c", f"{name}={value}")]
+_SETTLED = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_SSH")
 
 
 class GitFailed(Exception):
@@ -41,8 +74,16 @@ def environment(**more: str) -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
         **more,
     }
+
+
+def users_environment(**more: str) -> dict[str, str]:
+    """The user's own, without what git set for another command: their configuration holds, wherever they have it."""
+    inherited = os.environ.items()
+    kept = {name: value for name, value in inherited if not name.startswith("GIT_") or name.startswith(_SETTLED)}
+    return {**kept, **more}
 
 
 def git(

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.git import GitFailed, git_text
+from goalseek.git import GitFailed, git_text, users_environment
+
+_QUESTION = (
+    "rev-parse",
+    *("--absolute-git-dir", "--path-format=absolute", "--git-common-dir", "--show-object-format", "--show-toplevel"),
+)
+_DUBIOUS = "dubious ownership"
 
 
 @dataclass(frozen=True)
@@ -24,17 +33,45 @@ class Location:
 
 
 def locate(folder: Path) -> Location:
-    """The repository that the folder belongs to. Raises GoalseekError where there is none, or no checkout of it."""
-    asked = ("--absolute-git-dir", "--path-format=absolute", "--git-common-dir", "--show-object-format")
+    """The repository that the folder belongs to.
+
+    Raises GoalseekError where there is none, no checkout of it, or where it is somebody else's and git does not trust
+    it; so too where its checkout is set to be another one's elsewhere.
+    """
     try:
-        told = git_text("rev-parse", *asked, "--show-toplevel", folder=folder)
+        answer = _ask(folder)
     except (GitFailed, FileNotFoundError, NotADirectoryError) as error:
         raise _nowhere(folder, str(error)) from None
-    if told.count("\n") != 3:
+    if answer.count("\n") != 3:
         hint = "rename that folder, or clone the repository to another place"
         raise GoalseekError(f"the path of {folder} has a line break in it", hint, UNFIT, "repository")
-    git_dir, common_dir, object_format, top = told.split("\n")
-    return Location(Path(top), Path(git_dir), Path(common_dir), object_format)
+    git_dir, common_dir, object_format, top = answer.split("\n")
+    location = Location(Path(top), Path(git_dir), Path(common_dir), object_format)
+    if not folder.resolve().is_relative_to(location.top):
+        _refuse_anothers_tree(location)
+    return location
+
+
+def _ask(folder: Path) -> str:
+    """Git's answer. Where the owner is in doubt, the user's own git decides, under its whole configuration."""
+    try:
+        return git_text(*_QUESTION, folder=folder)
+    except GitFailed as failed:
+        if _DUBIOUS not in failed.said:
+            raise
+    answer = process.ask(["git", *_QUESTION], users_environment(LC_ALL="C"), folder=folder)
+    if answer.exit_code:
+        raise GitFailed(_QUESTION, answer.exit_code, answer.stderr)
+    return os.fsdecode(answer.stdout).rstrip("\n")
+
+
+def _refuse_anothers_tree(location: Location) -> None:
+    """Raises GoalseekError where ``core.worktree`` is neither ours nor its repository owner's: git does not ask."""
+    owner = location.top.stat().st_uid
+    if owner not in (os.geteuid(), location.git_dir.stat().st_uid):
+        message = f"core.worktree of {location.git_dir} is {location.top}, which belongs to another user"
+        hint = f"set it to a folder of yours: git --git-dir {location.git_dir} config core.worktree FOLDER"
+        raise GoalseekError(message, hint, UNFIT, "repository")
 
 
 def prefix_below(top: Path, folder: Path) -> str:
@@ -45,8 +82,10 @@ def prefix_below(top: Path, folder: Path) -> str:
 
 
 def _nowhere(folder: Path, said: str) -> GoalseekError:
-    if "dubious ownership" in said:
-        return GoalseekError(f"git does not trust {folder}: {said}", "", UNFIT, "repository")
+    if _DUBIOUS in said:
+        way = re.search(r"git config --global --add safe\.directory .+", said)
+        hint = f"if you trust what is in it: {way[0]}" if way else "see: git help config, safe.directory"
+        return GoalseekError(f"git does not trust {folder}, which belongs to another user", hint, UNFIT, "repository")
     if "must be run in a work tree" in said:
         hint = "goalseek reads files of a checkout; clone the repository, or add a worktree"
         return GoalseekError(f"{folder} is in a bare repository, or in a git directory", hint, UNFIT, "repository")

@@ -22,7 +22,12 @@ def only_writer(folder: Path, at: Callable[[], str] = str) -> Iterator[None]:
     ``at`` says in words what the holder is about, or "".
     """
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except PermissionError as error:
+        message = f"this climb is another account's, which alone may go on with it: {error.filename}: {error.strerror}"
+        hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
+        raise GoalseekError(message, hint, UNFIT, "repository") from None
     try:
         try:
             _take(descriptor)
@@ -56,10 +61,10 @@ def _take(descriptor: int) -> None:
 
 
 def holder_of(folder: Path) -> str | None:
-    """Who holds the project's lock, in words; None where nobody does."""
+    """Who holds the project's lock, in words; None where nobody does, or where it is another account's."""
     try:
         descriptor = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

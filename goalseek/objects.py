@@ -1,7 +1,7 @@
 """Git objects through a few git processes that stay open: read, write, compare and splice trees.
 
 They run under a git directory of the tool's own, so that no configuration, filter or hook of anybody applies, on the
-object store of whoever's objects these are.
+object store of whoever's objects these are; ``sharing`` says with whom that is shared.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from goalseek.full_disk import refuse_full
 from goalseek.git import GitFailed, git
 from goalseek.missing import Missing, missing_in
 from goalseek.quoting import c_quoted
+from goalseek.sharing import UNSHARED, Sharing
 
 FOLDER, SYMLINK, SUBMODULE = "40000", "120000", "160000"
 """Modes as git's trees have them; a file has 100644, a program 100755."""
@@ -46,16 +47,17 @@ class Difference:
 class Objects:
     """The objects of one store. Close it when done: its git processes live until then."""
 
-    def __init__(self, git_dir: Path, store: Path, object_format: str) -> None:
+    def __init__(self, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> None:
         self.git_dir = git_dir
         self.store = store
+        self.sharing = sharing
         self.zero = "0" * {"sha1": 40, "sha256": 64}[object_format]
         self.scratch = git_dir / "scratch"
         self._conversations = Conversations(git_dir, self.variables())
         self._written = 0
 
     @classmethod
-    def prepare(cls, git_dir: Path, store: Path, object_format: str) -> Objects:
+    def prepare(cls, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> Objects:
         """Makes the tool's own git directory where it is missing; one that was left half made is made again."""
         if not (git_dir / "info" / "attributes").exists():
             git("init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", str(git_dir))
@@ -64,7 +66,7 @@ class Objects:
             temporary = git_dir / "attributes"
             temporary.write_text(ATTRIBUTES)
             temporary.replace(git_dir / "info" / "attributes")
-        return cls(git_dir, store, object_format)
+        return cls(git_dir, store, object_format, sharing)
 
     def close(self) -> None:
         """Ends the git processes."""
@@ -72,7 +74,8 @@ class Objects:
 
     def variables(self) -> dict[str, str]:
         """The variables under which a git command works on these objects."""
-        return {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(self.store)}
+        folders = {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(self.store)}
+        return {**folders, **self.sharing.variables()}
 
     def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
         """One git command on these objects. Raises Missing where git names an object that it does not have."""

@@ -64,6 +64,7 @@ def opened(
     made = _made_with_the_logs(loaded)
     try:
         picture = loaded.state
+        repository.make_own()
         with (
             only_writer(repository.own, lambda: phase_in_words(read_state(picture), datetime.now(UTC))),
             process.marked(trusted_mark(where.owner)),

@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -102,7 +103,7 @@ def _finish(repository: Repository, packed: Packed) -> Packed:
     done = replace(packed, unfinished="", failed=None)
     if packed.unfinished:
         found = sorted((room / "pack").glob(f"{packed.unfinished}.*"), key=lambda path: path.suffix == ".idx")
-        (store / "pack").mkdir(exist_ok=True)
+        repository.sharing.make_folder(store / "pack")
         for path in found:
             _bring(path, store / "pack" / path.name)
         _sync(store / "pack")
@@ -157,8 +158,11 @@ def _reflogs(repository: Repository) -> list[str]:
 
 
 def _bring(path: Path, target: Path) -> None:
-    """Moves a file to its final name in one step, also onto another file system."""
+    """Brings a file to its final name in one step, of the group that files there are, also onto another file system."""
     try:
+        folder = target.parent.stat()
+        if folder.st_mode & stat.S_ISGID and path.stat().st_gid != folder.st_gid:
+            raise OSError(errno.EXDEV, "a file that is made there has another group")
         path.rename(target)
     except OSError as error:
         if error.errno != errno.EXDEV:

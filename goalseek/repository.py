@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -12,13 +13,15 @@ from dataclasses import dataclass
 from goalseek import process
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
 from goalseek.full_disk import as_full_disk
-from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git
+from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, users_environment
 from goalseek.location import Location
 from goalseek.missing import Missing
 from goalseek.objects import Objects
+from goalseek.sharing import Sharing, sharing_of
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
+_EXPECTED = "but expected"
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,21 @@ class Repository:
     def objects(self) -> Objects:
         """The repository's objects, through a git directory of our own."""
         if self._objects is None:
-            self.own.mkdir(parents=True, exist_ok=True)
-            store = self.location.common_dir / "objects"
-            self._objects = Objects.prepare(self.own / "objects.git", store, self.location.object_format)
+            self.make_own()
+            store, form = self.location.common_dir / "objects", self.location.object_format
+            self._objects = Objects.prepare(self.own / "objects.git", store, form, self.sharing)
         return self._objects
+
+    @functools.cached_property
+    def sharing(self) -> Sharing:
+        """With whom the repository is shared."""
+        return sharing_of(self.location)
+
+    def make_own(self) -> None:
+        """Makes goalseek's own folder in the repository, for those too that it is shared with."""
+        if not self.own.is_dir():
+            self.sharing.make_folder(self.own.parent)
+            self.sharing.make_folder(self.own)
 
     def close(self) -> None:
         """Ends the git processes."""
@@ -80,6 +94,10 @@ class Repository:
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """One hardened git command on the repository itself."""
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin)
+
+    def both_folders(self) -> dict[str, str]:
+        """The variables by which git need not look for the repository: the checkout may lie elsewhere."""
+        return {"GIT_DIR": str(self.location.git_dir), "GIT_WORK_TREE": str(self.top)}
 
     def cut(self) -> frozenset[str]:
         """The commits at which a shallow clone's history ends; their parents are not there."""
@@ -139,20 +157,32 @@ class Repository:
             said = self._moved(moves) if moves else ""
             if not said:
                 return
-            if "File exists" not in said:
+            if not self._is_to_move(moves, said):
+                return  # by a git that ended before it said so
+            if "File exists" not in said and _EXPECTED not in said:
                 break
             time.sleep(_LOCK_PAUSE)
-        if missing := re.search(r"nonexistent object ([0-9a-f]+)", said):
-            raise Missing(missing[1])
-        found = [self.resolve(move.ref) for move in moves]
-        if found == [move.after for move in moves]:
-            return  # by a git that ended before it said so
-        if found != [move.before for move in moves] or "cannot create" in said:
-            raise RefMoved(said)
         failed = GitFailed(("update-ref", moves[0].ref), 1, said.encode())
-        hint = "where no other git is at work, remove the lock that it names; then the same command goes on"
+        hint = "see that git can write there, and run the same command again"
+        if "File exists" in said:
+            hint = "where no other git is at work, remove the lock that it names; then the same command goes on"
         message = f"git cannot move {moves[0].ref}: {said}"
         raise as_full_disk(failed) or GoalseekError(message, hint, UNFIT, "repository")
+
+    def _is_to_move(self, moves: Sequence[RefMove], said: str) -> bool:
+        """Whether the refs are still where they were left, so that git erred; False where they moved all the same.
+
+        Git errs where its packed refs became old under it, and a git that is asked afresh does not. Raises RefMoved
+        where somebody moved one, and Missing.
+        """
+        if missing := re.search(r"nonexistent object ([0-9a-f]+)", said):
+            raise Missing(missing[1])
+        places = [self.resolve(move.ref) for move in moves]
+        if places == [move.after for move in moves]:
+            return False
+        if places != [move.before for move in moves] or "cannot create" in said:
+            raise RefMoved(said)
+        return True
 
     def _moved(self, moves: Sequence[RefMove]) -> str:
         """Moves refs once; what git said where it did not."""
@@ -201,9 +231,7 @@ class Repository:
         Raises GoalseekError where it fails, as with a filter of theirs that cannot be started here.
         """
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
-        variables = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-        for name in [name for name in variables if name.startswith("GIT_") and name != "GIT_OPTIONAL_LOCKS"]:
-            del variables[name]
+        variables = users_environment(GIT_OPTIONAL_LOCKS="0", **self.both_folders())
         answer = process.ask(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
         if answer.exit_code:
             said = answer.stderr.decode("utf-8", "replace").strip()
@@ -213,7 +241,7 @@ class Repository:
 
     def _updater(self) -> subprocess.Popen[bytes]:
         if self._refs is None:
-            variables = environment(GIT_DIR=str(self.location.git_dir))
+            variables = environment(GIT_DIR=str(self.location.git_dir), **self.sharing.variables())
             arguments = ["git", *HARDENED, "update-ref", "--stdin"]
             self._refs = process.converse(arguments, variables, self.top)
         return self._refs

@@ -11,7 +11,7 @@ from pathlib import Path
 from goalseek import process
 from goalseek.beneath import clear
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
-from goalseek.git import git
+from goalseek.git import git, users_environment
 from goalseek.objects import Objects
 from goalseek.process import Answer
 from goalseek.promote import Promoted
@@ -30,14 +30,9 @@ _NO_HOOKS = (
 _UNSIGNED = "unsigned: goalseek promote --patch home.patch; git -c commit.gpgSign=false am --keep --keep-cr home.patch"
 
 
-def users_environment() -> dict[str, str]:
-    """The user's own, without what git set for another command."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _is_settled(name)}
-
-
 def users_git(repository: Repository, *arguments: str) -> Answer:
     """A git command in the user's checkout as they would type it."""
-    return process.ask(["git", *arguments], users_environment(), folder=repository.top)
+    return process.ask(["git", *arguments], users_environment(**repository.both_folders()), folder=repository.top)
 
 
 @contextlib.contextmanager
@@ -213,7 +208,3 @@ def _said(answer: Answer) -> str:
 
 def _message(one: Promoted) -> bytes:
     return one.message.encode("utf-8", "replace")
-
-
-def _is_settled(name: str) -> bool:
-    return name.startswith(("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_SSH"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
-from project import Project
+from project import Project, until
 
 from goalseek import process
 from goalseek.conversations import ObjectsFailed
@@ -67,3 +68,22 @@ def test_refs_that_it_moved_before_it_could_say_so_are_moved(repository: Reposit
     repository._refs = process.converse(["sh", "-c", "read line"], dict(os.environ), project.top)
     repository.move([RefMove(repository.tip_ref, None, head)])
     assert repository.refs().tip == head
+
+
+def test_packed_refs_that_became_old_under_git_are_read_afresh(repository: Repository, project: Project) -> None:
+    """Two changes of that file within a second look like one: what a ``git gc`` beside a climb may bring about."""
+    head = repository.head()
+    tree = repository.tree_of(head)
+    second, third = (repository.commit(tree, (head,), f"{name}\n", 0) for name in ("second", "third"))
+    packed = project.top / ".git/packed-refs"
+    project.git("update-ref", repository.tip_ref, head)
+    project.git("pack-refs", "--all")
+    until(lambda: time.time() % 1 < 0.3)
+    packed.write_text(packed.read_text())
+    repository.move([RefMove(repository.branch_ref, None, head)])
+    with packed.open("r+") as file:  # in place
+        content = file.read().replace(f"{head} {repository.tip_ref}", f"{second} {repository.tip_ref}")
+        file.seek(0)
+        file.write(content)
+    repository.move([RefMove(repository.tip_ref, second, third)])
+    assert repository.refs().tip == third

@@ -36,6 +36,7 @@ def run(options: argparse.Namespace) -> int:
     repository = open_repository(manifest)
     try:
         _refuse_nothing(manifest, repository)
+        repository.make_own()
         with only_writer(repository.own):
             found = audit(manifest, repository, options.rebuild)
     finally:

@@ -75,7 +75,7 @@ def _committed(folder: Path) -> list[str]:
     repository = Repository(locate(folder), "init")
     try:
         repository.head()
-        listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder)
+        listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=repository.both_folders())
     finally:
         repository.close()
     return [os.fsdecode(path) for path in listing.split(b"\0") if path]

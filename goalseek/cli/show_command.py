@@ -127,11 +127,12 @@ def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
             f"iteration {record.iteration} has no patch", "it changed nothing, or its artifacts are gone"
         )
     from goalseek.git import GitFailed, git
+    from goalseek.location import locate
 
-    repository = manifest.folder / manifest.manifest.project.repo
+    git_dir = locate(manifest.folder / manifest.manifest.project.repo).git_dir
+    how = ("-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv")
     try:
-        between = (record.parent_commit_hash, record.commit_hash)
-        return git("diff-tree", "-p", "--binary", "--full-index", *between, folder=repository)
+        return git("diff-tree", *how, record.parent_commit_hash, record.commit_hash, git_dir=git_dir)
     except GitFailed as error:
         raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*") from None
 

@@ -33,6 +33,7 @@ GAPS = (
     "it has UDP, name look-ups included: what it read can be sent out",
     "it sees the names and command lines of other programs, and shares /dev/shm with them",
 )
+_WITHOUT_SYSTEMS = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}  # git fails where it may not read a file
 _WRITABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
 
@@ -65,7 +66,7 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
     """
     check(view)
     _link_from_home(view)
-    inside = {**environment, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
+    inside = {**environment, **_WITHOUT_SYSTEMS, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
     words: list[str] = []
     for path in _readable(view):
         words += ["--read", str(path)]

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalseek.errors import GoalseekError
 from goalseek.git import GitFailed, git
+from goalseek.location import locate
 from goalseek.views.harmless import harmless
 from goalseek.views.report.budget import share, written
 from goalseek.views.report.tries import Try
@@ -50,8 +52,9 @@ def patches(runs: Path | None, repository: Path | None) -> PatchOf:
         if repository is None or not done.commit or not done.parent:
             return None
         try:
-            return git("diff-tree", "-p", "--no-ext-diff", "--no-textconv", done.parent, done.commit, folder=repository)
-        except (GitFailed, OSError):
+            git_dir = locate(repository).git_dir
+            return git("diff-tree", "-p", "--no-ext-diff", "--no-textconv", done.parent, done.commit, git_dir=git_dir)
+        except (GitFailed, GoalseekError, OSError):
             return None
 
     return patch_of

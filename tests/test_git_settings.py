@@ -1,0 +1,309 @@
+"""Settings of git's: those that goalseek keeps hold as for git itself; hostile ones beside them run nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import Project, answer, home
+
+from goalseek.cli.init_command import _committed
+from goalseek.errors import GoalseekError
+from goalseek.location import locate
+from goalseek.lock import holder_of, only_writer
+from goalseek.packing import pack_when_due
+from goalseek.repository import Repository
+
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository to another account")
+OTHER = 1000
+
+
+def give_away(place: Path, owner: int = OTHER) -> None:
+    """Gives a folder and all in it to another account."""
+    subprocess.run(["chown", "-R", f"{owner}:{owner}", str(place)], check=True)
+
+
+@pytest.fixture
+def anothers(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A checkout of another account's, and a user with a configuration of their own in HOME."""
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL")
+    monkeypatch.delenv("GIT_CONFIG_NOSYSTEM")
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", str(home("system")))
+    project.set_moves(answer(2), answer(0.5), answer(3))
+    give_away(project.top)
+    return project
+
+
+def trusting(top: str) -> str:
+    return f"[safe]\n\tdirectory = {top}\n"
+
+
+def in_home(top: Path) -> dict[str, str]:
+    home(".gitconfig").write_text(trusting(str(top)))
+    return {}
+
+
+def in_the_standard_place(_: Path) -> dict[str, str]:
+    home("config/git").mkdir()
+    home("config/git/config").write_text(trusting("*"))
+    return {}
+
+
+def in_an_included_file(top: Path) -> dict[str, str]:
+    home("more").write_text(trusting(str(top)))
+    home(".gitconfig").write_text(f"[include]\n\tpath = {home('more')}\n")
+    return {}
+
+
+def in_the_systems(top: Path) -> dict[str, str]:
+    home("system").write_text(trusting(str(top)))
+    return {}
+
+
+def by_a_variable(top: Path) -> dict[str, str]:
+    return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": str(top)}
+
+
+def by_sudo(_: Path) -> dict[str, str]:
+    return {"SUDO_UID": str(OTHER)}
+
+
+WAYS = (in_home, in_the_standard_place, in_an_included_file, in_the_systems, by_a_variable, by_sudo)
+
+
+@only_root
+@pytest.mark.parametrize("way", WAYS)
+def test_a_repository_that_the_users_git_trusts_is_trusted(
+    anothers: Project, monkeypatch: pytest.MonkeyPatch, way: Callable[[Path], dict[str, str]]
+) -> None:
+    with pytest.raises(GoalseekError, match="belongs to another user"):
+        locate(anothers.folder)
+    for name, value in way(anothers.top).items():
+        monkeypatch.setenv(name, value)
+    assert locate(anothers.folder).top == anothers.top
+
+
+@only_root
+def test_a_repository_cannot_say_that_it_is_trusted_and_the_remedy_is_to_be_typed(anothers: Project) -> None:
+    with (anothers.top / ".git/config").open("a") as settings:
+        settings.write(trusting("*"))
+    ended = anothers.run("status")
+    assert ended.exit_code == 3 and "does not trust" in ended.stderr
+    remedy = ended.stderr.partition("if you trust what is in it: ")[2].splitlines()[0]
+    subprocess.run(shlex.split(remedy), check=True)
+    assert anothers.run("status").exit_code == 0
+
+
+@only_root
+def test_every_command_works_in_a_trusted_checkout_of_another_account(anothers: Project) -> None:
+    in_home(anothers.top)
+    assert "answer.json" in _committed(anothers.folder)
+    for words in (
+        ("doctor", "--quick"),
+        ("iterate", "-n", "2"),
+        ("status",),
+        ("audit",),
+        ("promote", "--branch", "home"),
+        ("promote", "--patch", "-"),
+        ("report", "-o", str(home("report.html"))),
+    ):
+        ended = anothers.run(*words)
+        assert ended.exit_code == 0, (words, ended)
+    (anothers.run_folder(1) / "changes.diff").unlink()
+    assert "+" in anothers.run("show", "1", "--diff").stdout
+    anothers.write({"hidden/judge.sh": "exit 1\n"})
+    anothers.commit()
+    assert "file hidden/judge.sh" in anothers.run("status").stdout
+
+
+def test_the_usual_start_asks_git_where_it_is_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    from goalseek import process
+
+    asked: list[object] = []
+    ask = process.ask
+    monkeypatch.setattr(process, "ask", lambda *how, **more: asked.append(how) or ask(*how, **more))
+    locate(project.folder)
+    assert len(asked) == 1
+
+
+def test_a_checkout_that_lies_elsewhere_is_climbed(project: Project) -> None:
+    tree = project.top.parent / "tree"
+    tree.mkdir()
+    project.git("config", "core.worktree", "../../tree")
+    project.git("checkout", "-f", "main", "--", ".")
+    project.set_moves(answer(2), answer(3))
+    records = project.climb("iterate", "-n", "1")
+    assert records[-1]["outcome"] == "kept"
+    (tree / "answer.json").write_text(answer(1.5))
+    for words in (("status",), ("audit",), ("promote", "--branch", "taken"), ("compare", "--dirty", "-n", "2")):
+        assert project.run(*words).exit_code == 0, words
+    (tree / "hidden/judge.sh").write_text("exit 1\n")
+    ended = project.run("baseline")
+    assert ended.exit_code == 2 and "hidden/judge.sh" in ended.stderr
+    assert (tree / "answer.json").read_text() == answer(1.5)
+
+
+def test_a_git_folder_that_lies_elsewhere_is_found(project: Project) -> None:
+    (project.top / ".git").rename(project.top.parent / "elsewhere.git")
+    (project.top / ".git").write_text("gitdir: ../elsewhere.git\n")
+    project.set_moves(answer(2))
+    assert project.climb("iterate", "-n", "1")[-1]["outcome"] == "kept"
+
+
+@only_root
+def test_a_repository_may_not_take_somebody_elses_tree_for_its_checkout(project: Project) -> None:
+    theirs = project.top.parent / "theirs"
+    theirs.mkdir()
+    give_away(theirs)
+    project.git("config", "core.worktree", str(theirs))
+    ended = project.run("status")
+    assert ended.exit_code == 3 and "core.worktree" in ended.stderr and str(theirs) in ended.stderr
+
+
+PLANTED = {
+    "core.fsmonitor": "{}",
+    "core.sshCommand": "{}",
+    "core.pager": "{}",
+    "core.editor": "{}",
+    "core.askPass": "{}",
+    "core.gitProxy": "{}",
+    "core.alternateRefsCommand": "{}",
+    "gpg.program": "{}",
+    "commit.gpgSign": "true",
+    "diff.external": "{}",
+    "diff.x.textconv": "{}",
+    "diff.x.command": "{}",
+    "filter.x.smudge": "{}",
+    "filter.x.process": "{}",
+    "credential.helper": "{}",
+    "protocol.ext.allow": "always",
+    "remote.origin.url": "ext::{}",
+    "remote.origin.promisor": "true",
+    "extensions.partialClone": "origin",
+}
+
+
+def test_hostile_settings_run_nothing_beside_one_that_is_kept(project: Project) -> None:
+    """Also from an included file, as hooks, and where an object is missing that a remote could be asked for."""
+    for name in project.git("ls-files").splitlines():
+        os.utime(project.top / name, (1, 1))
+    project.git("status")  # from now on the user's own git status, which goalseek asks, has no file to filter
+    program, planted = home("program"), home("planted")
+    program.write_text(f"#!/bin/sh\necho $0 $* >> {planted}\ncat\n")
+    program.chmod(0o755)
+    hooks = home("hooks")
+    hooks.mkdir()
+    for name in (
+        "reference-transaction",
+        "post-index-change",
+        "pre-commit",
+        "post-commit",
+        "post-checkout",
+        "pre-auto-gc",
+    ):
+        (hooks / name).symlink_to(program)
+        (project.top / ".git/hooks").mkdir(exist_ok=True)
+        (project.top / ".git/hooks" / name).symlink_to(program)
+    (project.top / ".git/info").mkdir(exist_ok=True)
+    (project.top / ".git/info/attributes").write_text("* filter=x diff=x\n")
+    project.set_moves(answer(2), answer(0.5))
+    included = home("included")
+    for name, value in PLANTED.items():
+        project.git("config", "--file", str(included), name, value.format(program))
+    project.git("config", "core.hooksPath", str(hooks))
+    project.git("config", "core.sharedRepository", "group")
+    project.git("config", "include.path", str(included))
+    project.climb("iterate", "-n", "2")
+    (project.run_folder(1) / "changes.diff").unlink()
+    assert "+" in project.run("show", "1", "--diff").stdout
+    for words in (("status",), ("audit",), ("report", "-o", str(home("report.html"))), ("doctor", "--quick")):
+        assert project.run(*words).exit_code == 0, words
+    blob = project.git("-c", "core.hooksPath=/dev/null", "rev-parse", "HEAD:answer.json")
+    (project.top / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    assert project.run("show", "1", "--diff").exit_code != 0
+    assert not planted.exists(), planted.read_text()
+
+
+@only_root
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+def test_the_agents_own_git_works_in_a_checkout_of_another_account(anothers: Project, level: str) -> None:
+    in_home(anothers.top)
+    script = anothers.top.parent / "agent.sh"
+    script.write_text(
+        f"git status --short && git log --oneline && printf '%s' '{answer(5)}' > answer.json && git diff\n"
+    )
+    provider = {"name": "command", "command": ["sh", str(script)]}
+    anothers.set_manifest({"sandbox": {"mode": level}, "provider": provider})
+    anothers.commit("an agent")
+    give_away(anothers.top)
+    record = anothers.climb("iterate", "-n", "1")[-1]
+    assert record["outcome"] == "kept", (record["why"], (anothers.run_folder(1) / "provider_output.md").read_text())
+    output = (anothers.run_folder(1) / "provider_output.md").read_text()
+    assert '+{"score": 5,' in output and "dubious" not in output
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """What a shared repository must give to others: the mode of every folder and file that is there."""
+    return {str(path.relative_to(folder)): path.stat().st_mode & 0o7777 for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    "value, of_folders, of_files", [("group", 0o2770, 0o440), ("0664", 0o2775, 0o444), ("umask", 0o700, 0o400)]
+)
+def test_what_is_written_into_a_shared_repository_is_shared(
+    project: Project, value: str, of_folders: int, of_files: int
+) -> None:
+    """Under the narrowest umask. The pack is of what the climb wrote; the secret stays its owner's."""
+    git = project.top / ".git"
+    project.git("config", "core.sharedRepository", value)
+    project.git("repack", "-adq")
+    before = modes(git)
+    project.set_moves(answer(2), answer(0.5))
+    mask = os.umask(0o077)
+    try:
+        project.climb("iterate", "-n", "2")
+        found = {path: mode for path, mode in modes(git).items() if path not in before}
+        repository = Repository(locate(project.folder), "demo")
+        assert pack_when_due(repository, 3, pytest.fail, 1)
+        repository.close()
+        packed = {path: mode for path, mode in modes(git).items() if path not in found and path not in before}
+    finally:
+        os.umask(mask)
+    folders = [path for path in found if len(path) == len("objects/xx") and path.startswith("objects/")]
+    folders += ["refs/goalseek", "refs/goalseek/demo", "refs/heads/goalseek", "goalseek", "goalseek/demo"]
+    assert {path: oct(found[path]) for path in folders} == dict.fromkeys(folders, oct(of_folders))
+    files = {path: mode for path, mode in found.items() if len(path) > 40 and path.startswith("objects/")}
+    files |= {path: mode for path, mode in packed.items() if path.startswith("objects/pack/")}
+    assert len(files) > 10 and {oct(mode) for mode in files.values()} == {oct(of_files)}
+    ref = found["refs/goalseek/demo/ledger"], found["logs/refs/heads/goalseek/demo"]
+    assert set(ref) == {of_files | 0o200 | (of_files & 0o040) >> 1 if value != "umask" else 0o600}
+    assert found["goalseek/demo/secret"] == 0o600
+
+
+@only_root
+def test_another_account_of_the_group_climbs_by_another_name_and_not_on_with_this_one(project: Project) -> None:
+    project.git("config", "core.sharedRepository", "world")
+    lock = project.top / ".git/goalseek/demo/lock"
+    project.set_moves(answer(2))
+    project.climb("iterate", "-n", "1")
+    for folder in lock.parents:
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(0o711)
+    child = os.fork()
+    if not child:
+        os.setgid(OTHER)
+        os.setuid(OTHER)
+        code = 1
+        try:
+            with only_writer(lock.parent):
+                pass
+        except GoalseekError as error:
+            code = 0 if "another account" in error.message and holder_of(lock.parent) is None else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
