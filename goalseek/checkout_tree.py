@@ -7,6 +7,7 @@ import os
 import shutil
 
 from goalseek import process
+from goalseek.beneath import clear
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.repository import Repository
 
@@ -37,7 +38,7 @@ def tree_of_checkout(repository: Repository) -> str:
             written = answer.stdout
         return written.decode().strip()
     finally:
-        index.unlink(missing_ok=True)
+        clear(index)
 
 
 def _is_config(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from goalseek.beneath import clear
 from goalseek.history import History
 from goalseek.records import IterationRecord, Record
 
@@ -17,7 +18,7 @@ class Measured:
         self._database = self._open()
         if self._seq() != seq:
             self._database.close()
-            path.unlink(missing_ok=True)
+            clear(path)
             self._database = self._open()
             for record in history.records():
                 self._insert(record)
@@ -48,7 +49,7 @@ class Measured:
         try:
             return self._connect()
         except sqlite3.DatabaseError:
-            self._path.unlink()
+            clear(self._path)
             return self._connect()
 
     def _connect(self) -> sqlite3.Connection:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from goalseek import process, sandbox
-from goalseek.beneath import clear
+from goalseek.beneath import clear, make_anew
 from goalseek.chosen_provider import programs_of
 from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
@@ -64,8 +64,7 @@ def _verify(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tupl
     root = run_now.bench(setting).stand_at(command.sees, tree)
     below = root / run_now.places.prefix
     scratch, folder = run_now.places.scratch, run_now.places.run_folder(command.sees)
-    clear(folder)
-    folder.mkdir(parents=True)
+    make_anew(folder)
     given = {
         "GOALSEEK_PROJECT_ROOT": str(run_now.confines.seen_at(root, below)),
         "GOALSEEK_RUN_DIR": str(folder),
