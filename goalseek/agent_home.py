@@ -8,7 +8,6 @@ link led.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -17,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from goalseek.beneath import clear, open_beneath, remove
+from goalseek.beneath import clear, make_anew, open_beneath, own_folder
 from goalseek.memory import write_durably
 
 _CREDENTIAL_MOST = 2**20
@@ -33,7 +32,7 @@ class AgentHome:
 
     def is_of(self, label: str) -> bool:
         """Whether it was made for this, and is still there."""
-        return self._stored().get("label") == label and self.path.is_dir()
+        return self._stored().get("label") == label and self.path.is_dir() and not self.path.is_symlink()
 
     def make(self, label: str, links: Mapping[str, tuple[Path, Path]], files: Mapping[str, str]) -> None:
         """Makes it anew where it was for something else, then puts links and files there.
@@ -42,14 +41,15 @@ class AgentHome:
         """
         self.take_back()
         if not self.is_of(label):
-            clear(self.path)
-            self.path.mkdir(parents=True, mode=0o700)
+            make_anew(self.path, 0o700)
         stored = {"label": label, "links": {path: str(real) for path, (real, _) in links.items()}}
         write_durably(self._told, json.dumps(stored).encode() + b"\n")
-        for path, (_, seen) in links.items():
-            self._free(path).symlink_to(seen)
-        for path, text in files.items():
-            self._free(path).write_text(text, encoding="utf-8")
+        with own_folder(self.path) as home:
+            for path, (_, seen) in links.items():
+                home.link(path, os.fsencode(seen))
+            for path, text in files.items():
+                with open(home.create(path, 0o644), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+                    file.write(text)
 
     def take_back(self) -> list[str]:
         """Moves credentials that a program wrote anew to their own places; gives the paths of those.
@@ -59,7 +59,6 @@ class AgentHome:
         """
         taken = []
         for path, real in self._stored().get("links", {}).items():
-            place = self.path / path
             try:
                 with open(open_beneath(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
                     status = os.fstat(file.fileno())
@@ -69,7 +68,7 @@ class AgentHome:
             if _is_newer(status, Path(real)) and 0 < len(content) <= _CREDENTIAL_MOST:
                 _replace(Path(real), content)
                 taken.append(real)
-            place.unlink()
+            clear(self.path / path)
         return taken
 
     def read(self, path: str) -> bytes:
@@ -79,19 +78,6 @@ class AgentHome:
         if len(content) > _FILE_MOST:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return content
-
-    def _free(self, path: str) -> Path:
-        """A free place, reached through real folders: links that a program planted on the way are removed."""
-        place = self.path
-        for part in Path(path).parts[:-1]:
-            place = place / part
-            if place.is_symlink() or (place.exists() and not place.is_dir()):
-                place.unlink()
-            place.mkdir(exist_ok=True, mode=0o700)
-        place = self.path / path
-        with contextlib.suppress(FileNotFoundError):
-            remove(place)
-        return place
 
     def _stored(self) -> dict[str, Any]:
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from goalseek.beneath import clear
 from goalseek.errors import NEEDS_HUMAN, USAGE, GoalseekError
 from goalseek.manifest import Manifest
 from goalseek.memory import write_durably
@@ -140,7 +141,7 @@ def is_word_there(logs: Path) -> bool:
 
 def drop_word(logs: Path) -> None:
     """Removes whatever word there is."""
-    (logs / _NAME).unlink(missing_ok=True)
+    clear(logs / _NAME)
 
 
 def commands_for(question: Question) -> str:

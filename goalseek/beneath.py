@@ -1,6 +1,29 @@
-"""Files of a folder that somebody else wrote in: read and removed without following a link out of it.
+"""The folders that are goalseek's own, and the only code that removes: never outside of them, never through a link.
 
-Where the folder is goalseek's own, what locks its owner out is unlocked on the way.
+This is the whole list of what goalseek may ever delete in. Whoever holds one of these adds it by ``add_own``:
+
+    <cache>/goalseek/<name>-<key>      trees, caches and scratch folders of this project; a name that nobody else makes
+                                       (opening)
+    <git common dir>/goalseek/<name>   lock, secret, objects.git, packs on their way; git leaves the name to us
+                                       (repository)
+    scratch in a git folder of ours    made beside git's own names (objects)
+    logs and runs in log.home          the records of this climb; where they lie beside the user's own files, nothing is
+                                       begun that holds something of another's (opening, run; run_folders, fitness)
+    a temporary folder                 made by this very process, or by one that died (users_git, confinement.level)
+    show --files FOLDER                was empty, or not there (cli.show_command)
+
+The list belongs to the process and only grows: a folder of goalseek's stays goalseek's, whoever asks, and who deletes
+has a path at hand and not the value that once made it. A path that is not strictly below one of them raises
+ForeignPath. The way from the folder down is opened part by part and follows no link, so what is removed is what stands
+in that folder itself. A listed folder may be reached through links of the user's (``~/.cache``): these are resolved
+once, when it is added.
+
+What is removed elsewhere are single files by their exact names, and folders that nothing is in: a loose object that a
+pack of ours holds (packing), a lock on a ref of ours (stale_locks), the half-written file of this process beside the
+one that ``-o`` names (whole_file), and what a first run made around the logs before it was refused (opening). A file
+that is written anew takes an old one's place by a rename, which follows no link.
+
+What reads here follows no link either. Where a folder is goalseek's own, what locks its owner out is unlocked.
 """
 
 from __future__ import annotations
@@ -8,80 +31,197 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_OWN: dict[Path, Path] = {}
+Missing = Literal["raise", "make", "clear"]
 
 
-def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
-    """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
-    descriptor = open_beneath(root, path, is_ours)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
-        return file.read()
+class ForeignPath(RuntimeError):
+    """A path that goalseek must neither remove nor write at: a bug, which stops here."""
 
 
-def open_beneath(root: Path, path: str, is_ours: bool = True) -> int:
-    """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise.
-
-    What is not ``is_ours`` keeps its permissions.
-    """
-    opened = _unlocked if is_ours else _as_it_is
-    folder = opened(root, _FOLDER)
-    try:
-        *above, name = path.split("/")
-        for part in above:
-            inner = opened(part, _FOLDER | os.O_NOFOLLOW, folder)
-            os.close(folder)
-            folder = inner
-        descriptor = opened(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder)
-    finally:
-        os.close(folder)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(f"{path} is not a regular file")
-    return descriptor
+def add_own(*folders: Path) -> None:
+    """From now on what lies below these is goalseek's own. They need not be there yet."""
+    for folder in folders:
+        _OWN[folder] = folder.resolve()
 
 
 def remove(path: Path) -> None:
-    """Removes a file, a link, or a whole folder, also one that somebody made read-only, or deeper than a path goes."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink()
-        return
-    path.chmod(0o700)
-    with open_folder(path) as descriptor:
-        _empty(descriptor)
-    path.rmdir()
+    """Removes a file, a link, or a whole folder, also one that somebody made read-only, or deeper than a path goes.
+
+    Raises FileNotFoundError, or NotADirectoryError where a link or a file is on the way, and ForeignPath.
+    """
+    with parent_of(path) as (folder, name):
+        _remove(name, folder)
 
 
-def clear(root: Path) -> None:
-    """Removes a folder of the tool's own, if it is there."""
-    if root.is_symlink() or root.exists():
-        remove(root)
+def clear(path: Path) -> None:
+    """The same, if it is there."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        remove(path)
 
 
-def create(root: str | Path, path: str, mode: int) -> int:
-    """A descriptor of a new file below a folder, for writing. Whatever stands in its way goes; no link is followed."""
-    folder = _unlocked(root, _FOLDER)
+def remove_if_empty(path: Path) -> None:
+    """Removes a folder that nothing is in; anything else stays."""
+    with contextlib.suppress(OSError), parent_of(path) as (folder, name):
+        os.rmdir(name, dir_fd=folder)
+
+
+def remove_own(path: Path) -> None:
+    """Removes what was added itself, if it is there; of a link, the link. Raises ForeignPath for anything else."""
+    if path not in _OWN:
+        raise ForeignPath(f"{path} is none of goalseek's folders")
+    with contextlib.suppress(FileNotFoundError):
+        above = os.open(path.parent, _FOLDER)
+        try:
+            _remove(path.name, above)
+        finally:
+            os.close(above)
+
+
+def empty(path: Path, but: str = "") -> None:
+    """Removes what is in a folder, if that is there, but for one name."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), own_folder(path) as folder:
+        folder.empty(but)
+
+
+def make_anew(path: Path, mode: int = 0o777) -> None:
+    """A new, empty folder. Whatever stands in its way goes; no link is followed."""
+    with parent_of(path, "clear") as (folder, name):
+        with contextlib.suppress(FileNotFoundError):
+            _remove(name, folder)
+        os.mkdir(name, mode, dir_fd=folder)
+
+
+def create(path: Path, mode: int) -> int:
+    """A descriptor of a new file, for writing. Whatever stands in its way goes; no link is followed."""
+    with parent_of(path, "clear") as (folder, name):
+        return _create(name, mode, folder)
+
+
+@contextlib.contextmanager
+def parent_of(path: Path, missing: Missing = "raise") -> Iterator[tuple[int, str]]:
+    """The open folder of a path below a folder of goalseek's own, and the name in it, reached through no link.
+
+    Folders on the way that are ``missing`` are made, or else FileNotFoundError is raised; ``clear`` removes what
+    stands in their place, which otherwise raises OSError. Raises ForeignPath.
+    """
+    root, inside = _way(path)
+    if missing != "raise":
+        root.mkdir(parents=True, exist_ok=True)
+    top = _unlocked(root, _FOLDER | os.O_NOFOLLOW)
     try:
-        *above, name = path.split("/")
-        for part in above:
-            if not _is_folder(part, folder):
+        with _inner(top, inside[:-1], missing) as folder:
+            yield folder, inside[-1]
+    finally:
+        os.close(top)
+
+
+class OwnFolder:
+    """A folder of goalseek's own, open. A path in it, "a/b", leads through real folders only.
+
+    Raises ForeignPath for a path that is absolute or has empty parts, ``.`` or ``..``.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._top = descriptor
+
+    def remove(self, path: str) -> None:
+        """Removes a file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
+        *above, name = parts_of(path)
+        with _inner(self._top, above) as folder:
+            _remove(name, folder)
+
+    def remove_if_empty(self, path: str) -> None:
+        """Removes a folder that nothing is in; anything else stays."""
+        *above, name = parts_of(path)
+        with contextlib.suppress(OSError), _inner(self._top, above) as folder:
+            os.rmdir(name, dir_fd=folder)
+
+    def create(self, path: str, mode: int) -> int:
+        """A descriptor of a new file, for writing. Whatever stands in its way goes."""
+        *above, name = parts_of(path)
+        with _inner(self._top, above, "clear") as folder:
+            return _create(name, mode, folder)
+
+    def link(self, path: str, target: bytes | str) -> None:
+        """A new symbolic link. Whatever stands in its way goes."""
+        *above, name = parts_of(path)
+        with _inner(self._top, above, "clear") as folder:
+            with contextlib.suppress(FileNotFoundError):
+                _remove(name, folder)
+            os.symlink(target, name, dir_fd=folder)
+
+    def empty(self, but: str = "") -> None:
+        """Removes what is in it, but for one name."""
+        for name in os.listdir(self._top):
+            if name != but:
+                _remove(name, self._top)
+
+
+@contextlib.contextmanager
+def own_folder(path: Path) -> Iterator[OwnFolder]:
+    """Opens a folder of goalseek's own, or one below. Raises OSError where there is none, and ForeignPath."""
+    with parent_of(path / "any") as (folder, _):
+        yield OwnFolder(folder)
+
+
+def parts_of(path: str) -> list[str]:
+    """The parts of a path in a folder. Raises ForeignPath for one that may lead elsewhere."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise ForeignPath(f"{path!r} is no path in a folder of goalseek's")
+    return parts
+
+
+def _way(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """The own folder that a path is strictly below, its links resolved, and the parts from there."""
+    for folder in reversed(path.parents):  # the outermost: what lies between two is not the user's to link
+        if folder in _OWN:
+            inside = path.relative_to(folder).parts
+            if ".." not in inside:
+                return _OWN[folder], inside
+            break
+    raise ForeignPath(f"{path} is not in a folder of goalseek's: it is neither removed nor written")
+
+
+@contextlib.contextmanager
+def _inner(top: int, parts: Sequence[str], missing: Missing = "raise") -> Iterator[int]:
+    """The folder so far below an open one, through real folders only."""
+    folder = os.dup(top)
+    try:
+        for part in parts:
+            if missing == "clear" and not _is_folder(part, folder):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(part, dir_fd=folder)
-                os.mkdir(part, dir_fd=folder)
+            if missing != "raise":
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
             inner = _unlocked(part, _FOLDER | os.O_NOFOLLOW, folder)
             os.close(folder)
             folder = inner
-        if _is_folder(name, folder):
-            with open_folder(name, folder) as inner:
-                _empty(inner)
-            os.rmdir(name, dir_fd=folder)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
-        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
+        yield folder
     finally:
         os.close(folder)
+
+
+def _create(name: str, mode: int, folder: int) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        _remove(name, folder)
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
+
+
+def _remove(name: str, folder: int) -> None:
+    if not _is_folder(name, folder):
+        os.unlink(name, dir_fd=folder)
+        return
+    with open_folder(name, folder) as descriptor:
+        _empty(descriptor)
+    os.rmdir(name, dir_fd=folder)
 
 
 def _empty(top: int) -> None:
@@ -101,6 +241,35 @@ def _empty(top: int) -> None:
                     os.rename(item, f"{token}-{number}", src_dir_fd=inner, dst_dir_fd=top)
                     number += 1
             os.rmdir(name, dir_fd=top)
+
+
+def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
+    """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
+    descriptor = open_beneath(root, path, is_ours)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        return file.read()
+
+
+def open_beneath(root: Path, path: str, is_ours: bool = True) -> int:
+    """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise.
+
+    What is not ``is_ours`` keeps its permissions, and may itself be reached through a link.
+    """
+    opened = _unlocked if is_ours else _as_it_is
+    folder = opened(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0))
+    try:
+        *above, name = path.split("/")
+        for part in above:
+            inner = opened(part, _FOLDER | os.O_NOFOLLOW, folder)
+            os.close(folder)
+            folder = inner
+        descriptor = opened(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder)
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is not a regular file")
+    return descriptor
 
 
 def _is_folder(name: str, folder: int) -> bool:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from goalseek.beneath import clear, read_regular, remove
+from goalseek.beneath import ForeignPath, OwnFolder, make_anew, own_folder, read_regular
 from goalseek.objects import SYMLINK, Entry
 from goalseek.recorded import RACY_NANOSECONDS, Recorded, parents, signature_of
 from goalseek.walk import Changes, walk
@@ -65,8 +65,11 @@ class Checkout:
             return False
         if version != _FORMAT or not self.root.is_dir():
             return False
+        try:
+            self._recorded = Recorded.of({path: Entry(*facts) for path, facts in entries.items()})
+        except ForeignPath:  # of a goalseek that took such an entry
+            return False
         self.label = label
-        self._recorded = Recorded.of({path: Entry(*facts) for path, facts in entries.items()})
         self._recorded.signatures, self._recorded.racy = signatures, set(racy)
         return True
 
@@ -81,40 +84,42 @@ class Checkout:
 
     def build(self, entries: Mapping[str, Entry], label: str) -> None:
         """Makes the folder anew with just these files."""
-        clear(self.root)
-        self.root.mkdir(parents=True, exist_ok=True)
         self._recorded = Recorded.of(dict(entries))
+        make_anew(self.root)
         real = {path: entry for path, entry in entries.items() if entry.mode not in OURS}
         if self._fill:
             self._fill(self.root, real)
-        for path, entry in entries.items():
-            if entry.mode in OURS or not self._fill:
-                self._write(path, entry)
+        with own_folder(self.root) as folder:
+            for path, entry in entries.items():
+                if entry.mode in OURS or not self._fill:
+                    self._write(folder, path, entry)
         self._record(entries)
         self.label = label
         self.save()
 
     def bring(self, wanted: Mapping[str, Entry | None], label: str) -> None:
         """Changes the folder, clean before, to hold these entries at these paths; None removes a file."""
-        for path, entry in wanted.items():
-            if entry is None and path in self.entries:
-                self._recorded.forget(path)
-                self._remove(path)
-        changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
-        for path, entry in changed.items():
-            self._recorded.expect(path, entry)
-            self._write(path, entry)
+        with own_folder(self.root) as folder:
+            for path, entry in wanted.items():
+                if entry is None and path in self.entries:
+                    self._recorded.forget(path)
+                    self._remove(folder, path)
+            changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
+            for path, entry in changed.items():
+                self._recorded.expect(path, entry)
+                self._write(folder, path, entry)
         self._record(changed)
         self.label = label
 
     def lay(self, wanted: Mapping[str, Entry | None]) -> None:
         """Puts these entries there, unrecorded: a walk finds them as changes. None removes a file."""
-        for path, entry in wanted.items():
-            if entry is None:
-                self._remove(path)
-        for path, entry in wanted.items():
-            if entry is not None:
-                self._write(path, entry)
+        with own_folder(self.root) as folder:
+            for path, entry in wanted.items():
+                if entry is None:
+                    self._remove(folder, path)
+            for path, entry in wanted.items():
+                if entry is not None:
+                    self._write(folder, path, entry)
 
     def changes(self) -> Changes:
         """What differs from what is recorded, by one walk of the folder."""
@@ -122,11 +127,12 @@ class Checkout:
 
     def put_back(self, changes: Changes) -> None:
         """Undoes what a walk found, path by path."""
-        for path in (*changes.added, *changes.folders):
-            self._remove(path)
-        for path in (*changes.changed, *changes.missing):
-            self._remove(path)
-            self._write(path, self.entries[path])
+        with own_folder(self.root) as folder:
+            for path in (*changes.added, *changes.folders):
+                self._remove(folder, path)
+            for path in (*changes.changed, *changes.missing):
+                self._remove(folder, path)
+                self._write(folder, path, self.entries[path])
         self._record((*changes.changed, *changes.missing))
 
     def clean(self) -> None:
@@ -178,40 +184,22 @@ class Checkout:
     def _content(self, path: str, entry: Entry) -> bytes:
         return os.fsencode(entry.blob) if entry.mode == LINK else self._read(path, entry)
 
-    def _write(self, path: str, entry: Entry) -> None:
-        full = self.root / path
+    def _write(self, folder: OwnFolder, path: str, entry: Entry) -> None:
         content = self._content(path, entry)
-        self._real_parents(path)
-        if full.is_symlink() or full.exists():
-            remove(full)
         if entry.mode in (LINK, SYMLINK):
-            os.symlink(content, os.fsencode(full))
+            folder.link(path, content)
             return
         mode = 0o755 if entry.mode in ("100755", COPY_PROGRAM) else 0o644
-        descriptor = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+        with open(folder.create(path, mode), "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(content)
 
-    def _real_parents(self, path: str) -> None:
-        """Makes the folders above a path real folders: whatever else stands there goes."""
-        place = self.root
-        for part in path.split("/")[:-1]:
-            place = place / part
-            if place.is_symlink() or (place.exists() and not place.is_dir()):
-                place.unlink()
-            place.mkdir(exist_ok=True)
-            if not os.access(place, os.W_OK | os.X_OK):
-                place.chmod(0o755)
-
-    def _remove(self, path: str) -> None:
-        full = self.root / path
+    def _remove(self, folder: OwnFolder, path: str) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            remove(full)
+            folder.remove(path)
         for above in parents(path):
             if above in self._recorded.below:
                 return
-            with contextlib.suppress(OSError):
-                os.rmdir(self.root / above)
+            folder.remove_if_empty(above)
 
     def _record(self, paths: Iterable[str]) -> None:
         """Takes down how files that were just written look."""

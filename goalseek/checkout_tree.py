@@ -7,6 +7,7 @@ import os
 import shutil
 
 from goalseek import process
+from goalseek.beneath import clear
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git import users_environment
 from goalseek.repository import Repository
@@ -37,4 +38,4 @@ def tree_of_checkout(repository: Repository) -> str:
             written = answer.stdout
         return written.decode().strip()
     finally:
-        index.unlink(missing_ok=True)
+        clear(index)

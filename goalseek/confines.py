@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from goalseek.beneath import clear
+from goalseek.beneath import make_anew
 from goalseek.confinement import level as levels
 from goalseek.confinement.furnish import furnish
 from goalseek.confinement.launch import Launch
@@ -93,8 +93,7 @@ class Confines:
         """
         if self.level.name == "none":
             temporary = self.scratch / "tmp"
-            clear(temporary)
-            temporary.mkdir(parents=True)
+            make_anew(temporary)
             home = {"HOME": str(job.home)} if job.home else {}
             return Launch(tuple(arguments), {**environment, **home}, folder)
         return self.level.launch(self.view(job, environment), arguments, environment, folder)

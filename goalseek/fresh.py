@@ -7,8 +7,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.beneath import clear, open_beneath
+from goalseek.beneath import empty, make_anew, open_beneath
 from goalseek.clock import seconds_with_sleep
+
+_REPLACED = "the run folder was replaced"
 
 
 class Stale(Exception):
@@ -31,15 +33,13 @@ class RunFolder:
     @classmethod
     def make(cls, path: Path) -> RunFolder:
         """A new empty folder at this place."""
-        clear(path)
-        path.mkdir(parents=True)
+        make_anew(path)
         found = path.stat()
         return cls(path, found.st_dev, found.st_ino, found.st_mtime_ns, _ahead())
 
     def empty(self) -> None:
         """Removes what is in it."""
-        for path in self.path.iterdir():
-            clear(path)
+        empty(self.path)
 
     def is_itself(self) -> bool:
         """Whether the folder that was made still stands at its place."""
@@ -51,8 +51,10 @@ class RunFolder:
 
     def open(self, path: str) -> int:
         """A descriptor of a regular file in it. Raises OSError where there is none, Stale where it is another's."""
+        if self.path.is_symlink():
+            raise Stale(_REPLACED)
         descriptor = open_beneath(self.path, path)
-        told = "the run folder was replaced" if not self.is_itself() else self.why_stale(os.fstat(descriptor))
+        told = _REPLACED if not self.is_itself() else self.why_stale(os.fstat(descriptor))
         if told:
             os.close(descriptor)
             raise Stale(told)

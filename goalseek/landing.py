@@ -7,6 +7,7 @@ from pathlib import Path
 
 from goalseek import __version__
 from goalseek.artifacts import keep_few, keep_few_at_start
+from goalseek.beneath import clear
 from goalseek.calls import Calls, sum_of
 from goalseek.charge import killed_call, usual_call
 from goalseek.desk import Desk, LimitReached
@@ -237,7 +238,7 @@ def _begin_run(run: Run, setting: Setting, ruler: str) -> None:
         ruler=ruler,
     )
     run.ledger.append(record)
-    (run.repository.own / "run").unlink(missing_ok=True)
+    clear(run.repository.own / "run")
 
 
 def _land_refs(run: Run, refs: Refs, is_tip_ahead: bool = False) -> None:

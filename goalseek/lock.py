@@ -14,6 +14,8 @@ from pathlib import Path
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.since import since
 
+LOCK = "lock"
+
 
 @contextlib.contextmanager
 def only_writer(folder: Path, at: Callable[[], str] = str) -> Iterator[None]:
@@ -21,16 +23,14 @@ def only_writer(folder: Path, at: Callable[[], str] = str) -> Iterator[None]:
 
     ``at`` says in words what the holder is about, or "".
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except PermissionError as error:
-        message = f"this climb is another account's, which alone may go on with it: {error.filename}: {error.strerror}"
-        hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
-        raise GoalseekError(message, hint, UNFIT, "repository") from None
+    descriptor = _open(folder)
     try:
         try:
             _take(descriptor)
+            while not _is_at(folder / LOCK, descriptor):
+                os.close(descriptor)
+                descriptor = _open(folder)
+                _take(descriptor)
         except BlockingIOError:
             named = ", ".join(filter(None, (_holder(descriptor, datetime.now(UTC)), at())))
             hint = "wait for it, or end it after its iteration: goalseek stop"
@@ -50,6 +50,26 @@ def only_writer(folder: Path, at: Callable[[], str] = str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _open(folder: Path) -> int:
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # a refused first run took the folder away
+            try:
+                return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except PermissionError as error:
+                message = f"this climb is another account's, which alone may go on with it: {folder}: {error.strerror}"
+                hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
+                raise GoalseekError(message, hint, UNFIT, "repository") from None
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether a file is the one at its path still: its last holder may have removed it."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
 def _take(descriptor: int) -> None:
     """Takes the lock; somebody who only looks whether it is held has it for a moment, and is waited for."""
     for _ in range(4):
@@ -63,7 +83,7 @@ def _take(descriptor: int) -> None:
 def holder_of(folder: Path) -> str | None:
     """Who holds the project's lock, in words; None where nobody does, or where it is another account's."""
     try:
-        descriptor = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
         return None
     try:
@@ -80,7 +100,7 @@ def holder_pid(folder: Path) -> int | None:
     if holder_of(folder) is None:
         return None
     with contextlib.suppress(OSError, ValueError, KeyError):
-        return int(json.loads((folder / "lock").read_bytes())["pid"])
+        return int(json.loads((folder / LOCK).read_bytes())["pid"])
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek import outputs
-from goalseek.beneath import clear
+from goalseek.beneath import clear, make_anew
 from goalseek.capture import Sink
 from goalseek.few import few
 from goalseek.fresh import RunFolder
@@ -144,8 +144,7 @@ def _make_room(verifier: Verifier) -> None:
     verifier.bench.tidy()
     own = (places.scratch / "home", places.scratch / "tmp", places.outputs)
     for folder in filter(Path.is_dir, (*map(places.run_folder, ("both", "hidden")), *own)):
-        clear(folder)
-        folder.mkdir()
+        make_anew(folder)
 
 
 @dataclass(frozen=True)
@@ -159,8 +158,7 @@ class _Place:
     @classmethod
     def make(cls, verifier: Verifier, tree: str) -> _Place:
         fresh = {kind: RunFolder.make(verifier.places.run_folder(kind)) for kind in KINDS}
-        clear(verifier.places.outputs)
-        verifier.places.outputs.mkdir(parents=True)
+        make_anew(verifier.places.outputs)
         once = once_left(verifier.manifest, verifier.bench.folder / "once", f"{tree} {verifier.ruler}")
         if once and once.is_done:
             once.give({kind: made.path for kind, made in fresh.items()}, verifier.places.outputs)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from goalseek.beneath import clear
 from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.seal import Seal
 
@@ -133,7 +134,7 @@ class Memory:
 
     def forget(self, name: str) -> None:
         """Removes a stored answer."""
-        (self.folder / f"{name}.json").unlink(missing_ok=True)
+        clear(self.folder / f"{name}.json")
 
 
 def _is_sealed(path: Path, seal: Seal) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalseek.beneath import add_own, clear, remove
 from goalseek.conversations import Conversations
 from goalseek.full_disk import refuse_full
 from goalseek.git import GitFailed, git
@@ -53,6 +54,7 @@ class Objects:
         self.sharing = sharing
         self.zero = "0" * {"sha1": 40, "sha256": 64}[object_format]
         self.scratch = git_dir / "scratch"
+        add_own(self.scratch)
         self._conversations = Conversations(git_dir, self.variables())
         self._written = 0
 
@@ -112,7 +114,7 @@ class Objects:
         try:
             return self._hashed(kind, path)
         finally:
-            path.unlink()
+            remove(path)
 
     def tree(self, name: str) -> dict[str, Entry]:
         """One level of a tree, subtrees with the mode "40000"."""
@@ -208,7 +210,7 @@ class Objects:
             refuse_full(root)  # git does not say why it cannot write
             raise
         finally:
-            index.unlink(missing_ok=True)
+            clear(index)
 
     def index(self, index: Path, entries: Mapping[str, Entry | None]) -> None:
         """Puts entries into an index file; None removes one."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from goalseek import outputs
-from goalseek.beneath import clear
+from goalseek.beneath import make_anew
 from goalseek.globs import matcher
 from goalseek.manifest import Manifest, Reading, VerifyCommand
 from goalseek.memory import write_durably
@@ -77,9 +77,9 @@ def once_left(manifest: Manifest, folder: Path, label: str) -> OnceLeft | None:
             return OnceLeft(folder, label, told["numbers"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    clear(folder)
+    make_anew(folder)
     for name in (*KINDS, "outputs"):
-        (folder / name).mkdir(parents=True)
+        (folder / name).mkdir()
     return OnceLeft(folder, label)
 
 

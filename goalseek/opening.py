@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import secrets
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,12 +14,13 @@ from pathlib import Path
 from goalseek import editable, fitness, process
 from goalseek.agent_home import AgentHome
 from goalseek.approval import Question, refuse_while_waiting, waiting
+from goalseek.beneath import add_own, clear, empty, remove, remove_own
 from goalseek.decide import broken_guard_of
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
 from goalseek.location import locate
-from goalseek.lock import only_writer
+from goalseek.lock import LOCK, only_writer
 from goalseek.manifest_file import Loaded, base_of, ignore_home
 from goalseek.manifest_providers import ProviderTable
 from goalseek.objects import Entry
@@ -60,6 +61,7 @@ def opened(
     fitness.refuse_missing_home(loaded)
     repository = open_repository(loaded)
     where = places(repository.location, base_of(loaded, repository.top), repository.name)
+    add_own(where.home)
     existed = loaded.logs.exists() or loaded.runs.exists()
     made = _made_with_the_logs(loaded)
     try:
@@ -99,6 +101,7 @@ def open_repository(loaded: Loaded) -> Repository:
     """The repository that the manifest speaks of. Raises GoalseekError where another folder climbs by this name."""
     location = locate(loaded.folder / loaded.manifest.project.repo)
     refuse_other_folder(loaded, location)
+    add_own(loaded.logs, loaded.runs)
     return Repository(location, loaded.manifest.project.name)
 
 
@@ -115,7 +118,7 @@ def begin(run: Run, is_new: bool) -> None:
         run.began = "asked for" if is_new else "first"
         run.run_id = known
     elif known == run.standing.run_id:
-        pending.unlink()
+        remove(pending)
     elif known:
         run.began = "asked for"
         run.run_id = known
@@ -179,20 +182,36 @@ def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
 def _made_with_the_logs(loaded: Loaded) -> tuple[Path, ...]:
     """What is not there yet around the logs, innermost first: another climb's, or the user's own, is not ours."""
     home = loaded.folder / loaded.manifest.log.home
+    if loaded.logs.parent == home:  # beside the manifest: nothing is made around them
+        return ()
     around = (home / ".gitignore", home / "manifest.schema.json", home)
-    return tuple(path for path in around if not path.exists())
+    return tuple(path for path in around if not os.path.lexists(path))
 
 
 def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...]) -> None:
-    """Takes away what was made for a run that never had a record: its logs, and what is ``made`` around them."""
-    for folder in (loaded.logs, loaded.runs, repository.own):
-        shutil.rmtree(folder, ignore_errors=True)
+    """Takes away what was made for a run that never had a record: its logs, and what is ``made`` around them.
+
+    Whoever waits for the lock may have it as soon as its file is gone, so that goes last.
+    """
     with contextlib.suppress(OSError):
-        loaded.logs.parent.rmdir()
+        remove_own(loaded.logs)
+        remove_own(loaded.runs)
+        _leave_nothing_around(loaded, made)
+    with contextlib.suppress(OSError):
+        empty(repository.own, but=LOCK)
+        clear(repository.own / LOCK)
+        repository.own.rmdir()
+        repository.own.parent.rmdir()
+
+
+def _leave_nothing_around(loaded: Loaded, made: tuple[Path, ...]) -> None:
+    if not made:
+        return
+    loaded.logs.parent.rmdir()
+    home = loaded.folder / loaded.manifest.log.home
+    if {path.name for path in home.iterdir()} <= {path.name for path in made}:  # else another climb is there by now
         for path in made:
             path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        repository.own.parent.rmdir()
 
 
 def check_provider(run: Run, entries: Mapping[str, Entry]) -> None:

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from goalseek.beneath import create, open_beneath, open_folder
+from goalseek.beneath import create, make_anew, open_beneath, open_folder, own_folder
 
 
 class TooMuch(Exception):
@@ -54,8 +54,7 @@ def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, mo
             total += found.st_size
             if total > most:
                 raise TooMuch(f"more than {most} bytes of outputs")
-            target.mkdir(parents=True, exist_ok=True)
-            with open(create(target, path, 0o600), "wb") as copy:  # noqa: PTH123 - a descriptor
+            with open(create(target / path, 0o600), "wb") as copy:  # noqa: PTH123 - a descriptor
                 shutil.copyfileobj(file, copy)
                 copy.flush()
                 os.fchmod(copy.fileno(), stat.S_IMODE(found.st_mode) | stat.S_IWUSR | stat.S_IRUSR)
@@ -65,5 +64,10 @@ def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, mo
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """A copy with times and links as they are, as build folders need it."""
-    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+    """A copy with times and links as they are, as build folders need it. Whatever stands in its way goes.
+
+    Raises FileNotFoundError or NotADirectoryError where the source is no folder, or is reached through a link.
+    """
+    with own_folder(source):
+        make_anew(target)
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)

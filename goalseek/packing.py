@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from goalseek.beneath import clear
+from goalseek.beneath import clear, make_anew, remove
 from goalseek.git import GitFailed
 from goalseek.memory import write_durably
 from goalseek.quoting import c_quoted
@@ -78,7 +78,8 @@ def _pack(repository: Repository, packed: Packed, seq: int) -> None:
     room = _room(repository)
     clear(room)
     if wanted:
-        (room / "info").mkdir(parents=True)
+        make_anew(room)
+        (room / "info").mkdir()
         (room / "pack").mkdir()
         (room / "info" / "alternates").write_bytes(c_quoted(os.fsencode(repository.objects.store)) + b"\n")
         variables = {"GIT_OBJECT_DIRECTORY": str(room)}
@@ -172,7 +173,7 @@ def _bring(path: Path, target: Path) -> None:
         shutil.copy2(path, temporary)
         _sync(temporary)
         temporary.rename(target)
-        path.unlink()
+        remove(path)
 
 
 def _sync(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from goalseek.beneath import clear
 from goalseek.git import GitFailed
 from goalseek.objects import Objects
 
@@ -32,7 +33,7 @@ def patched(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
     except GitFailed as failed:
         raise DoesNotApply(_in_words(failed.said, patch)) from None
     finally:
-        index.unlink(missing_ok=True)
+        clear(index)
 
 
 def _speaks_of(objects: Objects, patch: bytes, prefix: str) -> bool:

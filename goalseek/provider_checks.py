@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.beneath import clear
+from goalseek.beneath import make_anew
 from goalseek.call import given_for
 from goalseek.chosen_provider import commands_of
 from goalseek.errors import GoalseekError, Rejected
@@ -160,9 +160,9 @@ def _shown(usage: Usage) -> str:
 
 def _seat(run: Run, setting: Setting) -> Seat:
     tree = run.places.scratch / "tree"
-    clear(tree)
+    make_anew(tree)
     folder = tree / Path(run.places.prefix)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     given = given_for(setting.manifest, _NOTHING, "plan", _NONCE)
     return Seat(run, setting.manifest, tree, folder, "doctor", _QUESTION, {}, given, "doctor")
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from goalseek.beneath import ForeignPath, parts_of
 from goalseek.objects import Entry
 
 RACY_NANOSECONDS = 20_000_000
@@ -33,8 +34,15 @@ class Recorded:
         return made
 
     def expect(self, path: str, entry: Entry) -> None:
-        """Adds a file, or changes what it should be."""
+        """Adds a file, or changes what it should be.
+
+        Raises ForeignPath for a path that leads elsewhere, and where one of two would lie below the other: that one
+        would be written, and removed, in the place that a link of ours leads to.
+        """
         if path not in self.entries:
+            parts_of(path)
+            if path in self.below or any(above in self.entries for above in parents(path)):
+                raise ForeignPath(f"{path!r} and another entry of its tree lie one below the other")
             for above in parents(path):
                 self.below[above] = self.below.get(above, 0) + 1
         self.entries[path] = entry

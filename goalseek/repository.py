@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from goalseek import process
+from goalseek.beneath import add_own
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
 from goalseek.full_disk import as_full_disk
 from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, users_environment
@@ -55,6 +56,7 @@ class Repository:
         self.top = location.top
         self.name = name
         self.own = location.own(name)
+        add_own(self.own)
         self.tip_ref = f"refs/goalseek/{name}/tip"
         self.ledger_ref = f"refs/goalseek/{name}/ledger"
         self.branch = f"goalseek/{name}"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 from goalseek import hidden_from, manifest_file
 from goalseek.bench import Bench
+from goalseek.beneath import add_own, clear
 from goalseek.chosen_provider import ChosenProvider
 from goalseek.clock import Clock
 from goalseek.confinement.level import Level
@@ -123,7 +124,7 @@ class Run:
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
         with contextlib.ExitStack() as last:
-            last.callback(shutil.rmtree, self.places.scratch, ignore_errors=True)
+            last.callback(_clear_scratch, self.places.scratch)
             last.callback(self.repository.close)
             last.callback(self.measured.close)
             last.callback(self._trees.close)
@@ -136,6 +137,7 @@ class Run:
             self.loaded = manifest_file.load(self.loaded.path, self.loaded)
         except GoalseekError as error:
             told.append(f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}")
+        add_own(self.loaded.logs, self.loaded.runs)
         ruler = self._pinned()
         manifest = under(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
         return self.setting_of(manifest, tuple(told), ruler.hidden_from if ruler else None)
@@ -152,6 +154,7 @@ class Run:
     def fresh_setting(self) -> Setting:
         """The setting for a new baseline: keys from the manifest, whatever was pinned."""
         self.loaded = manifest_file.load(self.loaded.path)
+        add_own(self.loaded.logs, self.loaded.runs)
         return self.setting_of(self.loaded.manifest, ())
 
     def provider(self) -> Chain:
@@ -272,3 +275,8 @@ class Run:
     def _newest(self) -> list[IterationRecord]:
         newest = (record for record in self.ledger.history.newest() if isinstance(record, IterationRecord))
         return list(islice(newest, RECENT))
+
+
+def _clear_scratch(scratch: Path) -> None:
+    with contextlib.suppress(OSError):
+        clear(scratch)

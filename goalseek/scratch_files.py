@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from goalseek.beneath import clear
+
 _NAMES = re.compile(r"(?:index-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)
 
 
@@ -18,7 +20,7 @@ def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
             for path in list((git_dir / "scratch").iterdir()):
                 owner = _NAMES.fullmatch(path.name)
                 if owner and not is_alive(int(owner[1])):
-                    path.unlink(missing_ok=True)
+                    clear(path)
 
 
 def is_alive(pid: int) -> bool:

@@ -8,6 +8,8 @@ import os
 import re
 from pathlib import Path
 
+from goalseek.beneath import remove
+
 _KEY_LENGTH = 8
 _FORM = re.compile(rf"([0-9a-f]{{{_KEY_LENGTH}}})-[0-9a-f]{{64}}")
 
@@ -51,7 +53,7 @@ class Seal:
         except FileExistsError:
             pass
         finally:
-            temporary.unlink()
+            remove(temporary)
         return cls(path.read_bytes())
 
     def of(self, *parts: str) -> str:

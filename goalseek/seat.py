@@ -10,7 +10,7 @@ from typing import Any
 
 from goalseek import sandbox
 from goalseek.agent_home import AgentHome
-from goalseek.beneath import clear
+from goalseek.beneath import clear, make_anew
 from goalseek.brief import in_json
 from goalseek.calls import Calls
 from goalseek.capture import HeadAndTail
@@ -120,8 +120,7 @@ class Seat:
         return replace(finished, stdout=hidden(finished.stdout), stderr=hidden(finished.stderr))
 
     def _write_files(self) -> None:
-        clear(self.files)
-        self.files.mkdir(parents=True)
+        make_anew(self.files)
         (self.files / "usage.json").touch()
         (self.files / "prompt.md").write_text(self.prompt, encoding="utf-8", errors="replace")
         (self.files / "brief.json").write_text(self.secrets.hidden_text(in_json(self.brief)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek import outputs
-from goalseek.beneath import clear
+from goalseek.beneath import clear, make_anew
 from goalseek.capture import Sink
 from goalseek.manifest import VerifyCommand
 from goalseek.metric import NoNumber
@@ -33,13 +33,12 @@ def prepare(verifier: Verifier, log: Sink) -> None:
     if finished.timed_out or finished.exit_code:
         how = "ran past its timeout" if finished.timed_out else f"ended with {finished.exit_code}"
         raise NoNumber("verify_failed", f"setup {how}")
-    clear(given)
-    given.mkdir(parents=True)
+    make_anew(given)
     for name in setup.gives:
-        source = root / verifier.places.prefix / name
-        if not source.is_dir() or source.is_symlink():
-            raise NoNumber("verify_failed", f"setup.gives: there is no folder {name} after setup")
-        outputs.copy_tree(source, given / "gives" / name)
+        try:
+            outputs.copy_tree(root / verifier.places.prefix / name, given / "gives" / name)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NoNumber("verify_failed", f"setup.gives: there is no folder {name} after setup") from None
     (given / "done").touch()
     _forget_old_setups(given.parent)
 
@@ -50,7 +49,6 @@ def give(verifier: Verifier, below: Path) -> None:
     if given is None or verifier.manifest.setup is None:
         return
     for name in verifier.manifest.setup.gives:
-        clear(below / name)
         outputs.copy_tree(given / "gives" / name, below / name)
 
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
 
+from goalseek.beneath import clear
 from goalseek.places import Places
 from goalseek.repository import Repository
 
 
 def remove_stale_locks(repository: Repository, places: Places) -> None:
     """Removes what no living git can hold: whoever made them was ended before this project's lock was free."""
-    for path in _locks(repository, places):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            path.unlink()
-
-
-def _locks(repository: Repository, places: Places) -> Iterator[Path]:
-    common = repository.location.common_dir
     for ref in (repository.tip_ref, repository.ledger_ref, repository.branch_ref):
-        yield common / f"{ref}.lock"
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            (repository.location.common_dir / f"{ref}.lock").unlink()
     for folder in (repository.own / "objects.git", places.workspace.with_name("workspace.git")):
-        yield from folder.rglob("*.lock")
+        for path in folder.rglob("*.lock"):
+            clear(path)

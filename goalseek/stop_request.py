@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from goalseek.beneath import clear
 from goalseek.lock import holder_of
 from goalseek.memory import write_durably
 
@@ -40,7 +41,7 @@ def asked_to_stop(logs: Path, own: Path) -> Stop | None:
         return None
     except (OSError, ValueError):
         request = None
-    path.unlink(missing_ok=True)
+    clear(path)
     if request != {"holder": holder_of(own)}:
         return None
     from goalseek.limits import Stop

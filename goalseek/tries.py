@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.attempts import clear_attempts, place_of, publish, put_by, snapshot_of
-from goalseek.beneath import clear
+from goalseek.beneath import make_anew
 from goalseek.call import Briefing, call_for
 from goalseek.desk import Desk, LimitReached
 from goalseek.errors import Rejected
@@ -191,8 +191,7 @@ def _applied(
     place = place_of(folder, number, shown)
     if number > 1:
         if shown:
-            clear(place)
-            place.mkdir(parents=True)
+            make_anew(place)
         else:
             put_by(folder, number - 1)
         begun = replace(begun, snapshot=snapshot_of(folder, number - 1))

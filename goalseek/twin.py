@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from goalseek.beneath import clear
 from goalseek.deviations import NOTHING, Deviation, of_rows, shown
 from goalseek.manifest_file import RESULTS, Loaded, ignore_home
 from goalseek.units import counted
@@ -53,7 +54,7 @@ def rebuild(loaded: Loaded, lines: Sequence[str]) -> str:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    path.with_name(SNAPSHOT).unlink(missing_ok=True)
+    clear(path.with_name(SNAPSHOT))
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

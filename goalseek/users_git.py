@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goalseek import process
-from goalseek.beneath import clear
+from goalseek.beneath import add_own, clear, remove_own
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git import git, users_environment
 from goalseek.objects import Objects
@@ -164,7 +164,8 @@ def _clear(folder: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         tree = Path(os.fsdecode((folder / "gitdir").read_bytes().removesuffix(b"/.git\n")))
         if tree.name == _tree_of(folder).name:
-            clear(tree)
+            add_own(tree)
+            remove_own(tree)
     clear(folder)
 
 

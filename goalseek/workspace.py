@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from goalseek.beneath import clear
+from goalseek.beneath import clear, make_anew, remove
 from goalseek.checkout import LINK, Checkout
 from goalseek.conversations import ObjectsFailed
 from goalseek.git import AUTHOR, GitFailed, git
@@ -136,8 +136,7 @@ class Workspace:
         if changes:
             self.tree.put_back(changes)
         if not (self.root / ".git").is_dir() or (self.root / ".git").is_symlink():
-            clear(self.root / ".git")
-            (self.root / ".git").mkdir()
+            make_anew(self.root / ".git")
         self.git_folder.clean()
 
     def clean(self) -> None:
@@ -214,7 +213,7 @@ class Workspace:
         """Brings the agent's git folder to the tool's."""
         if sum(1 for _ in self._pristine.glob("objects/??/*")) > _LOOSE_MOST:
             for half in (*self._pristine.glob("objects/pack/tmp_*"), *self._pristine.glob("objects/pack/.tmp-*")):
-                half.unlink()  # of a repack that was killed
+                remove(half)  # of a repack that was killed
             self._store.git("repack", "-a", "-d", "-q")
         wanted: dict[str, Entry | None] = {}
         for folder, folders, names in os.walk(self._pristine):

@@ -12,6 +12,8 @@ import pytest
 from fake_agents import Fake
 from project import IDENTITY, Project, living
 
+from goalseek.beneath import add_own
+
 
 @pytest.fixture(autouse=True, scope="session")
 def no_server_is_left() -> Iterator[None]:
@@ -44,6 +46,13 @@ def no_process_is_left(isolated: Path) -> Iterator[None]:
     while (left := living(isolated)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left, f"still running: {left}"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """The test's folder, as one that is goalseek's own: it may remove in it."""
+    add_own(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

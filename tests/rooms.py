@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from goalseek.beneath import add_own
 from goalseek.capture import HeadAndTail
 from goalseek.confinement.furnish import furnish
 from goalseek.confinement.launch import Launch
@@ -35,6 +36,7 @@ class Room:
         room = cls(
             top or folder / "repository", folder / "cache" / "tree", folder / "home", folder / "cache" / "scratch"
         )
+        add_own(folder / "cache")
         for place in (room.top / "hidden", room.tree, room.users_home):
             place.mkdir(parents=True, exist_ok=True)
         (room.top / "hidden" / "labels.csv").write_text(SECRET)

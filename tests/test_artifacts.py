@@ -62,8 +62,8 @@ def test_none_switches_it_off(make_project: Callable[..., Project], written: obj
     assert folders(project) == left
 
 
-def test_only_numbered_folders_go_and_no_link_is_followed(tmp_path: Path) -> None:
-    runs, other = tmp_path / "runs", tmp_path / "other"
+def test_only_numbered_folders_go_and_no_link_is_followed(own: Path) -> None:
+    runs, other = own / "runs", own / "other"
     (other / "0001").mkdir(parents=True)
     (other / "0001" / "precious").write_text("x")
     for name in ("0002", "0010", "10000", "3", "notes", "0004.bak", "١٢٣٤"):
@@ -162,15 +162,15 @@ def test_what_a_kill_or_another_manifest_left_goes_at_the_start(make_project: Ca
     assert sorted(with_outputs(project)) == [4]
 
 
-def test_an_undecided_iterations_outputs_are_left_alone(tmp_path: Path) -> None:
+def test_an_undecided_iterations_outputs_are_left_alone(own: Path) -> None:
     for number in range(4):
-        (tmp_path / f"{number:04d}" / "outputs").mkdir(parents=True)
-    keep_few_at_start(tmp_path, LogTable(), _standing(2), History(tmp_path / "none"))
-    assert [path.parent.name for path in sorted(tmp_path.glob("*/outputs"))] == ["0003"]
+        (own / f"{number:04d}" / "outputs").mkdir(parents=True)
+    keep_few_at_start(own, LogTable(), _standing(2), History(own / "none"))
+    assert [path.parent.name for path in sorted(own.glob("*/outputs"))] == ["0003"]
 
 
-def test_outputs_are_moved_not_copied(tmp_path: Path) -> None:
-    source, folder = tmp_path / "source", tmp_path / "0001"
+def test_outputs_are_moved_not_copied(own: Path) -> None:
+    source, folder = own / "source", own / "0001"
     source.mkdir()
     folder.mkdir()
     put_outputs(source, folder)

@@ -118,8 +118,8 @@ def test_a_report_of_usage_without_an_end_is_none(tmp_path: Path) -> None:
     assert usage_of(place) == Usage()
 
 
-def test_a_file_of_home_without_an_end_is_not_read_into_memory(tmp_path: Path) -> None:
-    home = AgentHome(tmp_path / "agent")
+def test_a_file_of_home_without_an_end_is_not_read_into_memory(own: Path) -> None:
+    home = AgentHome(own / "agent")
     home.make("1", {}, {"small": "text"})
     with (home.path / "endless").open("wb") as file:
         os.truncate(file.fileno(), 2**40)

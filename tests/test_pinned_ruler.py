@@ -230,30 +230,30 @@ def test_a_shared_folder_that_changes_is_noted_in_the_record_and_by_status(proje
     assert project.climb()[-1]["notes"] == []
 
 
-def test_a_run_folder_opens_only_what_was_made_in_it(tmp_path: Path) -> None:
-    folder = RunFolder.make(tmp_path / "run")
-    (tmp_path / "run" / "m.json").write_text("1")
+def test_a_run_folder_opens_only_what_was_made_in_it(own: Path) -> None:
+    folder = RunFolder.make(own / "run")
+    (own / "run" / "m.json").write_text("1")
     os.close(folder.open("m.json"))
-    os.link(tmp_path / "run" / "m.json", tmp_path / "other")
+    os.link(own / "run" / "m.json", own / "other")
     with pytest.raises(Stale, match="hard link"):
         folder.open("m.json")
-    (tmp_path / "other").unlink()
-    os.utime(tmp_path / "run" / "m.json", ns=(0, folder.began - 1))
+    (own / "other").unlink()
+    os.utime(own / "run" / "m.json", ns=(0, folder.began - 1))
     with pytest.raises(Stale, match="older"):
-        folder.open("m.json")
-    (tmp_path / "run").rename(tmp_path / "away")
-    (tmp_path / "run").symlink_to("away")
-    with pytest.raises(Stale, match="replaced"):
         folder.open("m.json")
     with pytest.raises(OSError, match="No such file"):
         folder.open("nothing")
+    (own / "run").rename(own / "away")
+    (own / "run").symlink_to("away")
+    with pytest.raises(Stale, match="replaced"):
+        folder.open("m.json")
 
 
 def test_a_clock_that_is_set_back_makes_no_file_of_this_measurement_an_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, hour, read = RunFolder.make(tmp_path / "run"), 3600 * 10**9, time.time_ns
-    path = tmp_path / "run" / "m.json"
+    folder, hour, read = RunFolder.make(own / "run"), 3600 * 10**9, time.time_ns
+    path = own / "run" / "m.json"
     path.write_text("1")
     monkeypatch.setattr(time, "time_ns", lambda: read() - hour)
     os.utime(path, ns=(0, folder.began - hour + 10**9))
@@ -263,9 +263,9 @@ def test_a_clock_that_is_set_back_makes_no_file_of_this_measurement_an_old_one(
         folder.open("m.json")
 
 
-def test_the_pulse_of_a_folder_changes_with_every_name_that_comes_or_goes(tmp_path: Path) -> None:
+def test_the_pulse_of_a_folder_changes_with_every_name_that_comes_or_goes(own: Path) -> None:
     contents = {"a": b"1", "b/c/d": b"2", "b/e": b"3"}
-    tree = Checkout(tmp_path / "tree", tmp_path / "state", lambda path, entry: contents[path])
+    tree = Checkout(own / "tree", own / "state", lambda path, entry: contents[path])
     tree.build({path: Entry("100644", "0") for path in contents}, "label")
 
     def pulse() -> object:
@@ -273,7 +273,7 @@ def test_the_pulse_of_a_folder_changes_with_every_name_that_comes_or_goes(tmp_pa
             pass  # too near to the last change
         return found
 
-    root = tmp_path / "tree"
+    root = own / "tree"
     changes: list[Callable[[], object]] = [
         lambda: (root / "new").touch(),
         lambda: (root / "b/c/new").touch(),

@@ -301,11 +301,11 @@ def test_logins_are_of_one_kind_and_a_file_tells_which(isolated: Path, monkeypat
     assert find_login((Source("/etc/hostname", "api"),)).files[0].below_home == ""
 
 
-def test_a_login_is_a_link_and_what_is_put_in_its_place_is_taken_back(tmp_path: Path) -> None:
-    real = tmp_path / "real.json"
+def test_a_login_is_a_link_and_what_is_put_in_its_place_is_taken_back(own: Path) -> None:
+    real = own / "real.json"
     real.write_text('{"refresh": "one"}')
     real.chmod(0o600)
-    home = AgentHome(tmp_path / "agent")
+    home = AgentHome(own / "agent")
     links = {".codex/auth.json": (real, real)}
     home.make("1 codex", links, {"settings": "text"})
     place = home.path / ".codex" / "auth.json"
@@ -323,11 +323,11 @@ def test_a_login_is_a_link_and_what_is_put_in_its_place_is_taken_back(tmp_path: 
     assert not (home.path / "kept").exists() and home.is_of("2 codex") and not home.is_of("1 codex")
 
 
-def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(tmp_path: Path) -> None:
-    real, other = tmp_path / "real.json", tmp_path / "other"
+def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(own: Path) -> None:
+    real, other = own / "real.json", own / "other"
     real.write_text("mine")
     other.mkdir()
-    home = AgentHome(tmp_path / "agent")
+    home = AgentHome(own / "agent")
     links = {".codex/auth.json": (real, real)}
     home.make("1", links, {})
     place = home.path / ".codex" / "auth.json"

@@ -25,7 +25,7 @@ from project import Project, living, until
 from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
 from red_team.field import agent_that_knows, field, is_there, loot_in
 
-from goalseek.beneath import clear
+from goalseek.beneath import add_own, clear
 
 pytestmark = pytest.mark.slow
 RED_TEAM = Path(__file__).parent / "red_team"
@@ -150,6 +150,7 @@ def prepared(mode: str, make_project: Callable[..., Project], folder: Path, home
     finally:
         for left in Path("/dev/shm").glob("left-*"):
             left.unlink()
+        add_own(home)
         clear(home / "cache")  # where it went wrong, it is deeper than others can remove
 
 
@@ -311,6 +312,7 @@ def test_by_hand_what_every_level_stops_succeeds(
                 wrong[attack.name] = printed
             for pid in living(hand / "home"):
                 os.kill(pid, signal.SIGKILL)
+            add_own(tmp_path)
             clear(hand)
         assert not wrong
 

@@ -38,8 +38,8 @@ def test_each_measurement_has_a_seed_of_its_own_and_always_the_same() -> None:
     assert seeds == [Seal(b"one").seed(*place) for place in places] != [Seal(b"two").seed(*place) for place in places]
 
 
-def test_the_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "b"
+def test_the_secret_is_made_once_for_its_owner_alone(own: Path) -> None:
+    folder = own / "a" / "b"
     before = os.umask(0)
     try:
         made = Seal.open(folder)
@@ -54,7 +54,7 @@ def test_the_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert os.listdir(folder) == ["secret"] and len(secret.read_bytes()) == 32
 
 
-def test_of_two_that_make_it_at_once_the_first_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_that_make_it_at_once_the_first_counts(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = os.link
 
     def late(source: Path, target: Path) -> None:
@@ -62,5 +62,5 @@ def test_of_two_that_make_it_at_once_the_first_counts(tmp_path: Path, monkeypatc
         link(source, target)
 
     monkeypatch.setattr(os, "link", late)
-    assert Seal.open(tmp_path / "own").key == Seal(b"of the other").key
-    assert os.listdir(tmp_path / "own") == ["secret"]
+    assert Seal.open(own / "own").key == Seal(b"of the other").key
+    assert os.listdir(own / "own") == ["secret"]

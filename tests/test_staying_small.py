@@ -12,6 +12,7 @@ from project import Project, answer, living
 
 import goalseek
 from goalseek import loop
+from goalseek.beneath import add_own
 from goalseek.packing import pack_when_due
 from goalseek.scratch_files import remove_scratch_files
 
@@ -95,6 +96,7 @@ def test_a_hundred_iterations_leave_nothing_that_grows(
 def test_scratch_files_of_the_dead_go_and_of_the_living_stay(tmp_path: Path, project: Project) -> None:
     process = project.start("--version")
     process.communicate()
+    add_own(tmp_path)
     scratch = tmp_path / "objects.git" / "scratch"
     scratch.mkdir(parents=True)
     own, dead = os.getpid(), process.pid

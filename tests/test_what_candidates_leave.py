@@ -40,10 +40,10 @@ def moves(project: Project, *texts: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_deep_is_left(tmp_path: Path) -> Iterator[None]:
+def nothing_deep_is_left(own: Path) -> Iterator[None]:
     """Also where it went wrong: nobody else could remove it."""
     yield
-    for place in tmp_path.iterdir():
+    for place in own.iterdir():
         clear(place)
 
 
@@ -154,7 +154,7 @@ def test_a_new_file_is_put_through_no_link_and_in_the_place_of_anything(tmp_path
     (root / "linked").symlink_to(tmp_path / "elsewhere" / "mine")
     (root / "file").write_text("file")
     for path in ("away/mine", "linked", "file/x", "folder", "new/er/x"):
-        with os.fdopen(create(root, path, 0o644), "w") as file:
+        with os.fdopen(create(root / path, 0o644), "w") as file:
             file.write("new")
         assert (root / path).read_text() == "new"
     assert (tmp_path / "elsewhere" / "mine").read_text() == "mine"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goalseek import outputs, process, sandbox
 from goalseek.artifacts import OUTPUTS
-from goalseek.beneath import clear
+from goalseek.beneath import clear, make_anew
 from goalseek.capture import HeadAndTail
 from goalseek.chosen_provider import programs_of
 from goalseek.cli.options import loaded
@@ -97,8 +97,7 @@ def _verify(
     if any(one.keep for one in setting.manifest.verify):
         bench.forget(command.sees)
     scratch, folder = run_now.places.scratch, run_now.places.run_folder(command.sees)
-    clear(folder)
-    folder.mkdir(parents=True)
+    make_anew(folder)
     given = {
         "GOALSEEK_PROJECT_ROOT": str(run_now.confines.seen_at(root, below)),
         "GOALSEEK_RUN_DIR": str(folder),

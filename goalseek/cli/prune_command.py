@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from goalseek.artifacts import beyond_newest, of_marks
-from goalseek.beneath import remove
+from goalseek.beneath import remove, remove_own
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
@@ -55,6 +55,7 @@ def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
         old = beyond_newest(manifest.runs, newest, always) if newest is not None else []
         going = [*([home] if home.exists() else []), *old]
         if not options.dry_run:
-            for path in going:
+            remove_own(home)
+            for path in old:
                 remove(path)
     return going

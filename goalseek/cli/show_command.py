@@ -163,7 +163,9 @@ def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int
         raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
     from goalseek import outputs
     from goalseek.artifacts import OUTPUTS
+    from goalseek.beneath import add_own
 
+    add_own(target)
     taken = 0
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():

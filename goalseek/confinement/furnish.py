@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.beneath import clear
+from goalseek.beneath import make_anew
 from goalseek.confinement.system import roots
 from goalseek.confinement.view import Shown, View, throw_away_home
 
@@ -33,8 +33,7 @@ def furnish(
     """
     folders = (scratch / "home", scratch / "tmp")
     for folder in folders[1:] if home else folders:
-        clear(folder)
-        folder.mkdir(parents=True)
+        make_anew(folder)
     thrown_away = throw_away_home(home or folders[0], Path.home(), top, roots())
     inside_system = [Path.home()] if thrown_away.at != Path.home() and len(Path.home().parts) > 1 else []
     hidden = (*masked, top, *(place for place in inside_system if not top.is_relative_to(place)))

@@ -7,6 +7,7 @@ reaching abstract unix sockets and signalling other processes (version 6), traci
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from goalseek.beneath import parent_of
 from goalseek.confinement import restrict
 from goalseek.confinement.launch import Launch, split
 from goalseek.confinement.layout import check
@@ -113,9 +115,10 @@ def _link_from_home(view: View) -> None:
     for shown in view.shown:
         if shown.at.is_relative_to(home.at) and shown.at != home.at:
             place = home.source / shown.at.relative_to(home.at)
-            if not os.path.lexists(place) and not place.parent.is_relative_to(shown.source):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.symlink_to(shown.source)
+            if not place.parent.is_relative_to(shown.source):
+                # Not through a link: it is one of these, or the program's, which may lead to the user's own files.
+                with contextlib.suppress(FileExistsError, NotADirectoryError), parent_of(place, "make") as inside:
+                    os.symlink(shown.source, inside[1], dir_fd=inside[0])
 
 
 def _readable(view: View) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from goalseek import process
+from goalseek.beneath import add_own
 from goalseek.confinement import bubblewrap, landlock
 from goalseek.confinement.launch import Launch
 from goalseek.confinement.view import Shown, View
@@ -112,6 +113,7 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
     how: Callable[..., Launch] = bubblewrap.launch if name == "bubblewrap" else landlock.launch
     with tempfile.TemporaryDirectory(prefix="goalseek-") as made:
         folder = Path(made).resolve()
+        add_own(folder)
         for inner in ("tree", "home", "tmp"):
             (folder / inner).mkdir()
         canary, allowed = folder / "canary", folder / "tree" / "allowed"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from pathlib import Path
 
+from goalseek.beneath import parent_of, remove
 from goalseek.confinement.layout import Layout, holder
 
 
@@ -20,41 +20,20 @@ def make_mount_points(layout: Layout) -> None:
     for mount in layout.mounts:
         outer = holder(mounts, mount.at.parent)
         if outer is not None and outer.writable:
-            _make(outer.source, mount.at.relative_to(outer.at), mount.source.is_dir())
+            _make(outer.source / mount.at.relative_to(outer.at), mount.source.is_dir())
 
 
-def _make(root: Path, inside: Path, is_folder: bool) -> None:
-    *above, name = inside.parts
-    descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY)
-    try:
-        for part in above:
-            descriptor = _step(descriptor, part)
-        _make_last(descriptor, name, is_folder)
-    finally:
-        os.close(descriptor)
-
-
-def _step(folder: int, part: str) -> int:
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(part, 0o755, dir_fd=folder)
-    inner = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-    os.close(folder)
-    return inner
-
-
-def _make_last(folder: int, name: str, is_folder: bool) -> None:
-    try:
-        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        mode = 0
-    if stat.S_ISLNK(mode):
-        os.unlink(name, dir_fd=folder)
-        mode = 0
-    if mode:
+def _make(place: Path, is_folder: bool) -> None:
+    if place.is_symlink():
+        remove(place)
+    with parent_of(place, "make") as (folder, name):
+        try:
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            if is_folder:
+                os.mkdir(name, 0o755, dir_fd=folder)
+            else:
+                os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644, dir_fd=folder))
+            return
         if stat.S_ISDIR(mode) != is_folder:
             raise OSError(f"{name} is in the way of what is to be shown there")
-        return
-    if is_folder:
-        os.mkdir(name, 0o755, dir_fd=folder)
-    else:
-        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644, dir_fd=folder))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalseek.beneath import clear, read_regular
+from goalseek.beneath import make_anew, read_regular
 from goalseek.checkout import Checkout
 from goalseek.errors import Rejected
 from goalseek.flood import BYTES_MOST
@@ -61,8 +61,7 @@ def apply_change(
     happens. Raises Rejected for edits outside the scope, for no change, and where the provider failed.
     """
     snapshot = run_folder / "snapshot"
-    clear(snapshot)
-    snapshot.mkdir(parents=True)
+    make_anew(snapshot)
     if begun.edits or (plan.title and provider.needs_consent):
         workspace.clean()  # what a program edited while it planned is not part of its change
     kept = entries_of(begun.edits)

@@ -99,7 +99,7 @@ def one_more(
     run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     place = len(evidence.runs) + 1
     if place == 1:
-        (run_folder / "verifier.log").unlink(missing_ok=True)
+        clear(run_folder / "verifier.log")
         clear(run_folder / "measurements")
         clear(run_folder / OUTPUTS)
     artifacts = run_folder / "measurements" / str(place)
