@@ -57,7 +57,7 @@ class ForkServer:
     def close(self) -> None:
         """Ends the server."""
         self.channel.close()
-        self.process.wait()
+        self.process.wait(timeout=120)
 
     def _heard(self) -> dict[str, Any]:
         received = receive(self.channel)

@@ -54,6 +54,7 @@ class Night:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
     make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

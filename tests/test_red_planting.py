@@ -230,10 +230,12 @@ def grounds(folder: Path, top: Path) -> dict[str, str]:
     (outside / "store").mkdir(parents=True)
     (outside / "victim").write_text("theirs\n")
     poisoned = outside / "poisoned"
-    subprocess.run(["git", "init", "--quiet", str(poisoned)], check=True)
+    subprocess.run(["git", "init", "--quiet", str(poisoned)], check=True, timeout=120)
     (outside / "ran.sh").write_text(f"#!/bin/sh\ntouch {outside}/poisoned-ran\n")
     (outside / "ran.sh").chmod(0o755)
-    subprocess.run(["git", "-C", str(poisoned), "config", "core.fsmonitor", str(outside / "ran.sh")], check=True)
+    subprocess.run(
+        ["git", "-C", str(poisoned), "config", "core.fsmonitor", str(outside / "ran.sh")], check=True, timeout=120
+    )
     return {"outside": str(outside), "top": str(top)}
 
 
@@ -329,7 +331,7 @@ def test_where_nobody_takes_care_the_plant_works(
     words = [sys.executable, str(script_in(tmp_path, places)), plant.name]
     environment = {**os.environ, **IDENTITY, "GOALSEEK_ITERATION": "1"}
     planted = subprocess.run(
-        words, cwd=project.top, env=environment, input="", capture_output=True, text=True, check=True
+        words, cwd=project.top, env=environment, input="", capture_output=True, text=True, check=True, timeout=120
     )
     assert loot_in(planted.stdout) == "planted"
     judge = tmp_path / "judge.sh"
