@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import os
-import time
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import fork_server
 import pytest
 from fake_agents import Fake
-from project import IDENTITY, Project, living
+from project import IDENTITY, Project, end_all
+
+pytest_plugins = ["skips"]
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and given back to what it starts
+
+
+@pytest.fixture(autouse=True, scope="session")
+def signals_are_heard() -> None:
+    """What a test starts hears ^C and the others, also where whoever started the tests switched them off."""
+    for number in signal.valid_signals():
+        if signal.getsignal(number) is signal.SIG_IGN and number not in IGNORED_BY_PYTHON:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 from goalseek.beneath import add_own
 
@@ -42,10 +55,14 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_process_is_left(isolated: Path) -> Iterator[None]:
     """After the test nothing runs any more that was started under its home."""
     yield
-    deadline = time.monotonic() + 3
-    while (left := living(isolated)) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    left = end_all(isolated, seconds=3)
     assert not left, f"still running: {left}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """What a worker that was killed had started ends too."""
+    end_all(node.config._tmp_path_factory.getbasetemp() / f"popen-{node.gateway.id}")
 
 
 @pytest.fixture

@@ -65,6 +65,7 @@ class Case:
             capture_output=True,
             text=True,
             check=True,
+            timeout=120,
         )
         return done.stdout.strip()
 

@@ -123,7 +123,7 @@ def kill(started: subprocess.Popen[str], target: str) -> bool:
     for pid in living(Path(os.environ["HOME"])) if target == "everything" else ():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    started.communicate()
+    started.communicate(timeout=120)
     return was_at_work
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -113,7 +114,9 @@ class Project:
 
     def git(self, *arguments: str, stdin: bytes = b"", folder: Path | None = None) -> str:
         """What a git command prints, without the last newline; a failure is the test's."""
-        done = subprocess.run(["git", *arguments], cwd=folder or self.top, input=stdin, capture_output=True)
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder or self.top, input=stdin, capture_output=True, timeout=120
+        )
         assert done.returncode == 0, (arguments, done.stderr)
         return os.fsdecode(done.stdout).removesuffix("\n")
 
@@ -142,7 +145,7 @@ class Project:
         process = self.start(*arguments)
         deadline = time.monotonic() + 60
         while not there.exists():
-            assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline and process.poll() is None, process.communicate(timeout=120)
             time.sleep(0.01)
         return process
 
@@ -150,7 +153,16 @@ class Project:
         """Starts goalseek, and kills it as soon as a file is there."""
         process = self.start_until(there, *arguments)
         process.kill()
-        process.communicate()
+        process.communicate(timeout=120)
+
+    def step_until(self, holds: Callable[[], bool]) -> None:
+        """Does one phase after the other until something holds, which takes less than two iterations."""
+        for _ in range(20):
+            if holds():
+                return
+            ended = self.run("step")
+            assert ended.exit_code == 0, ended.stderr
+        raise AssertionError("it never came")
 
     def climb(self, *arguments: str) -> list[dict[str, Any]]:
         """Runs goalseek, which must end with 0; gives the iterations' records."""
@@ -237,16 +249,35 @@ def until(holds: Callable[[], Found]) -> Found:
 
 
 def living(home: Path) -> dict[int, str]:
-    """The processes with this home: number and command line."""
-    mark = f"HOME={home}\0".encode()
+    """The processes whose home this is, or is in this folder: number and command line."""
+    mark = f"HOME={home}".encode()
     found = {}
-    for place in Path("/proc").iterdir():
+    for pid in os.listdir("/proc"):
         try:
-            if place.name.isdigit() and int(place.name) != os.getpid() and mark in (place / "environ").read_bytes():
-                found[int(place.name)] = os.fsdecode((place / "cmdline").read_bytes()).replace("\0", " ")
+            if not pid.isdigit() or int(pid) == os.getpid():
+                continue
+            environment = Path("/proc", pid, "environ").read_bytes()
+            if mark + b"\0" in environment or mark + b"/" in environment:
+                found[int(pid)] = os.fsdecode(Path("/proc", pid, "cmdline").read_bytes()).replace("\0", " ")
         except OSError:
             continue
     return found
+
+
+def end_all(home: Path, seconds: float = 0.0) -> dict[int, str]:
+    """Gives the processes of a home so long to end, and kills what is left; gives what it killed."""
+    deadline = time.monotonic() + seconds
+    while (left := living(home)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    killed = dict(left)
+    deadline = time.monotonic() + 10
+    while left and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        left = living(home)
+        killed |= left
+    return killed
 
 
 def _digest(path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
@@ -14,6 +15,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from project import Project
+
+
+def read_soon(descriptor: int) -> bytes:
+    """What comes next, within a minute; nothing at the end."""
+    assert select.select([descriptor], [], [], 60)[0], "nothing came for a minute"
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # how a terminal ends on Linux
+        return b""
 
 
 class Terminal:
@@ -33,7 +43,9 @@ class Terminal:
         deadline = time.monotonic() + 30
         while mark not in self._unread:
             assert time.monotonic() < deadline, self._unread
-            self._unread += os.read(self._ours, 4096).decode("utf-8", "replace")
+            read = read_soon(self._ours)
+            assert read, self._unread
+            self._unread += read.decode("utf-8", "replace")
         seen, _, self._unread = self._unread.partition(mark)
         return seen + mark
 
@@ -57,11 +69,8 @@ def on_a_terminal(
     started = subprocess.Popen(command, cwd=folder, stdin=its, stdout=its, stderr=its, env=given)
     os.close(its)
     shown = b""
-    try:
-        while read := os.read(ours, 65536):
-            shown += read
-    except OSError:  # how a terminal ends on Linux
-        pass
+    while read := read_soon(ours):
+        shown += read
     os.close(ours)
-    assert started.wait() == 0, shown
+    assert started.wait(timeout=120) == 0, shown
     return shown.decode().replace("\r\n", "\n")

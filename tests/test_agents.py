@@ -115,7 +115,7 @@ def everything_stored(project: Project, isolated: Path) -> Iterator[tuple[str, b
                 yield str(place), place.read_bytes()
     for folder in (project.top, project.trees() / "workspace"):
         words = ["git", "-C", str(folder), "-c", "safe.directory=*", "cat-file", "--batch-all-objects", "--batch"]
-        yield str(folder), subprocess.run(words, capture_output=True, check=True).stdout
+        yield str(folder), subprocess.run(words, capture_output=True, check=True, timeout=120).stdout
 
 
 @EACH

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from fake_agents import EDIT, Fake
-from project import Project
+from project import Project, until
+from skips import levels
 from test_providers import JUDGE, KNOB
 
 pytestmark = pytest.mark.slow
@@ -57,7 +58,7 @@ def log_in(home: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("level", ["bubblewrap", "landlock", "none"])
+@pytest.mark.parametrize("level", levels("bubblewrap", "landlock", "none"))
 def test_a_login_is_renewed_in_its_own_place_and_nothing_else_of_home_is_there(
     fake: Callable[..., Fake], agents: Callable[..., Project], isolated: Path, level: str
 ) -> None:
@@ -96,7 +97,12 @@ def everywhere(project: Project, home: Path) -> Iterator[tuple[str, bytes]]:
                 yield str(place), place.read_bytes()
     names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
     content = subprocess.run(
-        ["git", "cat-file", "--batch"], cwd=project.top, input=names.encode(), capture_output=True, check=True
+        ["git", "cat-file", "--batch"],
+        cwd=project.top,
+        input=names.encode(),
+        capture_output=True,
+        check=True,
+        timeout=120,
     )
     yield "objects", content.stdout
 
@@ -150,7 +156,7 @@ def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(
     deadline = time.monotonic() + 60
     while seen.get("status") != "waiting" and started.poll() is None and time.monotonic() < deadline:
         seen = json.loads(project.run("status", "--json").stdout)
-    _, said = started.communicate()
+    _, said = started.communicate(timeout=120)
     assert started.returncode == 0 and "claude is rate limited; waits until 20" in said
     assert seen["status"] == "waiting" and "rate limited; waits until" in seen["next"], seen
     _, record = project.iterations()
@@ -168,8 +174,8 @@ def test_a_wait_ends_when_a_person_asks_the_run_to_stop(
     project = agents({"name": "claude"})
     project.climb("baseline")
     started = project.start("iterate")
-    while json.loads(project.run("status", "--json").stdout)["status"] != "waiting":
-        assert started.poll() is None
+    until(lambda: json.loads(project.run("status", "--json").stdout)["status"] == "waiting")
+    assert started.poll() is None
     assert project.run("stop").exit_code == 0
     started.communicate(timeout=30)
     assert started.returncode == 0 and len(project.iterations()) == 1
@@ -241,7 +247,8 @@ def endpoint() -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
-        thread.join()
+        thread.join(timeout=20)
+        assert not thread.is_alive()
 
 
 def found(project: Project, *options: str) -> dict[str, tuple[bool, str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, answer, home
+from project import Project, answer, home, until
 
 from goalseek.checkout_tree import tree_of_checkout
 from goalseek.location import locate
@@ -204,9 +204,7 @@ def test_what_the_climb_names_is_compared_where_git_knows_no_such_name(two: Proj
 def test_an_interrupt_shows_the_pairs_that_were_made(two: Project) -> None:
     (home() / "slow").touch()
     process = two.start("compare", "HEAD~1")
-    deadline = time.monotonic() + 30
-    while (time.monotonic() < deadline and not (home() / "journal").exists()) or len(measured()) < 3:
-        time.sleep(0.02)
+    until(lambda: (home() / "journal").exists() and len(measured()) >= 3)
     time.sleep(0.2)  # the judge is at its sleep by then
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=30)

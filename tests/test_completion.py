@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +13,14 @@ from goalseek.cli.commands import COMMANDS
 from goalseek.cli.completed_words import shape_of
 
 SHELLS = ("bash", "zsh", "fish")
+INSTALLED = ["bash", *[pytest.param(shell, marks=pytest.mark.needs(shell)) for shell in ("zsh", "fish")]]
 
 
 @functools.cache
 def script(shell: str) -> str:
     """The script for a shell."""
     arguments = [sys.executable, "-m", "goalseek", "completion", shell]
-    return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 def completed(folder: Path, *words: str) -> set[str]:
@@ -30,23 +30,23 @@ def completed(folder: Path, *words: str) -> set[str]:
         'source ./goalseek.bash; COMP_WORDS=(goalseek "$@"); COMP_CWORD=$#; _goalseek; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     arguments = ["bash", "--norc", "-uc", asked, "bash", *words]
-    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.stderr == ""
     return set(done.stdout.splitlines()) - {""}
 
 
-@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
+@pytest.mark.parametrize("shell", INSTALLED)
 def test_the_shell_takes_its_script(shell: str, tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_text(script(shell))
-    done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True)
+    done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_quotes_of_the_zsh_script_are_closed_as_far_as_bash_can_say(tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_text(script("zsh"))
-    done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True)
+    done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -76,13 +76,16 @@ FISH = {
 }
 
 
-@pytest.mark.parametrize("line", FISH if shutil.which("fish") else [])
+@pytest.mark.needs("fish")
+@pytest.mark.parametrize("line", FISH)
 @pytest.mark.slow
 def test_fish_completes(line: str, tmp_path: Path) -> None:
     (tmp_path / "two.patch").touch()
     (tmp_path / "script").write_text(script("fish"))
     asked = f"source ./script; complete -C '{line}'"
-    done = subprocess.run(["fish", "--no-config", "-c", asked], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", asked], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert {row.split("\t")[0] for row in done.stdout.splitlines()} == FISH[line]
 
@@ -99,7 +102,8 @@ ZSH = {
 }
 
 
-@pytest.mark.parametrize("line", ZSH if shutil.which("zsh") else [])
+@pytest.mark.needs("zsh")
+@pytest.mark.parametrize("line", ZSH)
 @pytest.mark.slow
 def test_zsh_completes(line: str, tmp_path: Path) -> None:
     (tmp_path / "two.patch").touch()
@@ -168,6 +172,8 @@ def test_options_before_the_command_do_not_hide_it(tmp_path: Path) -> None:
 
 
 def test_another_shell_is_refused() -> None:
-    done = subprocess.run([sys.executable, "-m", "goalseek", "completion", "tcsh"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "goalseek", "completion", "tcsh"], capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "bash" in done.stderr

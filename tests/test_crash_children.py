@@ -52,6 +52,7 @@ def killed_after(project: Project, told_of: Path, effects: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.needs("strace")
 def test_it_ends_as_if_nothing_had_been(tmp_path: Path, seed: int) -> None:
     calm = climbing(tmp_path / "undisturbed", ITERATIONS)
     calm.climb("iterate", "--forever")

@@ -32,7 +32,7 @@ def told(project: Project, line: str, *options: str) -> dict[str, Any]:
     """The finding about the sandbox, where the judge does ``line`` before it answers."""
     project.write({"hidden/judge.py": judge(line)})
     verify = [{"name": "judge", "run": "python hidden/judge.py", "sees": "both"}]
-    project.set_manifest({"verify": verify, "sandbox": {"mode": "bubblewrap"}})
+    project.set_manifest({"verify": verify, "sandbox": {"mode": "auto"}})
     project.commit("a judge")
     found = examined(project, *options)
     assert "verifier" in [one["name"] for one in found if not one["ok"]]
@@ -56,7 +56,7 @@ def test_without_consent_it_stays_inside(project: Project, folder: Path) -> None
 
 def test_where_the_remedy_names_the_cause_nothing_is_to_be_tried_outside(project: Project) -> None:
     verify = [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "candidate"}]
-    project.set_manifest({"verify": verify, "sandbox": {"mode": "bubblewrap"}})
+    project.set_manifest({"verify": verify, "sandbox": {"mode": "auto"}})
     project.commit("a judge that does not see itself")
     found = examined(project)
     assert [one["remedy"] for one in found if one["name"] == "verifier" and 'write sees = "both"' in one["remedy"]]
@@ -83,7 +83,7 @@ def test_a_path_and_the_line_to_paste(project: Project, folder: Path) -> None:
     finding = told(project, READS.format(folder=folder), "--outside")
     assert "a path is not shown" in finding["text"]
     assert finding["remedy"] == f'sandbox.read = ["{folder}/weights.json"]'
-    text = project.manifest.read_text().replace('mode = "bubblewrap"', f'read = ["{folder}/weights.json"]')
+    text = project.manifest.read_text().replace('mode = "auto"', f'read = ["{folder}/weights.json"]')
     project.manifest.write_text(text)
     project.commit("as it said")
     assert [one for one in examined(project) if one["name"] == "verifier" and one["ok"]]
@@ -95,6 +95,7 @@ def test_the_network(project: Project) -> None:
     assert "the network" in finding["text"] and "network = true" in finding["remedy"]
 
 
+@pytest.mark.needs("bwrap")
 def test_what_may_only_be_read(project: Project, folder: Path) -> None:
     (project.top / "data").symlink_to(folder)
     project.write({".gitignore": "data\n"})

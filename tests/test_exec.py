@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from project import Ended, Project, answer
 from shown import Shown
+from terminal import read_soon
 
 
 @pytest.fixture
@@ -137,10 +138,10 @@ def test_a_poisoned_git_folder_is_undone(climbed: Project, tmp_path: Path) -> No
 def test_a_cut_short_one_is_undone_by_the_next(climbed: Project) -> None:
     started = climbed.start("exec", "--as", "agent", "--", "sh", "-c", "echo bad > answer.json; echo $$; exec sleep 60")
     assert started.stdout is not None
-    child = int(started.stdout.readline())
+    child = int(read_soon(started.stdout.fileno()))
     started.kill()
     os.kill(child, 9)
-    started.communicate()
+    started.communicate(timeout=120)
     assert shell(climbed, "cat answer.json", "--as", "agent").stdout == answer(2)
 
 

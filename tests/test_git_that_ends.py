@@ -35,7 +35,7 @@ def test_before_it_was_asked(objects: Objects) -> None:
     assert objects.read(blob) == b"first"
     for child in objects._conversations.open.values():
         child.kill()
-        child.wait()
+        child.wait(timeout=120)
     with pytest.raises(ObjectsFailed, match="cat-file ended"):
         objects.read(blob)
     assert objects.read(blob) == b"first"
@@ -53,7 +53,7 @@ def test_refs_that_are_where_they_were_are_nobodys_doing(repository: Repository)
     head = repository.head()
     move = RefMove(repository.tip_ref, None, head)
     repository._updater().kill()
-    repository._updater().wait()
+    repository._updater().wait(timeout=120)
     with pytest.raises(GoalseekError, match="git cannot move"):
         repository.move([move])
     repository.move([move])

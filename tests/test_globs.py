@@ -56,7 +56,9 @@ def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
         "GIT_CONFIG_NOSYSTEM": "1",
         "LC_ALL": "C",
     }
-    done = subprocess.run(["git", *arguments], cwd=folder, env=environment, input=stdin, capture_output=True)
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, env=environment, input=stdin, capture_output=True, timeout=120
+    )
     assert done.returncode in (0, 1), done.stderr
     return done.stdout
 

@@ -139,6 +139,6 @@ def is_called(path: Path, attribute: ast.Attribute) -> bool:
 @pytest.mark.parametrize("option", ["--help", "--version"])
 def test_help_imports_none_of_the_slow_packages(option: str) -> None:
     code = f"import sys\nfrom goalseek.cli.main import run\nrun([{option!r}])\nprint(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     loaded = {name.split(".")[0] for name in done.stderr.split()}
     assert not loaded & {"pydantic", "git", "rich", "jmespath", "optuna"}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from doctor_cases import Case, make_case
+from terminal import read_soon
 
 from goalseek.survey import survey
 
@@ -225,7 +226,9 @@ def _read_until(terminal: int, mark: str, end: str) -> str:
     deadline = time.monotonic() + 30
     while mark not in seen or end not in seen[seen.index(mark) :]:
         assert time.monotonic() < deadline, seen
-        seen += os.read(terminal, 4096).decode("utf-8", "replace")
+        read = read_soon(terminal)
+        assert read, seen
+        seen += read.decode("utf-8", "replace")
     return seen
 
 

@@ -96,7 +96,9 @@ def test_control_c_again_and_again_leaves_a_sane_terminal(project: Project) -> N
     project.set_moves(answer(2))
     with Shown(project.folder, "iterate", "--forever", columns=100) as shown:
         shown.until(lambda text: "measuring" in text)
+        deadline = time.monotonic() + 60
         while shown.child.poll() is None:
+            assert time.monotonic() < deadline
             shown.type("\x03")
             end = time.monotonic() + 0.03
             while time.monotonic() < end:  # else the next one takes away what the terminal has not read

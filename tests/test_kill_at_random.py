@@ -105,7 +105,9 @@ def kill_child(project: Project, seconds: float, dice: random.Random, wanted: Ca
     started = start(project, "iterate", "-n", "1")
     time.sleep(seconds)
     found: list[int] = []
+    deadline = time.monotonic() + 60
     while not found and started.poll() is None:
+        assert time.monotonic() < deadline
         found = [pid for pid, command in living(home()).items() if pid != started.pid and wanted(command)]
     chosen = dice.choice(sorted(found)) if found else 0
     if chosen:

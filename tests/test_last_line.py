@@ -1,6 +1,7 @@
 """The last line: what a climb came to, how far to believe it, what it cost, what to type; no part that does not apply."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import nights
 import pytest
 from project import FILES, Project, answer
+from terminal import read_soon
 from test_under_noise import METRIC, NOISY
 
 from goalseek.last_line import last_line
@@ -178,8 +180,11 @@ def test_an_interrupted_climb_has_it_too_where_something_was_recorded(project: P
     project.set_moves(answer(2), answer(3, more='"hang": 1,\n'))
     climbing = project.start("iterate", "--forever")
     assert climbing.stdout
-    while not (shown := climbing.stdout.readline()).startswith("   1  kept"):
-        assert shown
+    shown = b""
+    while not re.search(rb"\n   1  kept.*\n", shown):
+        read = read_soon(climbing.stdout.fileno())
+        assert read, shown
+        shown += read
     climbing.terminate()
     stdout, _ = climbing.communicate(timeout=30)
     assert stdout == f"score 1 → 2 · 1 kept of 1 · {END}\n"

@@ -106,7 +106,7 @@ def killed(project: Project, hiding: str, reaper_too: bool = False) -> int:
         for pid in reapers:
             os.kill(pid, signal.SIGSTOP)
     started.kill()
-    started.communicate()
+    started.communicate(timeout=120)
     if reaper_too:
         for pid in reapers:
             os.kill(pid, signal.SIGKILL)

@@ -178,7 +178,9 @@ def test_the_stand_in_is_called_and_answers_as_claude_code(server: ModelServer, 
         program = [sys.executable, stand_in.__file__, "-p", "--output-format", "json", *words]
         given = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "planted", "HOME": str(tmp_path)}
         environment = {**os.environ, **given}
-        done = subprocess.run(program, input=PROMPT, text=True, capture_output=True, cwd=tmp_path, env=environment)
+        done = subprocess.run(
+            program, input=PROMPT, text=True, capture_output=True, cwd=tmp_path, env=environment, timeout=120
+        )
         return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
     server.play(plan("a title", "x"), Edit({"x": "edited"}), Refuse(429, 7))

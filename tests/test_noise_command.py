@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -21,6 +20,7 @@ from typing import Any
 
 import pytest
 from project import Ended, Project, answer, ended, home
+from terminal import read_soon
 
 from goalseek.lock import only_writer
 
@@ -249,11 +249,10 @@ def test_at_a_terminal_it_fits_and_is_colored_where_that_is_wanted(
     process = subprocess.Popen([*arguments, "--regex", "(.+)"], cwd=tmp_path, env=environment, stdout=theirs)
     os.close(theirs)
     shown = b""
-    with contextlib.suppress(OSError):  # EIO at the end
-        while chunk := os.read(ours, 4096):
-            shown += chunk
+    while chunk := read_soon(ours):
+        shown += chunk
     os.close(ours)
-    assert process.wait() == 0
+    assert process.wait(timeout=120) == 0
     text = shown.decode().replace("\r\n", "\n")
     assert ("\x1b[" in text) == is_colored
     lines = re.sub(r"\x1b\[\d+m", "", text).splitlines()

@@ -105,7 +105,7 @@ def test_whatever_stands_in_the_place_of_a_login_the_run_goes_on(
         _, said = started.communicate(timeout=60)
     finally:
         started.kill()
-        started.communicate()
+        started.communicate(timeout=120)
     assert (started.returncode, project.iterations()[-1]["outcome"]) == (0, "kept"), said
     assert "planted" in real.read_text()
 

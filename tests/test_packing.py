@@ -180,6 +180,7 @@ def test_what_fails_is_told_and_loses_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.needs("strace")
 def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> None:
     """A tracer kills before each rename, removal, fsync and folder in turn; the next time ends as if nothing had been."""
     project = Project.make(tmp_path / "repository")
@@ -197,11 +198,13 @@ def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> N
     )
 
     def run(*tracer: str) -> int:
-        return subprocess.run([*tracer, sys.executable, "-c", code, str(project.top)], capture_output=True).returncode
+        return subprocess.run(
+            [*tracer, sys.executable, "-c", code, str(project.top)], capture_output=True, timeout=120
+        ).returncode
 
     def fresh() -> None:
-        subprocess.run(["rm", "-rf", str(project.top)], check=True)
-        subprocess.run(["cp", "-a", str(saved), str(project.top)], check=True)
+        subprocess.run(["rm", "-rf", str(project.top)], check=True, timeout=120)
+        subprocess.run(["cp", "-a", str(saved), str(project.top)], check=True, timeout=120)
 
     fresh()
     trace = tmp_path / "trace"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, answer, until
 
 from goalseek.checkout import Checkout
 from goalseek.errors import GoalseekError
@@ -269,9 +269,7 @@ def test_the_pulse_of_a_folder_changes_with_every_name_that_comes_or_goes(own: P
     tree.build({path: Entry("100644", "0") for path in contents}, "label")
 
     def pulse() -> object:
-        while (found := tree.pulse(["a"])) is None:
-            pass  # too near to the last change
-        return found
+        return until(lambda: tree.pulse(["a"]))  # none is given too near to the last change
 
     root = own / "tree"
     changes: list[Callable[[], object]] = [

@@ -57,7 +57,9 @@ class Asked:
             given = {"GOALSEEK_PHASE": self.phase, "GOALSEEK_NONCE": base.nonce, "GOALSEEK_ITERATION": "1"}
             environment = {**os.environ, **given, **asked.variables, "HOME": str(home)}
             stdin = self.prompt.encode() if asked.has_input else b""
-            done = subprocess.run(asked.arguments, env=environment, input=stdin, capture_output=True, cwd=base.folder)
+            done = subprocess.run(
+                asked.arguments, env=environment, input=stdin, capture_output=True, cwd=base.folder, timeout=120
+            )
             return Finished(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
 
         def session(name: str, model: str) -> Session | None:

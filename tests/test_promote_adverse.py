@@ -246,7 +246,7 @@ def test_a_merge_or_a_rebase_that_is_half_done_stays_so(climbed: Project) -> Non
     climbed.write({"other.txt": "two\n"})
     climbed.commit("two")
     for number, command in enumerate((("merge", "side"), ("rebase", "side"))):
-        assert subprocess.run(["git", *command], cwd=climbed.top, capture_output=True).returncode == 1
+        assert subprocess.run(["git", *command], cwd=climbed.top, capture_output=True, timeout=120).returncode == 1
         status, before = climbed.git("status"), climbed.users()
         assert climbed.run("promote", "--onto", "main", "--branch", f"better{number}").exit_code == 0
         assert climbed.run("promote", "--branch", "main").exit_code == 2

@@ -124,7 +124,7 @@ def test_killed_while_it_measures_the_same_command_measures_and_makes(climbed: P
     while not any("judge.sh" in line for line in living(hold.parent).values()) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.kill()
-    process.communicate()
+    process.communicate(timeout=120)
     assert "better" not in climbed.git("for-each-ref")
     hold.unlink()
     assert climbed.run(*command).exit_code == 0

@@ -165,10 +165,10 @@ def test_interrupted_in_a_hook_it_makes_no_branch_and_clears_up(
     process = climbed.start("promote", "--branch", "better")
     deadline = time.monotonic() + 60
     while not there.exists():
-        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate(timeout=120)
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    process.communicate()
+    process.communicate(timeout=120)
     there.unlink()
     assert (process.returncode, all_refs(climbed), list(scratch.iterdir())) == (130, refs, [])
     assert {**climbed.users(), "refs": ""} == {**before, "refs": ""}

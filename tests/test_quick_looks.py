@@ -38,6 +38,7 @@ def test_a_look_imports_little_and_starts_few_programs(
         capture_output=True,
         text=True,
         check=True,
+        timeout=120,
     )
     assert told.stdout
     loaded = set(told.stderr.split())

@@ -28,7 +28,9 @@ def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C"}
     environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     command = ["git", "-c", "core.protectNTFS=false", "-c", "core.quotePath=false", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, input=stdin, capture_output=True, check=True).stdout
+    return subprocess.run(
+        command, cwd=folder, env=environment, input=stdin, capture_output=True, check=True, timeout=120
+    ).stdout
 
 
 def _put(folder: Path, rows: bytes, *options: str) -> list[bytes]:

@@ -87,7 +87,9 @@ def test_the_marks_and_the_consent_are_read_as_printed(make_project: Callable[..
 def test_the_lines_of_python_run_as_printed(project: Project) -> None:
     project.set_moves('{"score": 3}\n')
     code = block_with("python", "import goalseek").replace("iterations=20", "iterations=1")
-    done = subprocess.run([sys.executable, "-c", code], cwd=project.folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project.folder, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.stdout.splitlines() == ["0 baseline 1.0", "1 kept 3.0"], done.stderr
 
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from project import Project
+from skips import levels
 from test_sandbox_setups import small_python
 
-BOTH = pytest.mark.parametrize("mode", ["landlock", "bubblewrap"])
+BOTH = pytest.mark.parametrize("mode", levels("landlock", "bubblewrap"))
 SCOPE = {"writable": ["src/**"], "hidden": ["hidden/**"]}
 PRINTED = {"direction": "maximize", "regex": "score: ([0-9]+)", "source": "stdout"}
 
 
-def program(name: str) -> str:
-    """A program that the set-up is about; without it the test fails, as it would prove nothing."""
-    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-    assert found, f"install {name}: .ci/run does"
-    return found
+UV = str(Path(sys.executable).with_name("uv"))
 
 
 def logged(project: Project, number: int) -> str:
@@ -35,7 +32,7 @@ def test_an_environment_made_by_uv_whose_interpreter_lives_in_home(project: Proj
     interpreter = small_python(isolated / ".local/share/uv/python/cpython-3.11-linux")
     (isolated / ".local/share/secret").write_text("private")
     words = [
-        program("uv"),
+        UV,
         "venv",
         "--offline",
         "--no-config",
@@ -43,7 +40,7 @@ def test_an_environment_made_by_uv_whose_interpreter_lives_in_home(project: Proj
         str(interpreter),
         str(project.top / ".venv"),
     ]
-    subprocess.run(words, check=True, capture_output=True)
+    subprocess.run(words, check=True, capture_output=True, timeout=120)
     judge = (
         "import os, sys; sys.path.insert(0, 'src'); import work\n"
         "print(sys.prefix, sys.base_prefix, os.path.exists(os.path.expanduser('~/.local/share/secret')))\n"
@@ -82,6 +79,7 @@ build_wheel = build_editable
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_the_repository_itself_installed_editable(project: Project) -> None:
     """The candidate is what is imported, and the checkout is not touched."""
     project.write(
@@ -93,12 +91,14 @@ def test_the_repository_itself_installed_editable(project: Project) -> None:
             "src/task/__init__.py": "SCORE = 1\n\ndef main():\n    print('score:', SCORE, __file__)\n",
         }
     )
-    uv = program("uv")
     subprocess.run(
-        [uv, "venv", "--offline", "--python", sys.executable, project.top / ".venv"], check=True, capture_output=True
+        [UV, "venv", "--offline", "--python", sys.executable, project.top / ".venv"],
+        check=True,
+        capture_output=True,
+        timeout=120,
     )
-    words = [uv, "pip", "install", "--offline", "--python", project.top / ".venv", "--editable", project.top]
-    subprocess.run(words, check=True, capture_output=True)
+    words = [UV, "pip", "install", "--offline", "--python", project.top / ".venv", "--editable", project.top]
+    subprocess.run(words, check=True, capture_output=True, timeout=120)
     project.set_manifest(
         {
             "scope": {"writable": ["src/**"], "share": [".venv"]},
@@ -137,9 +137,9 @@ ANSWER_2 = {"files": {"src/answer.c": "int answer(void) { return 2; }\n"}}
 
 @pytest.mark.slow
 @BOTH
+@pytest.mark.needs("cc", "cmake", "ninja")
 def test_a_warm_build_folder_of_cmake_and_ninja(project: Project, mode: str) -> None:
     """Only what the candidate changed is built again, and what is built is what is measured."""
-    program("cmake"), program("ninja")
     project.write(C_FILES)
     project.set_manifest(
         {
@@ -168,9 +168,9 @@ def test_a_warm_build_folder_of_cmake_and_ninja(project: Project, mode: str) -> 
 
 @pytest.mark.slow
 @BOTH
+@pytest.mark.needs("cc", "ccache")
 def test_gcc_through_alternatives_and_ccache_that_hits(project: Project, isolated: Path, mode: str) -> None:
     """The second measurement finds what the first one compiled, in a cache that is not the user's."""
-    program("ccache")
     assert Path("/usr/bin/cc").is_symlink() and "alternatives" in os.readlink("/usr/bin/cc")
     build = (
         "for name in main src/answer src/other; do ccache cc -c $name.c -o $(basename $name).o; done\n"
@@ -233,9 +233,9 @@ def with_device(project: Project, *arguments: str) -> None:
     """Runs goalseek where that device is, of which a file is played; the machine's own /dev stays as it is."""
     card = project.top.with_name("card")
     card.write_text("a card")
-    machine = [program("bwrap"), "--bind", "/", "/", "--dev", "/dev", "--dev-bind", str(card), str(DEVICE), "--"]
+    machine = ["bwrap", "--bind", "/", "/", "--dev", "/dev", "--dev-bind", str(card), str(DEVICE), "--"]
     words = [*machine, sys.executable, "-m", "goalseek", *arguments]
-    done = subprocess.run(words, cwd=project.folder, capture_output=True, text=True)
+    done = subprocess.run(words, cwd=project.folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
@@ -244,6 +244,7 @@ def with_device(project: Project, *arguments: str) -> None:
 @pytest.mark.parametrize(
     ("devices", "there"), [("auto", 1), ("none", 0), ([str(DEVICE)], 1), (["/dev/null"], 0)], ids=str
 )
+@pytest.mark.needs("bwrap")
 def test_devices_are_there_as_the_manifest_says(project: Project, mode: str, devices: object, there: int) -> None:
     """For the verifier; the agent gets none."""
     seen = f"$(head -c 1 {DEVICE} >/dev/null 2>&1 && echo 1 || echo 0)"
@@ -280,13 +281,13 @@ def test_the_network_is_for_those_commands_that_ask_for_it(project: Project, mod
     from test_sandboxed_runs import listener
 
     with listener() as port:
-        ask = f"{sys.executable} hidden/ask.py {port}"
+        ask = f"{shlex.quote(sys.executable)} hidden/ask.py {port}"
         project.write({"ask.py": NETWORK, "hidden/ask.py": NETWORK})
         project.set_manifest(
             {
                 "metric": {"direction": "maximize", "regex": "score: ([0-9]+)", "noise": "none"},
                 "setup": {
-                    "run": f"mkdir given && {sys.executable} ask.py {port} > given/said",
+                    "run": f"mkdir given && {shlex.quote(sys.executable)} ask.py {port} > given/said",
                     "gives": ["given"],
                     "network": who == "setup",
                 },

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from project import Project
 from recipes import block, home, let_go, until
-from test_real_setups import C_FILES, CMAKE, DEVICE, program, with_device
+from test_real_setups import C_FILES, CMAKE, DEVICE, with_device
 
 from goalseek import exclusive
 
@@ -49,7 +49,7 @@ def training(name: str, manifest: str, mode: str) -> Project:
     """A project of the recipe for a graphics card: an environment of its own, and data, both ignored by git."""
     files = {".gitignore": ".venv\ndata\n", "train.py": TRAIN}
     project = Project.make(home(name), files, manifest + ASKED.format(AGENT, mode))
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(project.top / ".venv")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(project.top / ".venv")], check=True, timeout=120)
     project.write({"data/rows": "rows"})
     return project
 
@@ -65,6 +65,7 @@ def card(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_the_card_and_its_variable_are_the_verifiers(card: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     project = training("repo", card, "bubblewrap")
@@ -93,9 +94,9 @@ def test_who_shares_the_card_waits_for_its_turn(card: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("cc", "cmake", "ninja")
 def test_a_warm_build_compiles_what_changed_and_once_a_candidate() -> None:
     """On a program whose time a candidate improves."""
-    program("cmake"), program("ninja")
     wait = "#include <unistd.h>\nint answer(void) {{ usleep({}); return 1; }}\n"
     files = {**C_FILES, "src/answer.c": wait.format(300_000), "CMakeLists.txt": CMAKE.replace("(work", "(app")}
     project = Project.make(home("repo"), {**files, "input.txt": "1\n"}, "")

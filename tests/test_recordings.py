@@ -75,7 +75,9 @@ def everywhere(project: Project) -> Iterator[tuple[str, bytes]]:
             if place.is_file() and not place.is_symlink():
                 yield str(place), place.read_bytes()
     names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
-    found = subprocess.run(["git", "cat-file", "--batch"], cwd=project.top, input=names.encode(), capture_output=True)
+    found = subprocess.run(
+        ["git", "cat-file", "--batch"], cwd=project.top, input=names.encode(), capture_output=True, timeout=120
+    )
     yield "objects", found.stdout
 
 

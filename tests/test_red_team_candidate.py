@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ import pytest
 from project import Project, living, until
 from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
 from red_team.field import agent_that_knows, field, is_there, loot_in
+from skips import levels
 
 from goalseek.beneath import add_own, clear
 
@@ -142,7 +144,7 @@ def tries(names: Sequence[str]) -> list[dict[str, Any]]:
 def prepared(mode: str, make_project: Callable[..., Project], folder: Path, home: Path) -> Iterator[tuple[Any, ...]]:
     """A project whose candidate attacks, where everything is that it is after, and a descriptor of a hidden file."""
     project = make_project(files={**FILES, "answer.py": code("being_honest")})
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", project.top / ".venv"], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", project.top / ".venv"], check=True, timeout=120)
     try:
         with field(project, folder, home, f"candidate-{mode}") as (places, descriptor):
             project.write({"agent.py": agent_that_knows(places)})
@@ -225,7 +227,7 @@ def play(project: Project, mode: str, places: dict[str, Any], descriptor: int) -
     return Played(records, printed, places, secret)
 
 
-@pytest.mark.parametrize("mode", LEVELS)
+@pytest.mark.parametrize("mode", levels(*LEVELS))
 def test_candidate_code_gets_what_the_level_lets_through_and_no_more(
     mode: str, make_project: Callable[..., Project], tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,14 +332,14 @@ def succeeded_by_hand(attack: Attack, hand: Path, printed: str, places: dict[str
     return attack.gain in loot_in(printed)
 
 
-@pytest.mark.parametrize("mode", LEVELS)
+@pytest.mark.parametrize("mode", levels(*LEVELS))
 def test_in_one_process_with_its_judge_candidate_code_wins_at_every_level(
     mode: str, make_project: Callable[..., Project]
 ) -> None:
     """The control of what a hidden command of its own stops; the record says that there was none."""
     project = make_project(files={**FILES, "answer.py": code("being_honest"), "hidden/both.py": BOTH})
     project.write({"agent.py": agent_that_knows({"top": "/"})})
-    judge = {"name": "judge", "run": f"PYTHONPATH=. {sys.executable} hidden/both.py", "sees": "both"}
+    judge = {"name": "judge", "run": f"PYTHONPATH=. {shlex.quote(sys.executable)} hidden/both.py", "sees": "both"}
     scope = {"writable": ["answer.py"], "hidden": ["hidden/**"], "generated": ["out/**"]}
     limits = {"stagnation": "none", "failures": "none"}
     project.set_manifest({"scope": scope, "verify": [judge], "limits": limits, "sandbox": {"mode": mode}})

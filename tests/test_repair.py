@@ -270,7 +270,7 @@ def killed_when_stored(project: Project, name: str, tmp_path: Path) -> None:
     killer = tmp_path / "killer.py"
     killer.write_text(KILL)
     words = [sys.executable, str(killer), f"{name}.json", "iterate", "-n", "1"]
-    done = subprocess.run(words, cwd=project.folder, capture_output=True)
+    done = subprocess.run(words, cwd=project.folder, capture_output=True, timeout=120)
     assert done.returncode == 137, done
 
 
@@ -309,7 +309,7 @@ def test_killed_at_any_step_in_its_run_folder_it_ends_as_if_nothing_had_been(
     while was_killed or at:
         at = at + 1 if was_killed else 0
         words = [sys.executable, str(killer), str(at), f"runs/{number:04d}", "iterate", "-n", "1"]
-        done = subprocess.run(words, cwd=project.folder, capture_output=True, text=True)
+        done = subprocess.run(words, cwd=project.folder, capture_output=True, text=True, timeout=120)
         was_killed = done.returncode == 137
         assert was_killed or done.returncode == 0, done.stderr
         if was_killed:
@@ -332,8 +332,7 @@ def test_a_repaired_candidate_whose_stored_answers_are_gone_is_recorded_as_inter
     agent: Callable[..., Project], first: str, commits: int
 ) -> None:
     project = agent(first, """echo '{"score": 0}' > answer.json\n""")
-    while not (project.run_folder(1) / "candidate-2.json").exists():
-        assert project.run("step").exit_code == 0
+    project.step_until((project.run_folder(1) / "candidate-2.json").exists)
     shutil.rmtree(project.run_folder(1))
     record = project.climb("iterate", "-n", "1")[1]
     assert (record["outcome"], record["reason"], len(branch(project))) == ("skipped", "interrupted", commits)
@@ -343,8 +342,7 @@ def test_a_repaired_candidate_whose_stored_answers_are_gone_is_recorded_as_inter
 
 def test_a_run_that_was_begun_anew_leaves_no_try_of_the_old_one_behind(agent: Callable[..., Project]) -> None:
     project = agent(CRASHES, MENDS)
-    while not (project.run_folder(1) / "candidate-2.json").exists():
-        assert project.run("step").exit_code == 0
+    project.step_until((project.run_folder(1) / "candidate-2.json").exists)
     assert project.run("audit").exit_code == 0
     records = project.climb("iterate", "-n", "2", "--new")
     assert [record["reason"] for record in records[1:]] == ["interrupted", "better"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import nights
 import pytest
+from needs import program
 from playwright.sync_api import Browser, Page, sync_playwright
 from project import Project, answer, ended
 from rich_night import rich_night, with_patches
@@ -24,8 +24,7 @@ from goalseek.views.report import serving
 from goalseek.views.report.serving import PageServer
 from goalseek.views.report.sources import of_copy
 
-pytestmark = pytest.mark.slow
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or "chromium is not installed"
+pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium")]
 ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -37,7 +36,7 @@ WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 def browser() -> Iterator[Browser]:
     """One browser for all of these tests."""
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        made = playwright.chromium.launch(executable_path=program("chromium"), args=ARGUMENTS)
         yield made
         made.close()
 
@@ -437,7 +436,8 @@ def test_the_live_page_follows_the_records(
             page.screenshot(path=str(tmp_path / "live.png"))
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(timeout=20)
+            assert not thread.is_alive()
     until(page, "document.getElementById('phase').textContent.includes('has ended')")
     seen.complaints[:] = [told for told in seen.complaints if "ERR_CONNECTION_REFUSED" not in told]
 

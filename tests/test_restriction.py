@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from project import Project
+from skips import levels
 
 EVERYTHING = ["--read", "/", "--write", "/"]
 LAYERS_MOST = 16
@@ -37,7 +38,7 @@ with Programs("layers") as programs:
 def in_layers(count: int, mark: Path) -> list[str]:
     """What comes of two restricted starts in a process that is restricted so many times itself."""
     words = [sys.executable, "-c", IN_LAYERS, str(count), str(mark), *EVERYTHING]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
 
 
 def test_what_cannot_be_restricted_is_not_started(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
 
 
-@pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
+@pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
 @pytest.mark.slow
 def test_what_outlives_its_command_cannot_write_the_number(project: Project, mode: str) -> None:
     """It would use the time that it is given to end in."""

@@ -27,6 +27,7 @@ from reviewing import (
     shown,
     tokens,
 )
+from skips import levels
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +116,7 @@ def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Callable[...
     assert asked("reviews") == [] and "REVIEW" not in record["seconds"]
 
 
-@pytest.mark.parametrize("sandbox", ["none", "bubblewrap"])
+@pytest.mark.parametrize("sandbox", levels("none", "bubblewrap"))
 def test_a_reviewer_sees_the_candidate_without_hidden_files_and_cannot_edit(
     reviewed: Callable[..., Project], sandbox: str
 ) -> None:

@@ -160,8 +160,7 @@ def test_a_candidate_under_review_whose_stored_answers_are_gone_is_recorded_as_i
     reviewed: Callable[..., Project],
 ) -> None:
     project = reviewed(ASKS, APPROVES, edits=(scores(2), scores(3)))
-    while not (project.run_folder(1) / "candidate-2.json").exists():
-        assert project.run("step").exit_code == 0
+    project.step_until((project.run_folder(1) / "candidate-2.json").exists)
     shutil.rmtree(project.run_folder(1))
     record = project.climb("iterate", "-n", "1")[1]
     assert outcome(record) == ("skipped", "interrupted") and len(commits(project)) == 4

@@ -33,6 +33,7 @@ def write(place: Path, script: str) -> None:
     place.chmod(0o755)
 
 
+@pytest.mark.needs("bwrap")
 def test_bubblewrap_works_here() -> None:
     assert find() == Level("bubblewrap") and find("bubblewrap") == Level("bubblewrap")
     assert find().not_enforced() == ()

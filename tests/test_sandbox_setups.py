@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from rooms import SECRET, Room
+from skips import levels
 
 from goalseek.confinement import layout
 from goalseek.confinement.landlock import alone
@@ -20,10 +21,10 @@ from goalseek.confinement.system import is_systems
 from goalseek.confinement.view import SPARE_HOME, Shown, throw_away_home
 from goalseek.errors import GoalseekError
 
-BOTH = pytest.mark.parametrize("level", ["landlock", "bubblewrap"])
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make this")
+BOTH = pytest.mark.parametrize("level", levels("landlock", "bubblewrap"))
+AS_ROOT = pytest.mark.needs("root")
 
-SURVIVOR = """(setsid env -i sh -c 'trap "" TERM HUP; while :; do sleep 0.1; touch "$0/alive"; done' "$PWD" >/dev/null 2>&1 &)
+SURVIVOR = """(setsid env -i sh -c 'trap "" TERM HUP; for n in $(seq 600); do sleep 0.1; touch "$0/alive"; done' "$PWD" >/dev/null 2>&1 &)
 while [ ! -e alive ]; do sleep 0.02; done
 exit 5"""
 
@@ -62,7 +63,7 @@ def test_an_environment_whose_interpreter_lives_in_home(room: Room, level: str) 
     (room.users_home / ".local/share/secret").write_text(SECRET)
     environment = room.top / ".venv"
     named = managed / "cpython-3.11" / "bin" / interpreter.name
-    subprocess.run([named, "-m", "venv", "--without-pip", environment], check=True)
+    subprocess.run([named, "-m", "venv", "--without-pip", environment], check=True, timeout=120)
     found = needs(["./.venv/bin/python experiment.py"], os.environ, room.top, room.top)
     assert {need.path for need in found} >= {managed / "cpython-3.11", managed / "cpython-3.11.7-linux"}
     assert "./.venv/bin/python: a Python" in {need.why for need in found}
@@ -81,7 +82,7 @@ def test_an_environment_whose_interpreter_lives_in_home(room: Room, level: str) 
 @BOTH
 def test_a_program_whose_first_line_names_an_environment_in_home(room: Room, level: str) -> None:
     tools = room.users_home / ".local/share/uv/tools/agent"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tools], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tools], check=True, timeout=120)
     script = tools / "bin" / "agent"
     script.write_text(f"#!{tools}/bin/python\nimport sys\nprint('agent of', sys.prefix)\n")
     script.chmod(0o755)
@@ -96,6 +97,7 @@ def test_a_program_whose_first_line_names_an_environment_in_home(room: Room, lev
 
 
 @BOTH
+@pytest.mark.needs("cc")
 def test_gcc_through_alternatives(room: Room, level: str) -> None:
     assert Path("/usr/bin/cc").is_symlink()
     (room.tree / "main.c").write_text('#include <stdio.h>\nint main(void) { puts("built"); return 0; }\n')
@@ -117,6 +119,7 @@ def test_a_shared_folder_that_is_a_link_to_elsewhere(room: Room, tmp_path: Path,
     assert room.run(level, "cat", str(tmp_path / "big" / "other"), added=added).exit_code != 0
 
 
+@pytest.mark.needs("bwrap")
 def test_the_tree_is_at_the_repositorys_own_path(room: Room) -> None:
     (room.tree / "only-here").write_text("")
     said = room.prints(
@@ -127,6 +130,7 @@ def test_the_tree_is_at_the_repositorys_own_path(room: Room) -> None:
     assert (room.tree / "built").read_text() == "built\n" and not (room.users_home / "kept").exists()
 
 
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("above", ["/var/tmp", "/dev/shm", pytest.param("/srv", marks=AS_ROOT)])
 def test_a_repository_may_lie_anywhere(above: str) -> None:
     folder = Path(above, f"goalseek-test-{os.getpid()}")
@@ -144,6 +148,7 @@ def test_a_repository_may_lie_anywhere(above: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.needs("bwrap")
 @AS_ROOT
 def test_a_repository_under_a_folder_of_the_systems_is_hidden_by_its_tree(tmp_path: Path) -> None:
     top = Path(f"/opt/goalseek-test-{os.getpid()}")
@@ -171,6 +176,7 @@ def test_what_must_not_be_seen_cannot_be_shown_by_name(room: Room, tmp_path: Pat
     assert (refused.value.exit_code, refused.value.stop_reason) == (3, "sandbox")
 
 
+@pytest.mark.needs("bwrap")
 def test_a_device_is_there_where_it_is_shown(room: Room) -> None:
     device = Path("/dev/full")  # any that is on every machine; it stands for a graphics card
     other = next(
@@ -182,6 +188,7 @@ def test_a_device_is_there_where_it_is_shown(room: Room) -> None:
     room.prints("bubblewrap", "test", "-e", "/sys/class", devices=(device,))
 
 
+@pytest.mark.needs("bwrap")
 def test_a_program_keeps_from_typing_into_the_terminal(room: Room) -> None:
     setting = Path("/proc/sys/dev/tty/legacy_tiocsti")
     refuses = setting.exists() and setting.read_text().strip() == "0"
@@ -222,6 +229,7 @@ def test_a_system_whose_programs_are_not_all_under_usr(
     assert (tmp_path / "sbin", "usr/bin") in found.links
 
 
+@pytest.mark.needs("bwrap")
 def test_a_link_in_the_way_of_a_mount_is_not_followed(room: Room, tmp_path: Path) -> None:
     (room.top / "deep" / "data").mkdir(parents=True)
     target = tmp_path / "target"
@@ -252,7 +260,7 @@ def test_the_keeper_loads_nothing_that_a_candidate_left(room: Room, level: str) 
     both = f"{room.top}:{room.tree}"  # as it is seen, and as it lies on the disk
     given = {"LD_LIBRARY_PATH": both, "PYTHONPATH": both}
     ready = room.ready(level, "/bin/true", environment=given)
-    control = subprocess.run(ready.arguments, env={**ready.environment, **given}, capture_output=True)
+    control = subprocess.run(ready.arguments, env={**ready.environment, **given}, capture_output=True, timeout=120)
     assert control.returncode == 127 and b"error while loading shared libraries" in control.stderr
     finished = room.run(level, "/bin/true", environment=given)
     assert finished.exit_code != 0 and b"/bin/true: error while loading shared libraries" in finished.stderr
@@ -260,8 +268,8 @@ def test_the_keeper_loads_nothing_that_a_candidate_left(room: Room, level: str) 
 
 def test_without_a_keeper_what_hides_outlives_its_command(room: Room) -> None:
     """The control of the next one, without goalseek's reaper too."""
-    subprocess.run(["sh", "-c", SURVIVOR], cwd=room.tree, check=False)
-    survivors = running(b"$0/alive")
+    subprocess.run(["sh", "-c", SURVIVOR], cwd=room.tree, check=False, timeout=60)
+    survivors = running(room, "$0/alive")
     for pid in survivors:
         os.kill(pid, 9)
     assert survivors
@@ -270,22 +278,27 @@ def test_without_a_keeper_what_hides_outlives_its_command(room: Room) -> None:
 @BOTH
 def test_whatever_it_started_ends_with_it(room: Room, level: str) -> None:
     assert room.run(level, "sh", "-c", SURVIVOR).exit_code == 5
-    assert not running(b"$0/alive")
+    assert not running(room, "$0/alive")
 
 
 @BOTH
 def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level: str) -> None:
-    ready = alone(room.ready(level, "sh", "-c", "touch started; while :; do sleep 0.1; done # of-the-killed-one"))
+    ready = alone(
+        room.ready(
+            level, "sh", "-c", "touch started; while :; do sleep 0.1; done # $0 of-the-killed-one", str(room.top)
+        )
+    )
     starter = f"import subprocess; subprocess.run({ready.arguments!r}, env={ready.environment!r}, cwd='/')"
     tool = subprocess.Popen([sys.executable, "-c", starter])
+    deadline = time.monotonic() + 60
     while not (room.tree / "started").exists():
-        assert tool.poll() is None
+        assert tool.poll() is None and time.monotonic() < deadline
     tool.kill()
-    tool.wait()
+    tool.wait(timeout=60)
     deadline = time.monotonic() + 20
-    while running(b"of-the-killed-one") and time.monotonic() < deadline:
+    while running(room, "of-the-killed-one") and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not running(b"of-the-killed-one")
+    assert not running(room, "of-the-killed-one")
 
 
 @BOTH
@@ -314,6 +327,7 @@ def test_semaphores_and_sockets_of_its_own_work(room: Room, level: str) -> None:
     assert room.python(level, code).stdout == b"works\n"
 
 
+@pytest.mark.needs("bwrap")
 def test_a_server_of_its_own_on_loopback_works_without_a_network(room: Room) -> None:
     code = (
         "import socket; s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname()); print(1)"
@@ -322,6 +336,7 @@ def test_a_server_of_its_own_on_loopback_works_without_a_network(room: Room) -> 
     assert room.python("landlock", code).exit_code != 0, "Landlock knows no difference between its own and others"
 
 
+@pytest.mark.needs("bwrap")
 def test_names_are_looked_up_where_there_is_a_network(room: Room) -> None:
     assert Path("/etc/resolv.conf").exists()
     assert room.run("bubblewrap", "cat", "/etc/resolv.conf", network=True).exit_code == 0
@@ -342,6 +357,7 @@ def test_credentials_and_caches_of_the_user_are_found_in_the_throw_away_home(roo
     assert room.run(level, "sh", "-c", "echo new > $HOME/.cache/models/one", added=added).exit_code != 0
 
 
+@pytest.mark.needs("bwrap")
 def test_something_writable_may_hold_what_must_not_be_seen(room: Room, tmp_path: Path) -> None:
     cache = tmp_path / "user-cache"
     (cache / "goalseek").mkdir(parents=True)
@@ -469,16 +485,18 @@ def test_what_is_the_systems_is_known_by_every_name() -> None:
     assert not is_systems(Path("/etc/shadow")) and not is_systems(Path("/root")) and not is_systems(Path("/etc"))
 
 
+@pytest.mark.needs("bwrap")
 def test_a_room_without_what_it_shows_is_refused(room: Room) -> None:
     with pytest.raises(GoalseekError, match="there is no"):
         room.ready("bubblewrap", "true", added=(Shown.in_place(Path("/no/such/place")),))
 
 
-def running(words: bytes) -> list[int]:
-    """The processes with these words in their command line."""
+def running(room: Room, words: str) -> list[int]:
+    """The processes with these words, and a path of this room, in their command line."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if words in (place / "cmdline").read_bytes():
+            line = os.fsdecode((place / "cmdline").read_bytes())
+            if words in line and str(room.top.parent) in line:
                 found.append(int(place.name))
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -19,13 +20,14 @@ from typing import Any
 
 import pytest
 from project import Ended, Project
+from skips import levels
 from terminal import Terminal
 
 from goalseek.confinement.level import Level, how_to_get
 
 pytestmark = pytest.mark.slow
 
-LEVELS = pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
+LEVELS = pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
 SECRET = "the-hidden-labels"
 SPY = """\
 import json, os, pathlib, socket, subprocess, sys
@@ -118,7 +120,12 @@ def spied(
                 manifest={
                     "scope": {"writable": ["answer.py"], "hidden": ["hidden/**"], "generated": ["out/**"]},
                     "verify": [
-                        {"name": "run", "run": f"{sys.executable} answer.py candidate", "outputs": ["out/*"], **verify},
+                        {
+                            "name": "run",
+                            "run": f"{shlex.quote(sys.executable)} answer.py candidate",
+                            "outputs": ["out/*"],
+                            **verify,
+                        },
                         {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"},
                     ],
                     "provider": {"name": "command", "command": [sys.executable, str(agent), "agent"]},
@@ -184,7 +191,7 @@ def counting(name: str) -> str:
     )
 
 
-@pytest.mark.parametrize("mode", ["landlock", "bubblewrap"])
+@pytest.mark.parametrize("mode", levels("landlock", "bubblewrap"))
 def test_a_cache_outlives_a_measurement_and_is_not_the_users(project: Project, isolated: Path, mode: str) -> None:
     users = isolated / ".cache" / "tool"
     users.mkdir(parents=True)
@@ -209,7 +216,7 @@ def test_a_cache_outlives_a_measurement_and_is_not_the_users(project: Project, i
 @LEVELS
 def test_a_shared_environment_with_the_repository_installed_editable(project: Project, mode: str) -> None:
     """Under bubblewrap it means the candidate; where nothing can be mounted, it would mean the user's checkout."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", project.top / ".venv"], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", project.top / ".venv"], check=True, timeout=120)
     (site,) = (project.top / ".venv").glob("lib/python*/site-packages")
     (site / "__editable__.demo.pth").write_text(f"{project.top}/src\n")
     judge = "import json, os, package; print(package.__file__); print('score:', package.SCORE)"
@@ -241,7 +248,7 @@ def test_an_environment_on_path_with_the_repository_installed_editable(
 ) -> None:
     """Named by a command it is refused where nothing can be mounted; a script that calls it is only known to exist."""
     environment = tmp_path / "activated"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=120)
     monkeypatch.setenv("PATH", f"{environment}/bin:{os.environ['PATH']}")
     (site,) = environment.glob("lib/python*/site-packages")
     link = site / "__editable__.demo.pth"
@@ -291,7 +298,7 @@ def test_shared_folders_and_an_environment_on_path_are_seen_and_cannot_be_writte
     (project.top / "data").symlink_to(elsewhere)
     (project.top / "token").write_text("5")
     environment = project.top / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=120)
     monkeypatch.setenv("PATH", f"{environment}/bin:{os.environ['PATH']}")
     judge = (
         "import json, os, sys\n"

@@ -187,5 +187,7 @@ def test_a_climb_that_cannot_begin_leaves_no_schema_behind(make_project: Callabl
 
 
 def checked_by_taplo(manifest: Path) -> tuple[int, str]:
-    done = subprocess.run([TAPLO, "check", manifest], capture_output=True, text=True, env={"RUST_LOG": "error"})
+    done = subprocess.run(
+        [TAPLO, "check", manifest], capture_output=True, text=True, env={"RUST_LOG": "error"}, timeout=120
+    )
     return done.returncode, done.stderr if done.returncode else ""

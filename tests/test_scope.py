@@ -113,11 +113,11 @@ def test_what_only_resembles_it_is_not(name: str) -> None:
 def test_git_itself_refuses_the_names_that_look_like_its_own(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     environment |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, env=environment, check=True)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, env=environment, check=True, timeout=120)
     options = ["-c", "core.protectNTFS=true", "-c", "core.protectHFS=true"]
     for name in (".git/x", ".GIT/x", "git~1/x", ".git ./x", ".g\u200cit/x", "a/.Git/x"):
         row = f"100644 {'0' * 39}1\t{name}\n".encode()
         command = ["git", *options, "update-index", "--index-info"]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, input=row, capture_output=True)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, input=row, capture_output=True, timeout=120)
         assert done.stderr.startswith(b"Ignoring path")
         assert looks_like_git(name)

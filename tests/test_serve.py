@@ -36,7 +36,8 @@ def server(results: Path) -> Iterator[PageServer]:
         thread.start()
         yield made
         made.shutdown()
-        thread.join()
+        thread.join(timeout=20)
+        assert not thread.is_alive()
 
 
 def ask(

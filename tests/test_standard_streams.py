@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from project import FILES, JUDGE, Project, answer, until
 from shown import Shown
+from terminal import read_soon
 
 GOALSEEK = (sys.executable, "-m", "goalseek")
 LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "manifest show", "direct --list")
@@ -34,7 +36,10 @@ def ended_in(
     for command in commands:
         line = shell.replace("G", f'"$PYTHON" -m goalseek {command}', 1)
         given = {**os.environ, "PYTHON": sys.executable, **(environment or {})}
-        yield command, subprocess.run(["bash", "-c", line], cwd=project.folder, env=given, capture_output=True)
+        yield (
+            command,
+            subprocess.run(["bash", "-c", line], cwd=project.folder, env=given, capture_output=True, timeout=120),
+        )
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
@@ -136,9 +141,9 @@ def test_what_is_long_comes_whole_through_a_pipe_that_never_waits(climbed: Proje
     started = subprocess.Popen(command, cwd=climbed.folder, env=given, stdout=theirs, stderr=subprocess.PIPE)
     os.close(theirs)
     time.sleep(0.5)  # while it is full
-    with os.fdopen(ours, "rb") as pipe:
-        page = pipe.read()
-    assert started.communicate()[1] == b"" and started.returncode == 0
+    page = b"".join(iter(lambda: read_soon(ours), b""))
+    os.close(ours)
+    assert started.communicate(timeout=120)[1] == b"" and started.returncode == 0
     assert page.startswith(b"<!DOCTYPE html>") and page.endswith(b"</html>\n")
 
 
@@ -156,12 +161,14 @@ def test_the_address_of_the_page_comes_through_a_pipe_at_once(climbed: Project, 
     assert serving.returncode == 0
 
 
-def test_who_must_not_hear_a_hangup_does_not(slow: Callable[[bool], Project]) -> None:
+def test_who_must_not_hear_a_hangup_or_an_interrupt_does_not(slow: Callable[[bool], Project]) -> None:
+    """As under ``nohup``, and as a job in the background of a script."""
     project = slow(False)
-    line = f"trap '' HUP; exec {' '.join(GOALSEEK)} iterate -n 2"
+    line = f"trap '' HUP INT; exec {shlex.join(GOALSEEK)} iterate -n 2"
     started = subprocess.Popen(["bash", "-c", line], cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(lambda: (project.run_folder(2) / "candidate.json").exists())
     started.send_signal(signal.SIGHUP)
+    started.send_signal(signal.SIGINT)
     slow(True)
     stdout, stderr = started.communicate(timeout=30)
     assert started.returncode == 0, stderr
@@ -171,7 +178,7 @@ def test_who_must_not_hear_a_hangup_does_not(slow: Callable[[bool], Project]) ->
 @pytest.mark.slow
 def test_a_climb_that_outlives_its_terminal_goes_on(slow: Callable[[bool], Project]) -> None:
     project = slow(False)
-    shown = Shown(project.folder, command=("bash", "-c", f"trap '' HUP; exec {' '.join(GOALSEEK)} iterate -n 2"))
+    shown = Shown(project.folder, command=("bash", "-c", f"trap '' HUP; exec {shlex.join(GOALSEEK)} iterate -n 2"))
     shown.until(lambda text: "measuring" in text)
     shown.close()
     slow(True)

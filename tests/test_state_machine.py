@@ -307,6 +307,7 @@ class Anything(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.needs("strace")
 def test_whatever_happens_the_records_are_those_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, os.environ[variable])

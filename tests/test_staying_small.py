@@ -95,7 +95,7 @@ def test_a_hundred_iterations_leave_nothing_that_grows(
 
 def test_scratch_files_of_the_dead_go_and_of_the_living_stay(tmp_path: Path, project: Project) -> None:
     process = project.start("--version")
-    process.communicate()
+    process.communicate(timeout=120)
     add_own(tmp_path)
     scratch = tmp_path / "objects.git" / "scratch"
     scratch.mkdir(parents=True)

@@ -82,7 +82,7 @@ def test_a_candidate_without_its_record_is_left_behind_by_no_baseline_and_record
 def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Project) -> None:
     started = started_and_waiting(waiting)
     started.kill()
-    started.communicate()
+    started.communicate(timeout=120)
     assert waiting.run("exec", "--", "true").exit_code == 0
     assert living(Path(os.environ["HOME"])) == {}
     home("go").touch()
@@ -135,7 +135,7 @@ def test_killed_at_any_moment_no_iteration_is_lost_or_counted_twice(project: Pro
         started = project.start("iterate", "-n", "39")
         time.sleep(moment)
         started.kill()
-        started.communicate()
+        started.communicate(timeout=120)
     records = project.climb("iterate", "-n", "3")
     assert [record["iteration"] for record in records] == list(range(len(records)))
     assert [record["metric"]["value"] for record in records[1:]] == values[: len(records) - 1]

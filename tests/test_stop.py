@@ -73,7 +73,7 @@ def test_a_request_that_a_kill_left_behind_does_not_stop_the_next_one(waiting: P
     started = started_and_waiting(waiting)
     assert waiting.run("stop").exit_code == 0
     started.kill()
-    started.communicate()
+    started.communicate(timeout=120)
     assert request_of(waiting).exists()
     home("go").touch()
     assert len(waiting.climb("iterate", "-n", "2")) == 4
@@ -90,7 +90,7 @@ def test_a_request_for_another_run_is_ignored_and_removed(waiting: Project, chan
     home("go").touch()
     deadline = time.monotonic() + 30
     while len(waiting.iterations()) < 5:
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
+        assert started.poll() is None and time.monotonic() < deadline, started.communicate(timeout=120)
         time.sleep(0.05)
     assert not request_of(waiting).exists()
     assert waiting.run("stop").exit_code == 0

@@ -167,8 +167,7 @@ def test_the_same_history_gives_the_same_plan_in_another_process(folder: Path, s
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parent.parent)}
     there = subprocess.run(
         [sys.executable, "-c", code, str(Path(__file__).parent), str(folder), rows, sampler],
-        env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env=environment, capture_output=True, text=True, check=True, timeout=120)  # fmt: skip
     assert there.stdout == here.title + "\n"
     assert there.stderr == ""
 
@@ -276,7 +275,7 @@ def test_making_checking_and_applying_do_not_import_optuna(folder: Path) -> None
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     command = [sys.executable, "-c", code, str(Path(__file__).parent), str(folder)]
-    subprocess.run(command, env=environment, check=True)
+    subprocess.run(command, env=environment, check=True, timeout=120)
     assert values_in(folder)["DEPTH"] == 5
 
 

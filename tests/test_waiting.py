@@ -177,7 +177,7 @@ def test_a_limit_that_is_reached_already_is_told_detached_as_attached(project: P
 
 def test_what_cannot_start_detached_says_why_with_its_own_exit_code(project: Project) -> None:
     project.set_moves(answer(2))
-    subprocess.run(["git", "branch", "goalseek"], cwd=project.top, check=True)
+    subprocess.run(["git", "branch", "goalseek"], cwd=project.top, check=True, timeout=120)
     ended = project.run("iterate", "--detach")
     assert ended.exit_code == project.run("iterate").exit_code == 3
     assert ended.stderr == project.run("iterate").stderr
