@@ -13,6 +13,8 @@ import pytest
 from fake_agents import Fake
 from project import IDENTITY, Project, end_all
 
+from goalseek.beneath import add_own
+
 pytest_plugins = ["skips"]
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and given back to what it starts
 
@@ -24,8 +26,6 @@ def signals_are_heard() -> None:
         if signal.getsignal(number) is signal.SIG_IGN and number not in IGNORED_BY_PYTHON:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-from goalseek.beneath import add_own
 
 
 @pytest.fixture(autouse=True, scope="session")
