@@ -17,7 +17,7 @@ from goalseek.objects import FOLDER, Entry, Objects
 from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
 from goalseek.planted import Hazard, hijacks
 from goalseek.scope import Scope
-from goalseek.trees import visible, visible_changes
+from goalseek.trees import Making, visible, visible_changes
 from goalseek.walk import Changes
 
 
@@ -39,6 +39,7 @@ class Bench:
         mounted: frozenset[str] = frozenset(),
         copies: Mapping[str, Entry] | None = None,
         copied: Callable[[str, Entry], bytes] | None = None,
+        making: Making = contextlib.nullcontext,
     ) -> None:
         self.folder = folder
         self._objects = objects
@@ -50,6 +51,7 @@ class Bench:
         self._mounted = mounted
         self._copies = dict(copies or {})
         self._copied = copied
+        self._making = making
         self._level = functools.lru_cache(maxsize=256)(objects.tree)
         self._trees: dict[Path, Checkout] = {}
         self._open: dict[Path, set[str]] = {}
@@ -183,7 +185,8 @@ class Bench:
         return {**visible(self._objects.files(tree), self._scope.seen_by(sees)), **self._links, **copies}
 
     def _build(self, checkout: Checkout, sees: Sees, tree: str, label: str) -> None:
-        checkout.build(self._wanted(sees, tree), label)
+        with self._making(checkout.root):
+            checkout.build(self._wanted(sees, tree), label)
         fixed = ((path, entry) for path, entry in checkout.entries.items() if self._scope.in_ruler(path))
         try:
             refuse_other_files(checkout.root, fixed)

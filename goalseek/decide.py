@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.manifest import Guard, Manifest, Metric
+from goalseek.guards import broken
+from goalseek.manifest import Guard, Metric
 from goalseek.middle import representative
-from goalseek.standing import Standing
 from goalseek.units import counted, number, share_of
 from goalseek.values import Evidence, Verdict
 
@@ -54,22 +54,6 @@ def broken_guard(guards: Sequence[Guard], baseline: Mapping[str, float], evidenc
     return None
 
 
-def guard_warning(guards: Sequence[Guard], who: str, values: Mapping[str, float], baseline: Mapping[str, float]) -> str:
-    """What a person should know where ``who`` breaks a guard before anything is tried; "" where every bound holds."""
-    for guard in guards:
-        if guard.name in values and (why := broken(guard, values[guard.name], baseline.get(guard.name))):
-            return f"{who} breaks a guard: {why}; no candidate is kept that does not mend that too"
-    return ""
-
-
-def broken_guard_of(manifest: Manifest, standing: Standing) -> str:
-    """What a person should know where the incumbent breaks a bound of a guard, which the ruler does not pin; or ""."""
-    if standing.incumbent is None or standing.baseline is None:
-        return ""
-    who = "the baseline" if standing.incumbent == standing.baseline else "the incumbent"
-    return guard_warning(manifest.guard, who, standing.incumbent.guards, standing.baseline.guards)
-
-
 def compared(direction: str, min_delta: float | str, incumbent: float, value: float, lines_saved: int) -> Verdict:
     """Keep if strictly better, by ``min_delta`` at least.
 
@@ -93,22 +77,6 @@ def compared(direction: str, min_delta: float | str, incumbent: float, value: fl
         why = f"{new} beats {old} by {number(delta)}, less than min_delta, {number(margin)}"
         return verdict("reverted", "below_min_delta", why)
     return verdict("kept", "better", f"{new} beats {old} by {number(delta)}")
-
-
-def broken(guard: Guard, value: float, baseline: float | None) -> str | None:
-    """Which bound of the guard the value breaks, in words; None where it holds."""
-    shown = f"{guard.name} is {number(value)}"
-    if guard.min is not None and value < guard.min:
-        return f"{shown}, below its minimum, {number(guard.min)}"
-    if guard.max is not None and value > guard.max:
-        return f"{shown}, above its maximum, {number(guard.max)}"
-    if baseline is None:
-        return None
-    if guard.max_increase is not None and value > baseline + share_of(guard.max_increase, baseline):
-        return f"{shown}, up from {number(baseline)} by more than {guard.max_increase}"
-    if guard.max_decrease is not None and value < baseline - share_of(guard.max_decrease, baseline):
-        return f"{shown}, down from {number(baseline)} by more than {guard.max_decrease}"
-    return None
 
 
 def outside(name: str, valid: tuple[float | None, float | None] | None, value: float) -> str | None:

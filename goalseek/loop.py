@@ -12,12 +12,12 @@ from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
 from goalseek.call import briefing_for
 from goalseek.chosen_provider import commands_of
 from goalseek.cycles import decided
-from goalseek.decide import guard_warning
 from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.ends import Ends
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.fitness import uncommitted_words
+from goalseek.guards import guard_warning
 from goalseek.holdout import look
 from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from goalseek.comparing import Compared, Contender, compared, pairs_in_turn
-from goalseek.decide import broken
+from goalseek.guards import broken
 from goalseek.objects import Entry, Objects
 from goalseek.pool import Subject
 from goalseek.run import Run

@@ -15,10 +15,10 @@ from goalseek import editable, fitness, process
 from goalseek.agent_home import AgentHome
 from goalseek.approval import Question, refuse_while_waiting, waiting
 from goalseek.beneath import add_own, clear, empty, remove, remove_own
-from goalseek.decide import broken_guard_of
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
+from goalseek.guards import broken_guard_of
 from goalseek.location import locate
 from goalseek.lock import LOCK, only_writer
 from goalseek.manifest_file import Loaded, base_of, ignore_home

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from goalseek.believed import believed_standing
 from goalseek.cost_words import cost_of_deciding
-from goalseek.decide import broken_guard_of
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
+from goalseek.guards import broken_guard_of
 from goalseek.level import level_moved
 from goalseek.limits import why_stop
 from goalseek.location import Location, locate

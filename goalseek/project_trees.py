@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from goalseek.objects import Entry, Objects
 from goalseek.places import Places
 from goalseek.plain import to_line
 from goalseek.scope import Scope
+from goalseek.trees import Making
 from goalseek.values import Side
 from goalseek.workspace import Workspace
 
@@ -36,11 +38,15 @@ class TreePlan:
 
 
 class ProjectTrees:
-    """Makes each tree when it is first asked for, and all anew where the plan has changed."""
+    """Makes each tree when it is first asked for, and all anew where the plan has changed.
 
-    def __init__(self, places: Places, objects: Objects) -> None:
+    Each is made while a block of ``making`` lasts, which is told where.
+    """
+
+    def __init__(self, places: Places, objects: Objects, making: Making = contextlib.nullcontext) -> None:
         self._places = places
         self._objects = objects
+        self._making = making
         self._made_for = ""
         self._workspace: Workspace | None = None
         self._benches: dict[Side, Bench] = {}
@@ -52,7 +58,7 @@ class ProjectTrees:
             links = {} if plan.mounts else plan.links
             is_seen, mounted = plan.scope.seen_by("agent"), _mounted(plan)
             folder = self._places.workspace
-            self._workspace = Workspace(folder, self._objects, is_seen, plan.scope_key, links, mounted)
+            self._workspace = Workspace(folder, self._objects, is_seen, plan.scope_key, links, mounted, self._making)
         return self._workspace
 
     def bench(self, plan: TreePlan, of: Side) -> Bench:
@@ -90,6 +96,7 @@ class ProjectTrees:
             _mounted(plan),
             hidden_from.as_entries(plan.hidden_from, prefix),
             _copied(plan, prefix),
+            self._making,
         )
 
 

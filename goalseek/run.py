@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -47,6 +48,7 @@ from goalseek.watch import Watch
 from goalseek.workspace import Workspace
 
 RECENT = 200
+MOMENT_SECONDS = 2.0
 
 
 class Run:
@@ -82,7 +84,7 @@ class Run:
         self.stop: Stop | None = None
         self.ends_at: float | None = None
         self._provider = ChosenProvider(asked)
-        self._trees = ProjectTrees(places, repository.objects)
+        self._trees = ProjectTrees(places, repository.objects, self._making)
         self._ruler: tuple[int, Ruler] | None = None
         self._settings = Settings(self.folder, places.prefix, repository.top, self.seal.digest)
         self._confines: tuple[Loaded, Confines] | None = None
@@ -238,6 +240,18 @@ class Run:
             self._idle += time.monotonic() - began
             self.watch.waits("")
             self.picture.waiting("")
+
+    @contextlib.contextmanager
+    def _making(self, root: Path) -> Iterator[None]:
+        """While this block makes a tree; where that takes longer than a moment, the view is told."""
+        text = f"a tree of the repository is being made in {root}: once, later it is only brought up to date"
+        timer = threading.Timer(MOMENT_SECONDS, lambda: self.watch.note(text))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def remember(self, record: IterationRecord) -> None:
         """Takes in a record that was just written, with the waits that it told of."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from goalseek.decide import broken, outside
+from goalseek.decide import outside
+from goalseek.guards import broken
 from goalseek.manifest import Guard, Manifest
 from goalseek.records import IterationRecord
 from goalseek.run_values import CommandRun

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 from goalseek.objects import SUBMODULE, Entry, Objects
+
+Making = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew
 
 
 def walk(objects: Objects, commit: str, most: int, cut: Collection[str] = ()) -> Iterable[tuple[str, bytes]]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from goalseek.baseline import failed_baseline
 from goalseek.cheats import Cheat, runs_owed, tried
 from goalseek.cost_words import cost_of_deciding
-from goalseek.decide import ToBeat, decide, guard_warning
+from goalseek.decide import ToBeat, decide
 from goalseek.findings import Finding
+from goalseek.guards import guard_warning
 from goalseek.manifest import Manifest
 from goalseek.middle import median
 from goalseek.noise_findings import fixed_seed

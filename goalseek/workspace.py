@@ -19,7 +19,7 @@ from goalseek.conversations import ObjectsFailed
 from goalseek.git import AUTHOR, GitFailed, git
 from goalseek.missing import Missing
 from goalseek.objects import Entry, Objects
-from goalseek.trees import visible, visible_changes
+from goalseek.trees import Making, visible, visible_changes
 from goalseek.walk import Changes
 
 Made = TypeVar("Made")
@@ -59,6 +59,7 @@ class Workspace:
         scope_key: str,
         links: Mapping[str, str],
         mounted: frozenset[str] = frozenset(),
+        making: Making = contextlib.nullcontext,
     ) -> None:
         self.root = folder
         self._objects = objects
@@ -66,6 +67,7 @@ class Workspace:
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
         self._mounted = mounted
+        self._making = making
         self._made: dict[str, tuple[str, Any]] = {}
         self._pristine = folder.with_name(folder.name + ".git")
         object_format = "sha1" if len(objects.zero) == 40 else "sha256"
@@ -100,13 +102,15 @@ class Workspace:
         if not self.tree.label and self.tree.load() and self.git_folder.load():
             self._take_up()
             moved = bool(self.tree.label)
-        if not self.tree.label or self._standing().scope_key != self._scope_key:
-            self._start()
-        for step in steps(self._standing().label):
-            self._take(step)
-            moved = True
-        if moved:
-            self._mirror()
+        is_new = not self.tree.label or self._standing().scope_key != self._scope_key
+        with self._making(self.root) if is_new else contextlib.nullcontext():
+            if is_new:
+                self._start()
+            for step in steps(self._standing().label):
+                self._take(step)
+                moved = True
+            if moved:
+                self._mirror()
 
     def is_whole(self) -> bool:
         """Whether the tree and the tool's own git folder are there: a cache may be removed at any time."""

@@ -256,6 +256,7 @@ def test_a_command_that_needs_what_it_does_not_see_is_told_so(
     assert ended.exit_code == 1 and remedy in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(project: Project) -> None:
     command = {"name": "command", "command": ["sh", "agent.sh"]}
     project.set_manifest({"provider": command, "verify": [{"name": "judge", "run": "sh ./judge.sh"}]})

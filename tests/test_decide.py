@@ -6,7 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from goalseek.decide import ToBeat, broken, decide
+from goalseek.decide import ToBeat, decide
+from goalseek.guards import broken
 from goalseek.limits import reached
 from goalseek.manifest import Guard, Metric
 from goalseek.middle import median, representative

@@ -152,6 +152,7 @@ def test_before_the_first_baseline_it_says_what_to_do(project: Project) -> None:
     assert project.traces() == []
 
 
+@pytest.mark.slow
 def test_the_verifiers_place_has_what_setup_gives_and_the_outputs_before_it_and_keeps_nothing(project: Project) -> None:
     train = "test ! -e kept/mine && mkdir -p kept && cp answer.json out.json"
     project.write({"hidden/judge.sh": 'grep -q built build/app && cp out.json "$GOALSEEK_RUN_DIR/metrics.json"\n'})

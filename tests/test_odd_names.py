@@ -37,6 +37,7 @@ def test_hidden_files_with_odd_names_never_reach_the_workspace(project: Project)
     assert b"hidden" not in present
 
 
+@pytest.mark.slow
 def test_a_climb_lies_below_a_folder_whose_name_is_no_utf_8(project: Project) -> None:
     project.set_moves(answer(2), answer(3))
     folder = project.top.parent / "bad\udcff"

@@ -2,12 +2,15 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
 from project import FILES, Project, answer
 from test_scope_enforcement import better, play
 
+from goalseek.cli.main import run as command_line
+from goalseek.objects import Objects
 from goalseek.places import cache_folder
 
 
@@ -128,6 +131,22 @@ def test_only_the_trees_of_this_project_are_in_the_cache_and_outside_the_reposit
 def test_a_relative_cache_folder_is_ignored_as_the_standard_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     assert cache_folder() == Path.home() / ".cache" / "goalseek"
+
+
+def test_trees_that_take_long_to_make_are_said_once_each(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.set_moves(answer(2), answer(3))
+    fill = Objects.fill
+    monkeypatch.setattr("goalseek.run.MOMENT_SECONDS", 0.1)
+    monkeypatch.setattr(Objects, "fill", lambda *given: (time.sleep(0.5), fill(*given)))
+    said = "a tree of the repository is being made in "
+    assert command_line(["-C", str(project.folder), "iterate"]) == 0
+    told = capsys.readouterr().err
+    assert told.count(said) == 2
+    assert all(f"note: {said}{project.trees() / name}:" in told for name in ("bench/tree", "workspace"))
+    assert command_line(["-C", str(project.folder), "iterate"]) == 0
+    assert said not in capsys.readouterr().err
 
 
 def test_the_workspace_is_made_again_where_it_was_removed(project: Project) -> None:
