@@ -196,7 +196,7 @@ def step(run: Run) -> tuple[str, str]:
 
 def _why_end(run: Run, setting: Setting, ends: Ends, count: int, seconds: float) -> Stop | None:
     """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
-    asked = asked_to_stop(run.loaded.logs, run.repository.own)
+    asked = asked_to_stop(run.repository.own)
     stop = _why_over(run, setting, _usual_seconds(run))
     return stop or asked or ends.reached(run.standing, count, seconds) or _played_out(run, ends)
 

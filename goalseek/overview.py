@@ -15,7 +15,7 @@ from goalseek.fetched import way_to_fetched
 from goalseek.level import level_moved
 from goalseek.limits import why_stop
 from goalseek.location import Location, locate
-from goalseek.lock import holder_of
+from goalseek.lock import Holder, holder_of
 from goalseek.manifest import Metric
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.phase_seconds import all_unrecorded
@@ -62,14 +62,15 @@ class Overview:
     waits: Question | None
     word: Word | None
     next: str
+    folder: str
 
 
-def overview(loaded: Loaded) -> Overview:
+def overview(loaded: Loaded, location: Location | None = None) -> Overview:
     """Reads records and the picture; asks git only what differs from the ruler. Holds no lock.
 
-    Raises GoalseekError outside a repository.
+    ``location`` is that of the repository, where it is known. Raises GoalseekError outside a repository.
     """
-    location = locate(loaded.folder / loaded.manifest.project.repo)
+    location = location or locate(loaded.folder / loaded.manifest.project.repo)
     own = location.own(loaded.manifest.project.name)
     standing = believed_standing(loaded, own)
     picture = read_state(loaded.state)
@@ -112,6 +113,7 @@ def overview(loaded: Loaded) -> Overview:
         waits=waits,
         word=word,
         next=typed(way_to_fetched(loaded, location) or told, loaded.path),
+        folder=str(loaded.folder),
     )
 
 
@@ -144,7 +146,7 @@ def _shared(loaded: Loaded, location: Location, own: Path, standing: Standing) -
     return Shares(own / "share.json", base_of(loaded, location.top)).notes(loaded.manifest.scope.share, standing.epoch)
 
 
-def _next_word(waits: Question, word: Word | None, holder: str | None) -> str:
+def _next_word(waits: Question, word: Word | None, holder: Holder | None) -> str:
     if word is None:
         from goalseek.approval import commands_for
 
@@ -181,7 +183,7 @@ def _home(standing: Standing) -> str:
     return "goalseek promote takes home what an earlier ruler kept and is not there yet" if standing.epoch else ""
 
 
-def _silent(picture: dict[str, Any], holder: str) -> str:
+def _silent(picture: dict[str, Any], holder: Holder) -> str:
     """What to make of a heartbeat that has gone stale, or ""."""
     age = seconds_since_beat(picture)
     if age is None or age < STALE_SECONDS:
