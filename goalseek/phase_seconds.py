@@ -71,8 +71,9 @@ def settle_key(standing: Standing) -> str:
 
 
 def holdout_key(standing: Standing) -> str:
-    """Names the last look at the holdout."""
-    return f"holdout {standing.looks}"
+    """Names the last look at the holdout, and whether it came to an end."""
+    reason = next((look.reason for look in standing.holdout if look.look == standing.looks), "")
+    return f"holdout {standing.looks} {reason}"
 
 
 def all_unrecorded(runs: Path, own: Path, standing: Standing) -> float:
