@@ -217,7 +217,7 @@ def _why_over(run: Run, setting: Setting, usual: float | None = None) -> Stop | 
         return None
     standing, manifest = run.standing.of_run(run.run_id), setting.manifest
     if run.standing.baseline is None:  # no phase of a baseline asks for itself
-        standing = standing.spending(unrecorded_seconds(run.loaded.runs / "0000", ""), Usage())
+        standing = standing.spending(unrecorded_seconds(run.loaded.runs / "0000", run.run_id, ""), Usage())
     reserved = seconds_to_settle(manifest, run.standing)
     return why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), usual, reserved)
 
