@@ -29,7 +29,7 @@ def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[Iterati
     """
     from goalseek import loop
 
-    with loop.opened(manifest) as run:
+    with loop.opened(manifest, doing="iterate") as run:
         yield from loop.iterate(run, loop.Ends(count=iterations))
 
 

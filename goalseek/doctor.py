@@ -46,7 +46,7 @@ def examine(
         return
     yield Finding("manifest", True, f"{loaded.path}: {_goal(loaded)}")
     try:
-        with opened(loaded) as run:
+        with opened(loaded, doing="doctor") as run:
             yield from _examine(run, is_quick, tell, may_leave, is_live)
             if run.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")

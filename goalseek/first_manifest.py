@@ -95,7 +95,7 @@ def try_and_write(loaded: Loaded, plain: dict[str, Any], watch: Watch) -> Measur
     The measurement need not be made again. Raises GoalseekError where something does not fit or there is no number:
     then nothing was written.
     """
-    with opened(loaded, watch) as run:
+    with opened(loaded, watch, doing="init") as run:
         check_fit(run)
         if loaded.manifest.provider:
             chosen_provider(loaded, loaded.manifest.provider).check()

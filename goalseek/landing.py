@@ -48,10 +48,9 @@ def desk_for(
     folder.mkdir(parents=True, exist_ok=True)
     follows = run.standing.last.seal if run.standing.last else ""
     memory = Memory(folder, run.seal, run.run_id, follows)
-    of_no_run = Memory(folder, run.seal, "", follows)  # a new one pays for what the last one began
-    run.took = PhaseSeconds(of_no_run, run.active_seconds)
+    run.took = PhaseSeconds(memory, run.active_seconds)  # of this run: a new one has all its time
     calls = Calls(
-        of_no_run,
+        Memory(folder, run.seal, "", follows),  # of no run: a new one pays for what the last one began
         lambda: usage_of(run.places.call / "usage.json"),
         cache(lambda calls_each: usual_call(run.recent, calls_each)),
     )

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,13 +16,56 @@ from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.since import since
 
 LOCK = "lock"
+CLIMBING = "iterate"  # of the commands that hold the lock, the one that looks for a request to stop
+
+_WITH_PHASES = (CLIMBING, "step", "baseline", "")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a project's lock, as it says itself; ``pid`` is 0 where it has not said so yet.
+
+    ``doing`` is its command and ``manifest`` the path of its manifest, each "" where it does not say. ``started`` tells
+    it from an earlier process with the same number.
+    """
+
+    pid: int = 0
+    host: str = ""
+    since: str = ""
+    doing: str = ""
+    manifest: str = ""
+    started: str = ""
+
+    def __str__(self) -> str:
+        """In words that stay the same."""
+        return self.in_words()
+
+    def in_words(self, now: datetime | None = None) -> str:
+        """With ``now`` as people say it."""
+        if not self.pid:
+            return "its process has not said who it is yet"
+        told = f"since {self.since}" if now is None else since(self.since, now)
+        return f"process {self.pid} on {self.host}, {told}"
+
+    @property
+    def is_climbing(self) -> bool:
+        """Whether it looks for a request to stop."""
+        return self.doing == CLIMBING
+
+    @property
+    def way_to_end(self) -> str:
+        """What ends it, in words."""
+        here = "" if self.host == os.uname().nodename else f", on {self.host}"
+        return "goalseek stop" if self.is_climbing else f"kill {self.pid}{here}" if self.pid else "its own end"
 
 
 @contextlib.contextmanager
-def only_writer(folder: Path, at: Callable[[], str] = str) -> Iterator[None]:
+def only_writer(
+    folder: Path, at: Callable[[], str] = str, doing: str = "", manifest: Path | str = ""
+) -> Iterator[None]:
     """Holds the project's lock. Raises GoalseekError with exit code 4, naming the holder, where somebody has it.
 
-    ``at`` says in words what the holder is about, or "".
+    ``at`` says in words what a climb of this manifest is about, or "". ``doing`` is the command that takes the lock.
     """
     descriptor = _open(folder)
     try:
@@ -32,19 +76,15 @@ def only_writer(folder: Path, at: Callable[[], str] = str) -> Iterator[None]:
                 descriptor = _open(folder)
                 _take(descriptor)
         except BlockingIOError:
-            named = ", ".join(filter(None, (_holder(descriptor, datetime.now(UTC)), at())))
-            hint = "wait for it, or end it after its iteration: goalseek stop"
-            raise GoalseekError(f"another run is at work: {named}", hint, LOCKED) from None
+            raise _held(_noted(descriptor), at, str(manifest)) from None
         except OSError as error:
             message = f"the file system of {folder} has no locks: {error}"
             raise GoalseekError(message, "keep the repository on a local disk", UNFIT, "repository") from None
-        holder = {
-            "pid": os.getpid(),
-            "host": os.uname().nodename,
-            "since": datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z"),
-        }
+        now = datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
+        own = os.getpid()
+        holder = Holder(own, os.uname().nodename, now, doing, str(manifest), _started(own))
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
         yield
     finally:
         os.close(descriptor)
@@ -80,8 +120,8 @@ def _take(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def holder_of(folder: Path) -> str | None:
-    """Who holds the project's lock, in words; None where nobody does, or where it is another account's."""
+def holder_of(folder: Path) -> Holder | None:
+    """Who holds the project's lock; None where nobody does, or where it is another account's."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
@@ -89,26 +129,58 @@ def holder_of(folder: Path) -> str | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        return _holder(descriptor)
+        return _noted(descriptor)
     finally:
         os.close(descriptor)
     return None
 
 
-def holder_pid(folder: Path) -> int | None:
-    """The process that holds the project's lock, as it says itself; None where nobody does."""
-    if holder_of(folder) is None:
-        return None
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        return int(json.loads((folder / LOCK).read_bytes())["pid"])
-    return None
-
-
-def _holder(descriptor: int, now: datetime | None = None) -> str:
-    """In words that stay the same; with ``now`` as people say it."""
+def last_manifest(folder: Path) -> str:
+    """The path of the manifest for which the lock was held last; "" where that is not known."""
     try:
-        holder = json.loads(os.pread(descriptor, 4096, 0))
-        told = f"since {holder['since']}" if now is None else since(str(holder["since"]), now)
-        return f"process {holder['pid']} on {holder['host']}, {told}"
-    except (ValueError, KeyError):
-        return "its process has not said who it is yet"
+        return str(json.loads((folder / LOCK).read_bytes())["manifest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _noted(descriptor: int) -> Holder:
+    """The holder as the note names it; one that was left by a process which is gone is not believed."""
+    try:
+        note = json.loads(os.pread(descriptor, 65536, 0))
+        holder = Holder(**{key: note[key] for key in Holder.__dataclass_fields__ if key in note})
+        is_here = holder.host == os.uname().nodename
+        is_gone = is_here and bool(holder.started) and not _is_process(holder.pid, holder.started)
+        return Holder() if is_gone else holder
+    except (ValueError, TypeError):
+        return Holder()
+
+
+def _is_process(pid: int, started: str) -> bool:
+    """Whether a process with this number runs which began then; also where nobody may look."""
+    if found := _started(pid):
+        return found == started
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _started(pid: int) -> str:
+    """When a process began, in the system's own count; "" where it is gone, or nobody may look."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _held(holder: Holder, at: Callable[[], str], manifest: str) -> GoalseekError:
+    is_elsewhere = bool(holder.manifest) and holder.manifest != manifest
+    where = f"in {Path(holder.manifest).parent}" if is_elsewhere else at() if holder.doing in _WITH_PHASES else ""
+    what = "" if holder.is_climbing or not holder.doing else f"goalseek {holder.doing}"
+    named = ", ".join(filter(None, (holder.in_words(datetime.now(UTC)), what, where)))
+    when = " after its iteration" if holder.is_climbing else ""
+    hint = f"wait for it, or end it{when}: {holder.way_to_end}" if holder.pid else "wait for it"
+    return GoalseekError(f"another run is at work: {named}", hint, LOCKED)

@@ -221,7 +221,7 @@ def step(run: Run) -> tuple[str, str]:
 
 def _why_end(run: Run, setting: Setting, ends: Ends, count: int, seconds: float) -> Stop | None:
     """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
-    asked = asked_to_stop(run.loaded.logs, run.repository.own)
+    asked = asked_to_stop(run.repository.own)
     stop = _why_over(run, setting, _usual_seconds(run))
     return stop or asked or ends.reached(run.standing, count, seconds) or _played_out(run, ends)
 
@@ -242,7 +242,7 @@ def _why_over(run: Run, setting: Setting, usual: float | None = None) -> Stop | 
         return None
     standing, manifest = run.standing.of_run(run.run_id), setting.manifest
     if run.standing.baseline is None:  # no phase of a baseline asks for itself
-        standing = standing.spending(unrecorded_seconds(run.loaded.runs / "0000", ""), Usage())
+        standing = standing.spending(unrecorded_seconds(run.loaded.runs / "0000", run.run_id, ""), Usage())
     reserved = seconds_to_settle(manifest, run.standing)
     return why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), usual, reserved)
 

@@ -7,9 +7,11 @@ import os
 import tomllib
 from pathlib import Path
 
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.believed import own_folder
+from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.location import Location, prefix_below
-from goalseek.manifest_file import Loaded, base_of
+from goalseek.lock import holder_of
+from goalseek.manifest_file import Loaded, base_of, load
 
 _FILE = "folder"
 
@@ -31,6 +33,23 @@ def other_folder(loaded: Loaded, location: Location) -> str:
     if known == _prefix(loaded, location) or not _has_manifest(location.top / known, name):
         return ""
     return f"the climb {name!r} is that of the manifest in {location.top / known}, not of {loaded.path}"
+
+
+def climb_at_work(loaded: Loaded, location: Location | None = None) -> Loaded:
+    """The manifest of this climb where it is at work: it may be at work in another worktree. Else the one given.
+
+    ``location`` is that of the repository, where it is known. Raises GoalseekError, naming the folder, where that
+    manifest cannot be read from here.
+    """
+    own = location.own(loaded.manifest.project.name) if location else own_folder(loaded)
+    holder = holder_of(own) if own else None
+    if holder is None or not holder.is_climbing or holder.manifest in ("", str(loaded.path.resolve())):
+        return loaded
+    try:
+        return load(Path(holder.manifest))
+    except (GoalseekError, OSError) as error:
+        folder = Path(holder.manifest).parent
+        raise GoalseekError(f"the climb is at work in {folder}: {holder}; {error}", "type this there", UNFIT) from None
 
 
 def note_folder(loaded: Loaded, location: Location) -> None:

@@ -55,9 +55,16 @@ def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> Provi
 
 @contextlib.contextmanager
 def opened(
-    loaded: Loaded, watch: Watch | None = None, asked: ProviderTable | None = None, is_new: bool = False
+    loaded: Loaded,
+    watch: Watch | None = None,
+    asked: ProviderTable | None = None,
+    is_new: bool = False,
+    doing: str = "",
 ) -> Iterator[Run]:
-    """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be."""
+    """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be.
+
+    ``doing`` is the command that it is opened for, as others who want the lock are told.
+    """
     fitness.refuse_missing_home(loaded)
     repository = open_repository(loaded)
     where = places(repository.location, base_of(loaded, repository.top), repository.name)
@@ -68,7 +75,12 @@ def opened(
         picture = loaded.state
         repository.make_own()
         with (
-            only_writer(repository.own, lambda: phase_in_words(read_state(picture), datetime.now(UTC))),
+            only_writer(
+                repository.own,
+                lambda: phase_in_words(read_state(picture), datetime.now(UTC)),
+                doing,
+                loaded.path.resolve(),
+            ),
             process.marked(trusted_mark(where.owner)),
         ):
             if end_left_over(where.owner, repository.own / PROGRAMS_LOCK):

@@ -16,7 +16,7 @@ from goalseek.guards import broken_guard_of
 from goalseek.level import level_moved
 from goalseek.limits import why_stop
 from goalseek.location import Location, locate
-from goalseek.lock import holder_of
+from goalseek.lock import Holder, holder_of
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.phase_seconds import all_unrecorded
@@ -63,14 +63,15 @@ class Overview:
     waits: Question | None
     word: Word | None
     next: str
+    folder: str
 
 
-def overview(loaded: Loaded) -> Overview:
+def overview(loaded: Loaded, location: Location | None = None) -> Overview:
     """Reads records and the picture; asks git only what differs from the ruler. Holds no lock.
 
-    Raises GoalseekError outside a repository.
+    ``location`` is that of the repository, where it is known. Raises GoalseekError outside a repository.
     """
-    location = locate(loaded.folder / loaded.manifest.project.repo)
+    location = location or locate(loaded.folder / loaded.manifest.project.repo)
     own = location.own(loaded.manifest.project.name)
     standing = believed_standing(loaded, own)
     picture = read_state(loaded.state)
@@ -81,7 +82,7 @@ def overview(loaded: Loaded) -> Overview:
     is_at_work = status in AT_WORK
     run_id = pending_run(own) or standing.run_id
     waits, word = _asked(loaded, standing, run_id)
-    unrecorded = all_unrecorded(loaded.runs, own, standing)
+    unrecorded = all_unrecorded(loaded.runs, own, standing, run_id)
     over = "" if is_at_work else _over(loaded, standing.of_run(run_id).spending(unrecorded, Usage()))
     told = _next_word(waits, word, holder) if waits else _next(status, standing, str(picture.get("next", "")), over)
     last = standing.last
@@ -113,6 +114,7 @@ def overview(loaded: Loaded) -> Overview:
         waits=waits,
         word=word,
         next=typed(way_to_fetched(loaded, location) or told, loaded.path),
+        folder=str(loaded.folder),
     )
 
 
@@ -148,7 +150,7 @@ def _shared(loaded: Loaded, location: Location, own: Path, standing: Standing) -
     return Shares(own / "share.json", base_of(loaded, location.top)).notes(loaded.manifest.scope.share, standing.epoch)
 
 
-def _next_word(waits: Question, word: Word | None, holder: str | None) -> str:
+def _next_word(waits: Question, word: Word | None, holder: Holder | None) -> str:
     if word is None:
         from goalseek.approval import commands_for
 
@@ -185,7 +187,7 @@ def _home(standing: Standing) -> str:
     return "goalseek promote takes home what an earlier ruler kept and is not there yet" if standing.epoch else ""
 
 
-def _silent(picture: dict[str, Any], holder: str) -> str:
+def _silent(picture: dict[str, Any], holder: Holder) -> str:
     """What to make of a heartbeat that has gone stale, or ""."""
     age = seconds_since_beat(picture)
     if age is None or age < STALE_SECONDS:

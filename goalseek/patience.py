@@ -31,7 +31,7 @@ def wait(run: Run, limits: Limits, seconds: float, why: str) -> bool:
     shown = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
     with run.waiting(f"{why}; waits until {shown}, {in_words(seconds)} from now"):
         while (left := until - seconds_with_sleep()) > 0:
-            if stop := asked_to_stop(run.loaded.logs, run.repository.own):
+            if stop := asked_to_stop(run.repository.own):
                 raise LimitReached(stop)
             run.picture.beat()
             time.sleep(min(_PAUSE, left))

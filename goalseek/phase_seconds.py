@@ -2,7 +2,7 @@
 
 Whatever came of them: an answer that is stored, one that is not believed any more, or none, as the tool was killed or
 interrupted. They are written while a phase is at work, so a kill loses half a second of them, and a machine that was
-off adds none.
+off adds none. A new run begins without them.
 """
 
 from __future__ import annotations
@@ -71,22 +71,26 @@ def settle_key(standing: Standing) -> str:
 
 
 def holdout_key(standing: Standing) -> str:
-    """Names the last look at the holdout."""
-    return f"holdout {standing.looks}"
+    """Names the last look at the holdout, and whether it came to an end."""
+    reason = next((look.reason for look in standing.holdout if look.look == standing.looks), "")
+    return f"holdout {standing.looks} {reason}"
 
 
-def all_unrecorded(runs: Path, own: Path, standing: Standing) -> float:
-    """The seconds that were spent since the last record, in the iteration under way and outside of it."""
+def all_unrecorded(runs: Path, own: Path, standing: Standing, run_id: str) -> float:
+    """The seconds that this run has spent since the last record, in the iteration under way and outside of it."""
     folder, follows = runs / f"{standing.last_iteration + 1:04d}", standing.last.seal if standing.last else ""
-    outside = (unrecorded_seconds(own, key) for key in (settle_key(standing), holdout_key(standing)))
-    return unrecorded_seconds(folder, follows) + sum(outside)
+    outside = (unrecorded_seconds(own, run_id, key) for key in (settle_key(standing), holdout_key(standing)))
+    return unrecorded_seconds(folder, run_id, follows) + sum(outside)
 
 
-def unrecorded_seconds(folder: Path, follows: str) -> float:
-    """All seconds that are stored there for what follows this, for whoever only looks: the seal is not checked."""
+def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:
+    """All seconds of this run that are stored there for what follows this.
+
+    For whoever only looks: the seal is not checked.
+    """
     try:
         stored = json.loads((folder / f"{_NAME}.json").read_text())
-        if stored["follows"] != follows:
+        if (stored["run_id"], stored["follows"]) != (run_id, follows):
             return 0.0
         total = math.fsum(stored["value"]["phases"].values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -99,7 +99,7 @@ def took_outside(run: Run, what: str) -> PhaseSeconds:
 
     What was counted for the same one before was killed, or failed.
     """
-    return PhaseSeconds(Memory(run.repository.own, run.seal, "", what), run.active_seconds)
+    return PhaseSeconds(Memory(run.repository.own, run.seal, run.run_id, what), run.active_seconds)
 
 
 def stand_back(run: Run, subject: Subject) -> None:

@@ -1,4 +1,4 @@
-"""A person's word that a run shall end after its iteration: a small file beside the records, needing no lock.
+"""A person's word that a run shall end after its iteration: a small file beside the lock, which it does not need.
 
 It names the process that holds the lock and since when, so that one which came too late never ends another run.
 """
@@ -6,47 +6,61 @@ It names the process that holds the lock and since when, so that one which came 
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goalseek.beneath import clear
-from goalseek.lock import holder_of
+from goalseek.errors import LOCKED, GoalseekError
+from goalseek.lock import Holder, holder_of
 from goalseek.memory import write_durably
 
 if TYPE_CHECKING:
     from goalseek.limits import Stop
 
 _NAME = "stop.json"
+_SAID_WITHIN = 1.0
 
 
-def ask_to_stop(logs: Path, own: Path) -> str | None:
-    """Asks the run at work to stop; gives who holds its lock, or None where nothing is running.
+def ask_to_stop(own: Path) -> Holder | None:
+    """Asks the climb at work to stop; gives who holds the lock, or None where nobody does.
 
-    ``logs`` is where the records are, ``own`` the project's folder in the common git directory.
+    ``own`` is the project's folder in the common git directory, which all its worktrees share. Raises GoalseekError
+    where the holder does not look for such a request.
     """
-    holder = holder_of(own)
+    until = time.monotonic() + _SAID_WITHIN
+    while (holder := holder_of(own)) and not holder.pid and time.monotonic() < until:
+        time.sleep(0.02)
     if holder is None:
         return None
-    logs.mkdir(parents=True, exist_ok=True)
-    write_durably(logs / _NAME, json.dumps({"holder": holder}).encode() + b"\n")
+    if not holder.is_climbing:
+        named = f"goalseek {holder.doing}" if holder.doing else "another command"
+        hint = f"it ends by itself; at once: {holder.way_to_end}" if holder.pid else "try again"
+        raise GoalseekError(f"{named} is at work, which no request to stop reaches: {holder}", hint, LOCKED)
+    write_durably(own / _NAME, _request_for(holder))
     return holder
 
 
-def asked_to_stop(logs: Path, own: Path) -> Stop | None:
+def asked_to_stop(own: Path) -> Stop | None:
     """The end, where the run at work in this process was asked to. Whatever request there is, is then removed."""
-    path = logs / _NAME
+    path = own / _NAME
     try:
-        request = json.loads(path.read_text())
+        request = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (OSError, ValueError):
-        request = None
+    except OSError:
+        request = b""
     clear(path)
-    if request != {"holder": holder_of(own)}:
+    holder = holder_of(own)
+    if holder is None or request != _request_for(holder):
         return None
     from goalseek.limits import Stop
 
     return Stop("asked", "goalseek stop asked for it", "the same command goes on")
+
+
+def _request_for(holder: Holder) -> bytes:
+    return json.dumps({"holder": str(holder)}).encode() + b"\n"
 
 
 def pending_run(own: Path) -> str:

@@ -68,6 +68,16 @@ def test_each_of_several_kills_counts_once_at_once_and_in_the_end(project: Proje
 
 
 @pytest.mark.slow
+def test_a_new_run_begins_without_what_was_killed_in_the_last(project: Project) -> None:
+    project.climb("baseline")
+    cut_short(project, signal.SIGKILL)
+    project.set_manifest({"limits": {"time": 1.0}})
+    assert stop_of(project)["stop_reason"] == "time"
+    ended = project.run("iterate", "--new", "-n", "2")
+    assert [record["reason"] for record in project.iterations()[1:]] == ["interrupted", "better"], ended
+
+
+@pytest.mark.slow
 def test_a_baseline_that_is_killed_again_and_again_ends_at_the_limit(project: Project) -> None:
     project.set_manifest({"limits": {"time": 1.5}})
     for _ in range(2):
@@ -106,7 +116,7 @@ def test_a_settling_and_a_look_that_are_killed_are_charged_with_the_next(project
 
 def test_what_a_kill_left_is_counted_on_and_a_wait_is_not(tmp_path: Path) -> None:
     now = 100.0
-    memory = Memory(tmp_path, Seal(b"secret"), "", "follows")
+    memory = Memory(tmp_path, Seal(b"secret"), "run", "follows")
 
     def opened() -> PhaseSeconds:
         return PhaseSeconds(memory, lambda: now)
@@ -128,8 +138,8 @@ def test_what_a_kill_left_is_counted_on_and_a_wait_is_not(tmp_path: Path) -> Non
     with resumed.of("REVIEW"):
         now += 2
     assert opened().phases == {"VERIFY": 4.25, "REVIEW": 2.0}
-    assert unrecorded_seconds(tmp_path, "follows") == 6.25
-    assert unrecorded_seconds(tmp_path, "another") == 0.0
-    assert PhaseSeconds(Memory(tmp_path, Seal(b"secret"), "", "another"), lambda: now).phases == {}
+    assert unrecorded_seconds(tmp_path, "run", "follows") == 6.25
+    assert unrecorded_seconds(tmp_path, "run", "another") == unrecorded_seconds(tmp_path, "new", "follows") == 0.0
+    assert PhaseSeconds(Memory(tmp_path, Seal(b"secret"), "new", "follows"), lambda: now).phases == {}
     resumed.forget()
     assert opened().phases == {}

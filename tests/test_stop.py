@@ -1,12 +1,16 @@
 """``goalseek stop``: the iteration at work ends, then the run; nothing else is ever stopped by it."""
 
+import fcntl
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from project import Project, answer, home
+
+from goalseek.lock import Holder, holder_of, only_writer
 
 WAITING = """\
 if [ "$GOALSEEK_ITERATION" = 2 ]; then
@@ -27,7 +31,7 @@ def waiting(project: Project) -> Project:
 
 
 def request_of(project: Project) -> Path:
-    return project.folder / ".goalseek" / "demo" / "logs" / "stop.json"
+    return project.top / ".git" / "goalseek" / "demo" / "stop.json"
 
 
 def started_and_waiting(project: Project) -> subprocess.Popen[str]:
@@ -42,7 +46,7 @@ def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) ->
     home("go").touch()
     _, stderr = started.communicate(timeout=30)
     assert started.returncode == 0 and "goalseek stop asked for it" in stderr
-    state = json.loads((request_of(waiting).parent / "state.json").read_text())
+    state = json.loads((waiting.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
     assert (state["status"], state["stop_reason"]) == ("completed", "asked")
     assert [record["iteration"] for record in waiting.iterations()] == [0, 1, 2]
     assert not request_of(waiting).exists()
@@ -96,3 +100,48 @@ def test_a_request_for_another_run_is_ignored_and_removed(waiting: Project, chan
     assert waiting.run("stop").exit_code == 0
     _, stderr = started.communicate(timeout=30)
     assert started.returncode == 0 and "goalseek stop asked for it" in stderr
+
+
+def test_from_another_worktree_it_reaches_the_climb_and_so_do_direct_and_status(waiting: Project) -> None:
+    other = waiting.top.with_name("other")
+    waiting.git("worktree", "add", "--quiet", str(other))
+    started = started_and_waiting(waiting)
+    there = Project(other, other)
+    shown = there.run("status").stdout
+    assert "demo: running" in shown and f"at work in {waiting.folder}" in shown and "best " in shown
+    assert there.run("direct", "prefer fives").stdout.startswith("direction 1, from iteration 2")
+    assert "prefer fives" in waiting.run("direct", "--list").stdout and not (other / ".goalseek").exists()
+    assert f"asked process {started.pid} on " in there.run("stop").stdout
+    home("go").touch()
+    _, stderr = started.communicate(timeout=30)
+    assert started.returncode == 0 and "goalseek stop asked for it" in stderr
+    refused = there.run("approve", "3")
+    assert refused.exit_code == 2 and f"last at work in {waiting.folder}" in refused.stderr
+    assert "at work" not in there.run("status").stdout
+
+
+def test_a_command_that_looks_for_no_request_is_named_and_nothing_is_promised(project: Project) -> None:
+    own = project.top / ".git" / "goalseek" / "demo"
+    with only_writer(own, doing="doctor", manifest=project.manifest):
+        asked, second = project.run("stop"), project.run("iterate")
+    assert asked.exit_code == 4 and asked.stdout == "" and not request_of(project).exists()
+    assert f"goalseek doctor is at work, which no request to stop reaches: process {os.getpid()} on" in asked.stderr
+    assert f"at once: kill {os.getpid()}\n" in asked.stderr
+    assert second.exit_code == 4 and "goalseek doctor" in second.stderr and f"kill {os.getpid()}" in second.stderr
+
+
+def test_the_note_of_a_holder_that_was_killed_is_not_that_of_the_next(project: Project) -> None:
+    own = project.top / ".git" / "goalseek" / "demo"
+    with only_writer(own, doing="iterate"):
+        pass
+    note = json.loads((own / "lock").read_text())
+    with (own / "lock").open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert holder_of(own) == Holder(**note)
+        for gone in ({"started": "1"}, {"pid": 2**22 + 1}):
+            (own / "lock").write_text(json.dumps({**note, **gone}))
+            asked = project.run("stop")
+            assert asked.exit_code == 4 and "has not said who it is yet" in asked.stderr
+        (own / "lock").write_text(json.dumps({**note, "started": "1", "host": "elsewhere"}))
+        assert "process" in str(holder_of(own)), "nobody can look there"
+    assert not request_of(project).exists() and holder_of(own) is None

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         _refuse_nothing(manifest, repository)
         repository.make_own()
-        with only_writer(repository.own):
+        with only_writer(repository.own, doing="audit", manifest=manifest.path.resolve()):
             found = audit(manifest, repository, options.rebuild)
     finally:
         repository.close()
@@ -57,7 +57,7 @@ def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
         _refuse_nothing(manifest, repository)
     finally:
         repository.close()
-    with opened(manifest) as run:
+    with opened(manifest, doing="audit --rerun") as run:
         made = rerun(run, options.rerun, lambda text: say(options, text))
     if wants_json(options):
         answer(options, made)

@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measures a baseline."""
-    with opened(loaded(options), watch_for(options)) as opened_run:
+    with opened(loaded(options), watch_for(options), doing="baseline") as opened_run:
         refuse_baseline(opened_run)
         check_fit(opened_run)
         check_refs(opened_run)

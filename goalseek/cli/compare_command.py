@@ -69,7 +69,7 @@ class _Ended(NothingToKeep):
 
 
 def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
-    with opened(manifest, watch_in_words(options)) as opened_run:
+    with opened(manifest, watch_in_words(options), doing="compare") as opened_run:
         named = ["HEAD" if side is None else side for side in (options.before, options.after)]
         before, after = sides(opened_run, named[0], None if options.dirty else named[1])
         pairs: Pairs = []

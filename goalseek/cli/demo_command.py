@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         options,
         f"{chosen.summary}\na fresh repository in {folder}; {counted(count, 'iteration')} of goalseek iterate in it:",
     )
-    with watch_live(options) as watch, opened(loaded, watch, asked) as opened_run:
+    with watch_live(options) as watch, opened(loaded, watch, asked, doing="iterate") as opened_run:
         exit_code = climb(opened_run, loop.Ends(count))
         standing = opened_run.standing
     if wants_json(options):

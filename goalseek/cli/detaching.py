@@ -10,7 +10,7 @@ from pathlib import Path
 from goalseek import process
 from goalseek.cli.answer import answer, wants_json
 from goalseek.fitness import refuse_missing_home
-from goalseek.lock import holder_pid
+from goalseek.lock import holder_of
 from goalseek.manifest_file import Loaded, ignore_home
 from goalseek.opening import open_repository
 from goalseek.state import AT_WORK, read_state
@@ -37,7 +37,7 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
     while started.poll() is None:
         picture = read_state(manifest.state)
         is_at_work = picture.get("pid") == started.pid and picture.get("status") in AT_WORK
-        if is_at_work and holder_pid(own) == started.pid:
+        if is_at_work and (holder := holder_of(own)) and holder.pid == started.pid:
             break
         time.sleep(0.02)
     code, picture = started.poll(), read_state(manifest.state)

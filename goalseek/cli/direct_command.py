@@ -11,6 +11,7 @@ from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.fitness import refuse_missing_home
 from goalseek.manifest_file import ignore_home
+from goalseek.one_folder import climb_at_work
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Adds, lists or drops."""
-    manifest = loaded(options)
+    manifest = climb_at_work(loaded(options))
     refuse_missing_home(manifest)
     folder = manifest.directions
     if sum((options.text is not None, options.list, options.drop is not None)) != 1:

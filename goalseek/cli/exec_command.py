@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs it on this terminal; gives its exit code. What it changes there is undone."""
     manifest = loaded(options)
     words = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
-    with opened(manifest) as run_now:
+    with opened(manifest, doing="exec") as run_now:
         if run_now.standing.incumbent is None:
             raise GoalseekError("nothing is measured yet", "goalseek baseline, then again", USAGE)
         setting = run_now.setting()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from goalseek.approval import Question, Word, commands_for, give_word, waiting
 from goalseek.believed import believed_standing
@@ -10,8 +11,9 @@ from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.history import History
-from goalseek.lock import holder_of
+from goalseek.lock import holder_of, last_manifest
 from goalseek.manifest_file import Loaded
+from goalseek.one_folder import climb_at_work
 from goalseek.opening import open_repository
 from goalseek.standing import Standing
 from goalseek.stop_request import pending_run
@@ -21,20 +23,29 @@ from goalseek.views.harmless import one_line
 
 def give(options: argparse.Namespace, word: Word) -> int:
     """Stores the word. Raises GoalseekError for an iteration that does not wait for one."""
-    manifest = loaded(options)
+    manifest = climb_at_work(loaded(options))
     history = History(manifest.results)
     standing = believed_standing(manifest)
     repository = open_repository(manifest)
     try:
         run_id, holder = pending_run(repository.own) or standing.run_id, holder_of(repository.own)
+        last = Path(last_manifest(repository.own))
     finally:
         repository.close()
     question = waiting(manifest.manifest, manifest.runs, standing, run_id)
     if question is None or question.iteration != options.iteration:
-        raise _refusal(manifest, history, standing, question, options.iteration, word)
+        refusal = _refusal(manifest, history, standing, question, options.iteration, word)
+        if question is None and last.name and last != manifest.path.resolve():
+            refusal.hint += f"; the climb was last at work in {last.parent}"
+        raise refusal
     give_word(manifest.logs, question, word)
     if wants_json(options):
-        told = {"iteration": question.iteration, "word": word, "commit": question.commit, "holder": holder}
+        told = {
+            "iteration": question.iteration,
+            "word": word,
+            "commit": question.commit,
+            "holder": str(holder) if holder else None,
+        }
         answer(options, {**told, "outcome": _outcome(question, word), "why": question.verdict.why})
     else:
         goes_on = f"{holder} goes on" if holder else typed("goalseek iterate goes on", options.manifest)

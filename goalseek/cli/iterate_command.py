@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         return detach(options, manifest)
     asked = asked_provider(manifest, options.provider, options.model)
     try:
-        with watch_live(options) as watch, opened(manifest, watch, asked, options.new) as opened_run:
+        with watch_live(options) as watch, opened(manifest, watch, asked, options.new, "iterate") as opened_run:
             return climb(opened_run, ends)
     except GoalseekError as error:
         if error.exit_code == LOCKED and options.no_wait:

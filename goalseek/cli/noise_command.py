@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _of_project(options: argparse.Namespace) -> int:
-    with opened(loaded(options), watch_in_words(options)) as opened_run:
+    with opened(loaded(options), watch_in_words(options), doing="noise") as opened_run:
         subject = unchanged_subject(opened_run)
         manifest, standing = subject.setting.manifest, opened_run.standing
         metric, limit = manifest.metric, manifest.limits.iterations

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
     if not options.measure:
         return _promote(options, manifest, None)
-    with opened(manifest, watch_in_words(options)) as run_now:
+    with opened(manifest, watch_in_words(options), doing="promote --measure") as run_now:
         check_fit(run_now)
         return _promote(options, manifest, run_now)
 

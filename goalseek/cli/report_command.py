@@ -68,7 +68,7 @@ def _settle(options: argparse.Namespace) -> None:
     """Measures baseline and best afresh, and records what came of it."""
     if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
-    with opened(loaded(options), watch_in_words(options)) as run_now:
+    with opened(loaded(options), watch_in_words(options), doing="report --settle") as run_now:
         check_fit(run_now)
         settle_for_the_asking(run_now, run_now.setting())
 

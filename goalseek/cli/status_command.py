@@ -8,7 +8,9 @@ import sys
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.kept_output import OUTPUT
+from goalseek.location import locate
 from goalseek.manifest_file import Loaded
+from goalseek.one_folder import climb_at_work
 from goalseek.overview import Overview, overview
 from goalseek.plain import to_plain
 from goalseek.typed import typed
@@ -25,17 +27,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Shows the overview."""
-    manifest = loaded(options)
+    asked = loaded(options)
+    location = locate(asked.folder / asked.manifest.project.repo)
+    manifest = climb_at_work(asked, location)
     if options.watch:
         from goalseek.cli.status_watching import watch
 
         return watch(options, manifest)
-    seen = overview(manifest)
+    seen = overview(manifest, location if manifest is asked else None)
     printed = _printed(manifest) if options.output else []
     if wants_json(options):
         answer(options, {**to_plain(seen), "output": printed} if options.output else seen)
         return 0
     lines = _lines(seen, painter(sys.stdout, options.color), options.manifest)
+    if manifest is not asked:
+        lines.insert(1, f"  at work in {manifest.folder}")
     print("\n".join([*lines, *(f"  | {line}" for line in printed)]))
     return 0
 

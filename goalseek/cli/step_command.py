@@ -30,7 +30,8 @@ def run(options: argparse.Namespace) -> int:
     is_silent = options.quiet or wants_json(options)
     kind = ConfinedWatch if wants_json(options) else _StepWatch
     watch = kind(painter(sys.stderr, options.color), is_silent)
-    with opened(manifest, watch, asked_provider(manifest, options.provider, options.model)) as opened_run:
+    asked = asked_provider(manifest, options.provider, options.model)
+    with opened(manifest, watch, asked, doing="step") as opened_run:
         done, following = loop.step(opened_run)
     if wants_json(options):
         answer(options, {"done": done, "next": following})

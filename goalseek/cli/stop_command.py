@@ -10,7 +10,9 @@ from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.history import History
 from goalseek.limits import pace
+from goalseek.lock import Holder
 from goalseek.manifest_file import Loaded
+from goalseek.one_folder import climb_at_work
 from goalseek.opening import open_repository
 from goalseek.records import IterationRecord
 from goalseek.stop_request import ask_to_stop, pending_run
@@ -24,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Asks, and says how long that may take; or that there is nothing to stop."""
-    manifest = loaded(options)
+    manifest = climb_at_work(loaded(options))
     holder, run_id = _ask(manifest)
     standing = believed_standing(manifest)
     waits = waiting(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
@@ -34,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
         else None
     )
     if wants_json(options):
-        answer(options, {"asked": holder is not None, "holder": holder, "usual_seconds": usual})
+        answer(
+            options, {"asked": holder is not None, "holder": str(holder) if holder else None, "usual_seconds": usual}
+        )
     elif holder is None:
         where = typed("goalseek status says where it stands", options.manifest)
         print(f"nothing is running, so there is nothing to stop; {where}")
@@ -46,10 +50,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _ask(manifest: Loaded) -> tuple[str | None, str]:
+def _ask(manifest: Loaded) -> tuple[Holder | None, str]:
     """Who was asked, and the run that is about to begin, or ""."""
     repository = open_repository(manifest)
     try:
-        return ask_to_stop(manifest.logs, repository.own), pending_run(repository.own)
+        return ask_to_stop(repository.own), pending_run(repository.own)
     finally:
         repository.close()
