@@ -66,6 +66,7 @@ def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
     check_refs(run)
     check_provider(run, entries)
     while True:
+        run.repository.objects.bring_back()
         pack_when_due(run.repository, run.standing.seq, run.watch.note)
         setting = run.setting()
         _warn(run, setting)

@@ -7,21 +7,27 @@ object store of whoever's objects these are; ``sharing`` says with whom that is 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from goalseek.beneath import add_own, clear, remove
-from goalseek.conversations import Conversations
+from goalseek.conversations import Conversations, ObjectsFailed
 from goalseek.full_disk import refuse_full
 from goalseek.git import GitFailed, git
 from goalseek.missing import Missing, missing_in
 from goalseek.quoting import c_quoted
+from goalseek.recent import RecentObjects
 from goalseek.sharing import UNSHARED, Sharing
 
+Answer = TypeVar("Answer")
 FOLDER, SYMLINK, SUBMODULE = "40000", "120000", "160000"
 """Modes as git's trees have them; a file has 100644, a program 100755."""
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
+_WRITE_TRIES = 10
+_FOLDER_IS_GONE = re.compile(r"unable to (write|create) .*No such file or directory")
 _READ = ("cat-file", "--batch")
 _HAS = ("cat-file", "--batch-check")
 _TREE = ("mktree", "--missing", "-z", "--batch")
@@ -46,7 +52,10 @@ class Difference:
 
 
 class Objects:
-    """The objects of one store. Close it when done: its git processes live until then."""
+    """The objects of one store. Close it when done: its git processes live until then.
+
+    Where it has ``recent`` objects, those are brought back as soon as one is missing.
+    """
 
     def __init__(self, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> None:
         self.git_dir = git_dir
@@ -54,6 +63,7 @@ class Objects:
         self.sharing = sharing
         self.zero = "0" * {"sha1": 40, "sha256": 64}[object_format]
         self.scratch = git_dir / "scratch"
+        self.recent: RecentObjects | None = None
         add_own(self.scratch)
         self._conversations = Conversations(git_dir, self.variables())
         self._written = 0
@@ -83,24 +93,48 @@ class Objects:
         """One git command on these objects. Raises Missing where git names an object that it does not have."""
         together = {**self.variables(), **(variables or {})}
         folder = Path(together.get("GIT_WORK_TREE", self.git_dir))
-        try:
-            return git(*arguments, stdin=stdin, folder=folder, variables=together)
-        except GitFailed as failed:
-            if missing := missing_in(failed.said):
-                raise missing from None
-            raise
+
+        def ask() -> bytes:
+            try:
+                return git(*arguments, stdin=stdin, folder=folder, variables=together)
+            except GitFailed as failed:
+                if missing := missing_in(failed.said):
+                    raise missing from None
+                raise
+
+        return self._with_all(ask)
+
+    def bring_back(self) -> int:
+        """Stores again what was written a short while ago and is missing now; gives how many objects that were."""
+        return self.recent.bring_back(self._is_there) if self.recent else 0
 
     def read(self, name: str) -> bytes:
         """The content of an object; ``name`` may be anything that git resolves. Raises Missing."""
-        answer = self._conversations.tell(_READ, os.fsencode(name) + b"\n")
-        header = answer.line()
-        if header.endswith(b" missing"):
-            raise Missing(name)
-        return answer.content(int(header.rpartition(b" ")[2]))
+
+        def ask() -> bytes:
+            answer = self._conversations.tell(_READ, os.fsencode(name) + b"\n")
+            header = answer.line()
+            if header.endswith(b" missing"):
+                raise Missing(name)
+            return answer.content(int(header.rpartition(b" ")[2]))
+
+        return self._with_all(ask)
 
     def has(self, name: str) -> bool:
         """Whether the store has an object."""
+        return self._is_there(name) or (self.bring_back() > 0 and self._is_there(name))
+
+    def _is_there(self, name: str) -> bool:
         return not self._conversations.tell(_HAS, os.fsencode(name) + b"\n").line().endswith(b" missing")
+
+    def _with_all(self, ask: Callable[[], Answer]) -> Answer:
+        """What ``ask`` gives; where an object is missing that can be brought back, what it gives then."""
+        try:
+            return ask()
+        except Missing:
+            if not self.bring_back():
+                raise
+        return ask()
 
     def write_file(self, path: Path) -> str:
         """Stores the file's bytes, as they are, as a blob. The file must be the tool's own."""
@@ -136,7 +170,7 @@ class Objects:
         for name, entry in entries.items():
             kind = {FOLDER: "tree", SUBMODULE: "commit"}.get(entry.mode, "blob")
             lines.append(f"{entry.mode} {kind} {entry.blob}\t".encode() + os.fsencode(name) + b"\0")
-        return self._conversations.tell(_TREE, b"".join(lines) + b"\0").line().decode()
+        return self._written_by(_TREE, b"".join(lines) + b"\0")
 
     def files(self, tree: str) -> dict[str, Entry]:
         """Every file of a tree, at any depth."""
@@ -156,8 +190,9 @@ class Objects:
 
     def differences(self, before: str, after: str) -> list[Difference]:
         """The files on which two trees differ, without looking for renames. Raises Missing for an unknown tree."""
-        if before == after:
-            return []
+        return [] if before == after else self._with_all(lambda: self._differences(before, after))
+
+    def _differences(self, before: str, after: str) -> list[Difference]:
         answer = self._conversations.tell(_DIFFER, f"{before} {after}\nend\n".encode())
         if answer.line() == b"end":
             raise Missing(f"{before} or {after}")
@@ -224,7 +259,22 @@ class Objects:
 
     def _hashed(self, kind: str, path: Path) -> str:
         hashing = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        return self._conversations.tell(hashing, _as_line(os.fsencode(path)) + b"\n").line().decode()
+        return self._written_by(hashing, _as_line(os.fsencode(path)) + b"\n")
+
+    def _written_by(self, arguments: tuple[str, ...], words: bytes) -> str:
+        """The name of the object that a git process writes. A ``git gc`` may remove its folder, or it, just then."""
+        for _ in range(_WRITE_TRIES):
+            try:
+                name = self._conversations.tell(arguments, words).line().decode()
+            except ObjectsFailed as failed:
+                error = failed
+                if not _FOLDER_IS_GONE.search(str(failed)):
+                    raise
+            else:
+                if self.recent is None or self.recent.add(name) or self._is_there(name):
+                    return name
+                error = ObjectsFailed(f"what git {arguments[0]} wrote is gone at once, each time: {name}")
+        raise error
 
 
 def _as_line(path: bytes) -> bytes:

@@ -15,6 +15,7 @@ from goalseek import editable, fitness, process
 from goalseek.agent_home import AgentHome
 from goalseek.approval import Question, refuse_while_waiting, waiting
 from goalseek.beneath import add_own, clear, empty, remove, remove_own
+from goalseek.conversations import ObjectsFailed
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.full_disk import free_room
@@ -88,6 +89,8 @@ def opened(
             for path in (*AgentHome(where.agent).take_back(), *AgentHome(where.reviewer).take_back()):
                 (watch or Watch()).note(f"a login that the agent renewed before the kill was put back: {path}")
             remove_stale_locks(repository, where)
+            repository.is_ours = True
+            repository.objects.bring_back()
             remove_scratch_files((repository.own / "objects.git", where.workspace.with_name("workspace.git")))
             run = Run(loaded, repository, where, watch or Watch(), asked)
             is_refused = False
@@ -99,6 +102,8 @@ def opened(
                 is_refused = True
                 raise
             finally:
+                with contextlib.suppress(OSError, ObjectsFailed):  # the next invocation does so as well
+                    repository.objects.bring_back()
                 run.close()
                 if run.standing.seq < 0 and not existed:
                     if is_refused:

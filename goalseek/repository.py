@@ -18,11 +18,12 @@ from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, users_en
 from goalseek.location import Location
 from goalseek.missing import Missing
 from goalseek.objects import Objects
+from goalseek.recent import RecentObjects
 from goalseek.sharing import Sharing, sharing_of
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
-_EXPECTED = "but expected"
+_PASSES = re.compile("File exists|but expected|nonexistent object")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,10 @@ class RefMoved(Exception):
 
 
 class Repository:
-    """One repository for one project name. Close it when done."""
+    """One repository for one project name. Close it when done.
+
+    Where it ``is_ours``, as the holder of the project's lock says, objects that went missing are brought back.
+    """
 
     def __init__(self, location: Location, name: str) -> None:
         self.location = location
@@ -61,6 +65,7 @@ class Repository:
         self.ledger_ref = f"refs/goalseek/{name}/ledger"
         self.branch = f"goalseek/{name}"
         self.branch_ref = f"refs/heads/{self.branch}"
+        self.is_ours = False
         self._objects: Objects | None = None
         self._refs: subprocess.Popen[bytes] | None = None
 
@@ -71,6 +76,8 @@ class Repository:
             self.make_own()
             store, form = self.location.common_dir / "objects", self.location.object_format
             self._objects = Objects.prepare(self.own / "objects.git", store, form, self.sharing)
+            if self.is_ours:
+                self._objects.recent = RecentObjects(self.own / "recent", store, self.sharing)
         return self._objects
 
     @functools.cached_property
@@ -161,7 +168,7 @@ class Repository:
                 return
             if not self._is_to_move(moves, said):
                 return  # by a git that ended before it said so
-            if "File exists" not in said and _EXPECTED not in said:
+            if not _PASSES.search(said):
                 break
             time.sleep(_LOCK_PAUSE)
         failed = GitFailed(("update-ref", moves[0].ref), 1, said.encode())
@@ -177,7 +184,10 @@ class Repository:
         Git errs where its packed refs became old under it, and a git that is asked afresh does not. Raises RefMoved
         where somebody moved one, and Missing.
         """
+        self.objects.bring_back()
         if missing := re.search(r"nonexistent object ([0-9a-f]+)", said):
+            if self.objects.has(missing[1]):
+                return True
             raise Missing(missing[1])
         places = [self.resolve(move.ref) for move in moves]
         if places == [move.after for move in moves]:
@@ -216,7 +226,7 @@ class Repository:
         try:
             self.git("merge-base", "--is-ancestor", older, newer)
         except GitFailed:
-            return False
+            return self.objects.bring_back() > 0 and self.is_ancestor(older, newer)
         return True
 
     def refuse_branch_in_the_way(self) -> None:

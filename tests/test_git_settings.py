@@ -12,6 +12,7 @@ import pytest
 from project import Project, answer, home
 
 from goalseek.cli.init_command import _committed
+from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
 from goalseek.location import locate
 from goalseek.lock import holder_of, only_writer
@@ -266,7 +267,7 @@ def test_what_is_written_into_a_shared_repository_is_shared(
     project.set_moves(answer(2), answer(0.5))
     mask = os.umask(0o077)
     try:
-        project.climb("iterate", "-n", "2")
+        assert run(["-C", str(project.folder), "iterate", "-n", "2"]) == 0  # in this process: the umask is its own
         found = {path: mode for path, mode in modes(git).items() if path not in before}
         repository = Repository(locate(project.folder), "demo")
         assert pack_when_due(repository, 3, pytest.fail, 1)

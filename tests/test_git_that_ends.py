@@ -10,10 +10,10 @@ import pytest
 from project import Project, until
 
 from goalseek import process
-from goalseek.conversations import ObjectsFailed
+from goalseek.conversations import Answer, ObjectsFailed
 from goalseek.errors import GoalseekError
 from goalseek.location import locate
-from goalseek.objects import Objects
+from goalseek.objects import Entry, Objects
 from goalseek.repository import RefMove, RefMoved, Repository
 
 
@@ -87,3 +87,54 @@ def test_packed_refs_that_became_old_under_git_are_read_afresh(repository: Repos
         file.write(content)
     repository.move([RefMove(repository.tip_ref, second, third)])
     assert repository.refs().tip == third
+
+
+def test_a_folder_that_a_gc_removed_under_a_writer_is_made_again(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell, times = objects._conversations.tell, iter(range(3))
+
+    def fail_twice(arguments: tuple[str, ...], words: bytes) -> Answer:
+        if next(times, 2) < 2:
+            raise ObjectsFailed(
+                "git hash-object ended: error: unable to write file objects/ab/c: No such file or directory"
+            )
+        return tell(arguments, words)
+
+    monkeypatch.setattr(objects._conversations, "tell", fail_twice)
+    assert objects.read(objects.write_bytes(b"written all the same")) == b"written all the same"
+
+
+def test_what_was_written_a_short_while_ago_comes_back_and_what_is_old_or_packed_is_forgotten(
+    repository: Repository, project: Project
+) -> None:
+    repository.is_ours = True
+    objects, store = repository.objects, project.top / ".git/objects"
+    blob = objects.write_bytes(b"in no commit")
+    tree = objects.write_tree({"name": Entry("100644", blob)})
+    kept = objects.write_bytes(b"to be packed")
+    project.git("gc", "--quiet", "--prune=now")
+    assert not (store / blob[:2] / blob[2:]).exists()
+    assert objects.read(blob) == b"in no commit" and objects.has(tree) and objects.has(kept)
+    project.git("fsck", "--strict")
+    recent = repository.own / "recent"
+    assert {path.name for path in recent.iterdir()} == {blob, tree, kept}
+    project.git("pack-objects", "-q", str(store / "pack/pack"), stdin=kept.encode())
+    (store / kept[:2] / kept[2:]).unlink()
+    os.utime(store / blob[:2] / blob[2:], (1, 1))
+    assert objects.bring_back() == 0
+    assert {path.name for path in recent.iterdir()} == {tree}
+
+
+def test_where_there_are_no_links_the_second_name_is_a_copy(
+    repository: Repository, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    repository.is_ours = True
+    blob = repository.objects.write_bytes(b"in no commit")
+    project.git("gc", "--quiet", "--prune=now")
+    assert repository.objects.read(blob) == b"in no commit"
+    assert not list(project.top.glob(".git/objects/??/*.new"))

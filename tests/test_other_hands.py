@@ -304,10 +304,41 @@ def test_what_nothing_held_yet_and_was_pruned_between_two_steps_is_made_again(
     audit(project)
 
 
+@pytest.mark.parametrize("phase", ["COMMIT", "LOG"])
+def test_what_a_prune_removed_that_looked_before_the_refs_moved_comes_back(waiting: Project, phase: str) -> None:
+    """The prune is staged: it looks, the phase moves a ref, then it removes what it saw nobody name."""
+    home("go").touch()
+    while phase not in waiting.run("step").stdout.partition("next: ")[2]:
+        pass
+    named = waiting.git("rev-list", "--objects", "--no-object-names", "--all").split()
+    records = len(waiting.records())
+    assert waiting.run("step").exit_code == 0
+    for path in waiting.top.glob(".git/objects/??/*"):
+        if path.parent.name + path.name not in named:
+            path.unlink()
+    assert len(waiting.climb("iterate", "-n", "2")) >= records
+    assert waiting.git("gc", "--quiet") == waiting.git("fsck", "--no-dangling") == ""
+    audit(waiting)
+
+
+def test_a_climb_goes_on_beside_a_gc_that_prunes_all_the_time(waiting: Project) -> None:
+    home("go").touch()
+    climb = waiting.start("iterate", "-n", "25")
+    while climb.poll() is None:
+        subprocess.run(["git", "gc", "--quiet", "--prune=now"], cwd=waiting.top, capture_output=True)
+        time.sleep(0.1)
+    assert climb.returncode == 0, climb.communicate()
+    climb.communicate()
+    assert [record["iteration"] for record in waiting.climb()] == list(range(27))
+    waiting.git("gc", "--quiet")
+    audit(waiting)
+
+
 def test_content_that_cannot_be_had_again_is_an_interrupted_iteration(waiting: Project) -> None:
     home("go").touch()
     for _ in range(5 + 3):
         assert waiting.run("step").exit_code == 0
+    shutil.rmtree(waiting.top / ".git/goalseek/demo/recent")
     waiting.git("gc", "--quiet", "--prune=now")
     shutil.rmtree(waiting.run_folder(1) / "snapshot")
     assert waiting.climb()[-1]["why"] == "git does not have the content of answer.json any more: somebody pruned it"
@@ -322,6 +353,7 @@ def test_an_object_that_is_gone_for_good_is_named(waiting: Project) -> None:
     place = waiting.top / ".git" / "objects" / blob[:2] / blob[2:]
     content = place.read_bytes()
     place.unlink()
+    shutil.rmtree(waiting.top / ".git/goalseek/demo/recent")
     shutil.rmtree(waiting.trees())
     ended = waiting.run("iterate")
     assert ended.exit_code == 3 and blob in ended.stderr and "pruned" in ended.stderr

@@ -1,0 +1,84 @@
+"""Objects written a short while ago keep a second name, in a folder of goalseek's own where no git looks for any.
+
+A ``git gc --prune=now`` looks at the refs, and later removes what none of them named then. What was written between,
+and what a ref has come to name since, would be gone for good: from here it comes back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from goalseek.sharing import Sharing
+
+_SECONDS = 3600.0  # the longest that a prune may take between its look and its last removal
+_TRIES = 5
+
+
+class RecentObjects:
+    """The second names of the loose objects of a store. They cost no room: each is a link, where there are links."""
+
+    def __init__(self, folder: Path, store: Path, sharing: Sharing) -> None:
+        self.folder = folder
+        self._store = store
+        self._sharing = sharing
+
+    def add(self, name: str) -> bool:
+        """Keeps an object that was just written; False where it is not loose: packed before, or gone already."""
+        self.folder.mkdir(exist_ok=True)
+        path, temporary = self.folder / name, self.folder / f"{name}.new"
+        try:
+            _link(self._loose(name), temporary)
+        except FileNotFoundError:
+            return False
+        temporary.replace(path)
+        return True
+
+    def bring_back(self, is_in_a_pack: Callable[[str], bool]) -> int:
+        """Stores again what is missing, and forgets what need not be kept any longer; gives how many were missing."""
+        count, old = 0, time.time() - _SECONDS
+        for path in self._paths():
+            loose = self._loose(path.name)
+            try:
+                if loose.stat().st_mtime < old:  # when git wrote it last, or would have
+                    path.unlink(missing_ok=True)
+            except FileNotFoundError:
+                if is_in_a_pack(path.name):
+                    path.unlink(missing_ok=True)
+                else:
+                    self._store_again(path, loose)
+                    count += 1
+        return count
+
+    def _paths(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return [path for path in self.folder.iterdir() if path.suffix != ".new"]
+
+    def _store_again(self, path: Path, loose: Path) -> None:
+        for _ in range(_TRIES):
+            self._sharing.make_folder(loose.parent)
+            with contextlib.suppress(FileNotFoundError):  # a gc removes folders that are empty
+                _link(path, loose)
+                return
+
+    def _loose(self, name: str) -> Path:
+        return self._store / name[:2] / name[2:]
+
+
+def _link(path: Path, target: Path) -> None:
+    """Another name for a file; a copy of it where the file system has no links, or the file is somebody else's."""
+    try:
+        os.link(path, target)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        raise
+    except OSError:
+        temporary = target.with_name(f"{target.name}.new")
+        shutil.copy2(path, temporary)
+        temporary.replace(target)
