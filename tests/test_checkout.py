@@ -142,6 +142,7 @@ def test_whatever_the_manifest_shares_none_of_it_is_lost(project: Project, share
     scope = {"writable": ["answer.json"], "hidden": ["hidden/**"]}
     project.set_manifest({"scope": {**scope, "share": [str(precious) if share == "absolute" else "data"]}})
     project.commit()
+    project.set_moves(answer(2))
     before = project.users()
     project.run("doctor", "--quick")
     project.run("iterate", "-n", "1")
