@@ -37,7 +37,7 @@ from typing import Literal
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _OWN: dict[Path, Path] = {}
-Missing = Literal["raise", "make", "clear"]
+IfMissing = Literal["raise", "make", "clear"]
 
 
 class ForeignPath(RuntimeError):
@@ -63,12 +63,6 @@ def clear(path: Path) -> None:
     """The same, if it is there."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         remove(path)
-
-
-def remove_if_empty(path: Path) -> None:
-    """Removes a folder that nothing is in; anything else stays."""
-    with contextlib.suppress(OSError), parent_of(path) as (folder, name):
-        os.rmdir(name, dir_fd=folder)
 
 
 def remove_own(path: Path) -> None:
@@ -104,7 +98,7 @@ def create(path: Path, mode: int) -> int:
 
 
 @contextlib.contextmanager
-def parent_of(path: Path, missing: Missing = "raise") -> Iterator[tuple[int, str]]:
+def parent_of(path: Path, missing: IfMissing = "raise") -> Iterator[tuple[int, str]]:
     """The open folder of a path below a folder of goalseek's own, and the name in it, reached through no link.
 
     Folders on the way that are ``missing`` are made, or else FileNotFoundError is raised; ``clear`` removes what
@@ -174,7 +168,7 @@ def parts_of(path: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _open(path: Path, missing: Missing = "raise") -> Iterator[int]:
+def _open(path: Path, missing: IfMissing = "raise") -> Iterator[int]:
     """A folder of the list, or one below it that is reached through real folders only."""
     outermost = (folder for folder in (*reversed(path.parents), path) if folder in _OWN)
     own = next(outermost, None)  # what lies between two of them is not the user's to link
@@ -192,7 +186,7 @@ def _open(path: Path, missing: Missing = "raise") -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _inner(top: int, parts: Sequence[str], missing: Missing = "raise") -> Iterator[int]:
+def _inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") -> Iterator[int]:
     """The folder so far below an open one, through real folders only."""
     folder = os.dup(top)
     try:

@@ -80,14 +80,17 @@ def source_in(folder: Path) -> Path:
 
 def put(folder: Path, name: str) -> None:
     with beneath.own_folder(folder / "tree") as opened:
-        getattr(opened, name)("a/b/c", *{"create": (0o600,), "link": ("/elsewhere",)}.get(name, ()))
+        for inside in ("a/b/c/empty", "a/b/c"):
+            with contextlib.suppress(OSError):
+                made = getattr(opened, name)(inside, *{"create": (0o600,), "link": ("/elsewhere",)}.get(name, ()))
+                if made is not None:
+                    os.close(made)
 
 
 ACTS: dict[str, Callable[[Path], object]] = {
     "remove": lambda own: beneath.remove(own / INSIDE),
     "clear": lambda own: beneath.clear(own / INSIDE),
     "clear a file": lambda own: beneath.clear(own / INSIDE / "mine"),
-    "remove_if_empty": lambda own: beneath.remove_if_empty(own / INSIDE / "empty"),
     "empty": lambda own: beneath.empty(own / INSIDE),
     "make_anew": lambda own: beneath.make_anew(own / INSIDE),
     "create": lambda own: os.close(beneath.create(own / INSIDE, 0o600)),
