@@ -220,6 +220,18 @@ def test_a_file_below_a_link_is_a_bug_that_costs_nothing(order: tuple[str, str],
     assert facts(precious) == before
 
 
+def test_a_home_that_became_a_link_to_the_users_costs_no_login(own: Path) -> None:
+    precious = precious_in(own)
+    home = AgentHome(own / "agent")
+    home.make("label", {"mine": (precious / "mine", precious / "mine")}, {})
+    beneath.remove(home.path)
+    home.path.symlink_to(precious)
+    before = facts(precious)
+    assert home.take_back() == [] and not home.is_of("label")
+    home.make("label", {"mine": (precious / "mine", precious / "mine")}, {"x": "ours"})
+    assert facts(precious) == before and (home.path / "x").read_text() == "ours"
+
+
 @pytest.mark.parametrize("path", ["elsewhere", "own", "own/../elsewhere", "own/a/..", "ownelse/x"])
 def test_what_is_not_below_a_folder_of_the_list_is_not_removed(path: str, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
