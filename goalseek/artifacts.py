@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import re
 from collections.abc import Collection, Iterable
@@ -16,6 +17,7 @@ from goalseek.manifest import LogTable
 from goalseek.standing import Standing
 
 OUTPUTS = "outputs"
+_BEFORE_ANSWERS = frozenset(("git_before.txt", "env.json", "context.json.new"))
 _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 
@@ -31,10 +33,30 @@ def _names(runs: Path) -> list[str]:
     return []
 
 
+def is_ours(folder: Path) -> bool:
+    """Whether a folder has the mark of an iteration: a stored answer or a record, which name run and seal."""
+    for path in folder.glob("*.json"):
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads(path.read_text())
+            if isinstance(found, dict) and {"run_id", "seal"} <= found.keys():
+                return True
+    return False
+
+
+def is_foreign(folder: Path) -> bool:
+    """Whether an iteration must not write there: it is not ours, nor as a kill before its first answer leaves it."""
+    if not os.path.lexists(folder):
+        return False
+    if folder.is_symlink() or not folder.is_dir():
+        return True
+    return not {path.name for path in folder.iterdir()} <= _BEFORE_ANSWERS and not is_ours(folder)
+
+
 def beyond_newest(runs: Path, newest: int, always: Collection[int]) -> list[Path]:
-    """The folders older than the ``newest`` so many, but for those of the iterations that stay always."""
+    """Our folders older than the ``newest`` so many, but for those of the iterations that stay always."""
     names = _names(runs)
-    return [runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always]
+    old = [runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always]
+    return [folder for folder in old if is_ours(folder)]
 
 
 def of_marks(standing: Standing) -> set[int]:
@@ -91,7 +113,7 @@ def _wanted_best(standing: Standing) -> set[int]:
 def _drop_outputs(folders: Iterable[Path], standing: Standing, wanted: Collection[int]) -> None:
     """Removes outputs, but for the wanted and those of an iteration that is not decided yet."""
     for folder in folders:
-        if int(folder.name) <= standing.last_iteration and int(folder.name) not in wanted:
+        if int(folder.name) <= standing.last_iteration and int(folder.name) not in wanted and is_ours(folder):
             _drop(folder / OUTPUTS)
 
 

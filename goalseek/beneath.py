@@ -7,8 +7,8 @@ This is the whole list of what goalseek may ever delete in. Whoever holds one of
     <git common dir>/goalseek/<name>   lock, secret, objects.git, packs on their way; git leaves the name to us
                                        (repository)
     scratch in a git folder of ours    made beside git's own names (objects)
-    logs and runs in log.home          the records of this climb; where they lie beside the user's own files, nothing is
-                                       begun that holds something of another's (opening, run; run_folders, fitness)
+    logs and runs in log.home          the records of this climb (opening, run); a run folder that holds something of
+                                       somebody else's is neither begun nor removed (artifacts, fitness)
     a temporary folder                 made by this very process, or by one that died (users_git, confinement.level)
     show --files FOLDER                was empty, or not there (cli.show_command)
 
@@ -37,7 +37,7 @@ from typing import Literal
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _OWN: dict[Path, Path] = {}
-Missing = Literal["raise", "make", "clear"]
+IfMissing = Literal["raise", "make", "clear"]
 
 
 class ForeignPath(RuntimeError):
@@ -63,12 +63,6 @@ def clear(path: Path) -> None:
     """The same, if it is there."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         remove(path)
-
-
-def remove_if_empty(path: Path) -> None:
-    """Removes a folder that nothing is in; anything else stays."""
-    with contextlib.suppress(OSError), parent_of(path) as (folder, name):
-        os.rmdir(name, dir_fd=folder)
 
 
 def remove_own(path: Path) -> None:
@@ -104,21 +98,16 @@ def create(path: Path, mode: int) -> int:
 
 
 @contextlib.contextmanager
-def parent_of(path: Path, missing: Missing = "raise") -> Iterator[tuple[int, str]]:
+def parent_of(path: Path, missing: IfMissing = "raise") -> Iterator[tuple[int, str]]:
     """The open folder of a path below a folder of goalseek's own, and the name in it, reached through no link.
 
     Folders on the way that are ``missing`` are made, or else FileNotFoundError is raised; ``clear`` removes what
     stands in their place, which otherwise raises OSError. Raises ForeignPath.
     """
-    root, inside = _way(path)
-    if missing != "raise":
-        root.mkdir(parents=True, exist_ok=True)
-    top = _unlocked(root, _FOLDER | os.O_NOFOLLOW)
-    try:
-        with _inner(top, inside[:-1], missing) as folder:
-            yield folder, inside[-1]
-    finally:
-        os.close(top)
+    if path.name in ("", ".."):
+        raise ForeignPath(f"{path} names nothing in a folder of goalseek's")
+    with _open(path.parent, missing) as folder:
+        yield folder, path.name
 
 
 class OwnFolder:
@@ -166,7 +155,7 @@ class OwnFolder:
 @contextlib.contextmanager
 def own_folder(path: Path) -> Iterator[OwnFolder]:
     """Opens a folder of goalseek's own, or one below. Raises OSError where there is none, and ForeignPath."""
-    with parent_of(path / "any") as (folder, _):
+    with _open(path) as folder:
         yield OwnFolder(folder)
 
 
@@ -178,19 +167,26 @@ def parts_of(path: str) -> list[str]:
     return parts
 
 
-def _way(path: Path) -> tuple[Path, tuple[str, ...]]:
-    """The own folder that a path is strictly below, its links resolved, and the parts from there."""
-    for folder in reversed(path.parents):  # the outermost: what lies between two is not the user's to link
-        if folder in _OWN:
-            inside = path.relative_to(folder).parts
-            if ".." not in inside:
-                return _OWN[folder], inside
-            break
-    raise ForeignPath(f"{path} is not in a folder of goalseek's: it is neither removed nor written")
+@contextlib.contextmanager
+def _open(path: Path, missing: IfMissing = "raise") -> Iterator[int]:
+    """A folder of the list, or one below it that is reached through real folders only."""
+    outermost = (folder for folder in (*reversed(path.parents), path) if folder in _OWN)
+    own = next(outermost, None)  # what lies between two of them is not the user's to link
+    inside = path.relative_to(own).parts if own else ("..",)
+    if own is None or ".." in inside:
+        raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
+    if missing != "raise":
+        _OWN[own].mkdir(parents=True, exist_ok=True)
+    top = _unlocked(_OWN[own], _FOLDER | os.O_NOFOLLOW)
+    try:
+        with _inner(top, inside, missing) as folder:
+            yield folder
+    finally:
+        os.close(top)
 
 
 @contextlib.contextmanager
-def _inner(top: int, parts: Sequence[str], missing: Missing = "raise") -> Iterator[int]:
+def _inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") -> Iterator[int]:
     """The folder so far below an open one, through real folders only."""
     folder = os.dup(top)
     try:

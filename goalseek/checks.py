@@ -68,8 +68,7 @@ def globs(patient: Patient) -> Iterator[Finding]:
         return
     try:
         fitness.refuse_unfit(run.loaded, run.repository, prefix, patient.entries)
-        if run.standing.seq < 0:
-            fitness.refuse_foreign_logs(run.loaded)
+        fitness.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
     except GoalseekError as error:
         yield Finding("globs", False, error.message, error.hint)
         return

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from goalseek import hidden_from
+from goalseek.artifacts import is_foreign
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.few import few
 from goalseek.globs import matcher
@@ -72,16 +73,26 @@ def refuse_missing_home(loaded: Loaded) -> None:
         raise GoalseekError(f"log.home: {home} is {told}", "mount or make it, or take it away", UNFIT, "repository")
 
 
-def refuse_foreign_logs(loaded: Loaded) -> None:
-    """Raises GoalseekError where ``logs`` or ``runs`` beside the manifest hold something that is not goalseek's."""
+def refuse_foreign_logs(loaded: Loaded, following: int) -> None:
+    """Raises GoalseekError where ``logs`` or ``runs`` beside the manifest hold something that is not goalseek's.
+
+    That is, before there are records, anything; and the folder of iteration ``following``, or of a later one.
+    """
     if loaded.manifest.log.home != ".":
         return
+    own = _OWN_LOGS | _HALF_WRITTEN
     for folder in (loaded.logs, loaded.runs):
-        own = _OWN_LOGS | _HALF_WRITTEN
-        there = [path for path in sorted(folder.glob("*")) if path.name not in own and not path.name.isdigit()]
-        if there:
-            message = f"log.home: {there[0]} is not goalseek's; it would write beside it"
-            raise GoalseekError(message, "choose another log.home", USAGE)
+        for path in sorted(folder.glob("*")):
+            if folder == loaded.runs and path.name.isdecimal():
+                if int(path.name) >= following and is_foreign(path):
+                    raise _foreign(path)
+            elif following == 0 and path.name not in own:
+                raise _foreign(path)
+
+
+def _foreign(path: Path) -> GoalseekError:
+    message = f"log.home: {path} is not goalseek's; it would write there"
+    return GoalseekError(message, "choose another log.home, or move that away", USAGE)
 
 
 def glob_problems(loaded: Loaded, prefix: str, entries: Mapping[str, Entry]) -> Iterator[str]:

@@ -6,11 +6,12 @@ from functools import cache
 from pathlib import Path
 
 from goalseek import __version__
-from goalseek.artifacts import keep_few, keep_few_at_start
+from goalseek.artifacts import is_ours, keep_few, keep_few_at_start
 from goalseek.beneath import clear
 from goalseek.calls import Calls, sum_of
 from goalseek.charge import killed_call, usual_call
 from goalseek.desk import Desk, LimitReached
+from goalseek.fitness import refuse_foreign_logs
 from goalseek.limits import why_not_begin
 from goalseek.listing import digest_of
 from goalseek.manifest import Limits
@@ -44,6 +45,7 @@ def desk_for(
     Where ``limits`` are given, a phase that spends raises LimitReached in place of beginning past one of them.
     """
     folder = run.loaded.runs / f"{number:04d}"
+    refuse_foreign_logs(run.loaded, number)
     ignore_home(run.loaded)
     folder.mkdir(parents=True, exist_ok=True)
     follows = run.standing.last.seal if run.standing.last else ""
@@ -201,7 +203,7 @@ def check_refs(run: Run) -> None:
     _land_refs(run, refs, is_ahead)
     folder = run.loaded.runs / f"{standing.last.iteration:04d}"
     is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
-    if folder.is_dir() and not is_finished:
+    if folder.is_dir() and not is_finished and is_ours(folder):
         write_for_people(folder, standing.last)
         _show_refs(run, refs, folder)
     keep_few_at_start(run.loaded.runs, run.loaded.manifest.log, standing, run.ledger.history)

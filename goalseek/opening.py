@@ -160,8 +160,7 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
     fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
     for told in free_room((run.repository.own, run.loaded.folder, run.places.home)):
         run.watch.note(told)
-    if run.standing.seq < 0:
-        fitness.refuse_foreign_logs(run.loaded)
+    fitness.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
     check_confines(run, entries)
     for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
         run.watch.note(told)
@@ -199,36 +198,27 @@ def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
 def _made_with_the_logs(loaded: Loaded) -> tuple[Path, ...]:
     """What is not there yet around the logs, innermost first: another climb's, or the user's own, is not ours."""
     home = loaded.folder / loaded.manifest.log.home
-    if loaded.logs.parent == home:  # beside the manifest: nothing is made around them
-        return ()
-    around = (home / ".gitignore", home / "manifest.schema.json", home)
+    around = (loaded.logs.parent, home / ".gitignore", home / "manifest.schema.json", home)
     return tuple(path for path in around if not os.path.lexists(path))
 
 
 def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...]) -> None:
-    """Takes away what was made for a run that never had a record: its logs, and what is ``made`` around them.
-
-    Whoever waits for the lock may have it as soon as its file is gone, so that goes last.
-    """
+    """Takes away what was made for a run that never had a record: its logs, and what is ``made`` around them."""
+    home = loaded.folder / loaded.manifest.log.home
     with contextlib.suppress(OSError):
         remove_own(loaded.logs)
         remove_own(loaded.runs)
-        _leave_nothing_around(loaded, made)
+        if loaded.logs.parent in made:
+            loaded.logs.parent.rmdir()
+        names = {path.name for path in made}
+        if all(path.name in names for path in home.iterdir()):  # else another climb is there by now
+            for path in made:
+                path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         empty(repository.own, but=LOCK)
-        clear(repository.own / LOCK)
+        clear(repository.own / LOCK)  # last: as soon as it is gone, another process may take a lock of that name
         repository.own.rmdir()
         repository.own.parent.rmdir()
-
-
-def _leave_nothing_around(loaded: Loaded, made: tuple[Path, ...]) -> None:
-    if not made:
-        return
-    loaded.logs.parent.rmdir()
-    home = loaded.folder / loaded.manifest.log.home
-    if {path.name for path in home.iterdir()} <= {path.name for path in made}:  # else another climb is there by now
-        for path in made:
-            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def check_provider(run: Run, entries: Mapping[str, Entry]) -> None:

@@ -23,6 +23,9 @@ TRAIN = [
 ]
 
 
+MARK = '{"run_id": "20260101T000000Z-abcd", "seal": "0"}'
+
+
 def folders(project: Project) -> list[int]:
     """The iterations whose artifacts are there."""
     return [int(path.name) for path in run_folders(project.run_folder(0).parent)]
@@ -72,6 +75,8 @@ def test_only_numbered_folders_go_and_no_link_is_followed(own: Path) -> None:
     (runs / "0002" / "link").symlink_to(other)
     (runs / "0003").write_text("a file")
     (runs / "0010" / "locked").mkdir(mode=0o500)
+    for name in ("0002", "0010"):
+        (runs / name / "result.json").write_text(MARK)
     assert [path.name for path in run_folders(runs)] == ["0002", "0010", "10000"]
     assert [path.name for path in beyond_newest(runs, 1, {10})] == ["0002"]
     keep_few(runs, LogTable(keep_runs=1), _standing(10000))
@@ -162,11 +167,12 @@ def test_what_a_kill_or_another_manifest_left_goes_at_the_start(make_project: Ca
     assert sorted(with_outputs(project)) == [4]
 
 
-def test_an_undecided_iterations_outputs_are_left_alone(own: Path) -> None:
+def test_outputs_of_an_undecided_iteration_and_of_somebody_elses_are_left_alone(own: Path) -> None:
     for number in range(4):
         (own / f"{number:04d}" / "outputs").mkdir(parents=True)
+        (own / f"{number:04d}" / "result.json").write_text(MARK if number != 1 else "{}")
     keep_few_at_start(own, LogTable(), _standing(2), History(own / "none"))
-    assert [path.parent.name for path in sorted(own.glob("*/outputs"))] == ["0003"]
+    assert [path.parent.name for path in sorted(own.glob("*/outputs"))] == ["0001", "0003"]
 
 
 def test_outputs_are_moved_not_copied(own: Path) -> None:

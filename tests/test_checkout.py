@@ -131,3 +131,20 @@ def test_no_setting_of_the_user_changes_what_is_measured(project: Project) -> No
     assert project.climb()[1]["outcome"] == "kept"
     assert (project.trees() / "workspace" / "answer.json").read_bytes() == FILES["answer.json"].encode()
     assert not (project.top / "planted").exists()
+
+
+@pytest.mark.parametrize("share", ["absolute", "data"])
+def test_whatever_the_manifest_shares_none_of_it_is_lost(project: Project, share: str) -> None:
+    precious = project.top.parent / "precious"
+    precious.mkdir()
+    (precious / "mine").write_text("mine")
+    project.write({"data/.gitkeep": "", "data/big": "big", ".gitignore": "data/big\n"})
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"]}
+    project.set_manifest({"scope": {**scope, "share": [str(precious) if share == "absolute" else "data"]}})
+    project.commit()
+    project.set_moves(answer(2))
+    before = project.users()
+    project.run("doctor", "--quick")
+    project.run("iterate", "-n", "1")
+    assert project.users() == before
+    assert [path.read_text() for path in precious.iterdir()] == ["mine"] and not precious.is_symlink()

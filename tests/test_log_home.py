@@ -69,6 +69,27 @@ def test_before_there_are_records_no_report_is_put_beside_them(beside: Project) 
     assert beside.run("iterate").exit_code == 0
 
 
+def test_a_run_folder_of_the_users_is_refused_by_name_and_left_as_it_is(beside: Project) -> None:
+    mine = {"runs/0001/verifier.log": "mine\n", "runs/0001/measurements/data": "mine\n"}
+    beside.write(mine)
+    for command in (["doctor", "--quick"], ["iterate", "-n", "1"]):
+        ended = beside.run(*command)
+        assert ended.exit_code != 0 and f"{beside.folder / 'runs' / '0001'} is not goalseek's" in (
+            ended.stdout + ended.stderr
+        )
+    assert ended.exit_code == 2 and beside.iterations() == []
+    shutil.move(beside.folder / "runs" / "0001", beside.folder / "runs" / "0002")
+    (beside.folder / "runs" / "0000").mkdir()
+    (beside.folder / "runs" / "0000" / "env.json").touch()  # as a kill in the first phase leaves it
+    shutil.move(beside.folder / "runs" / "0002", beside.folder / "0002")
+    assert beside.run("iterate", "-n", "1").exit_code == 0
+    shutil.move(beside.folder / "0002", beside.folder / "runs" / "0002")
+    ended = beside.run("iterate", "-n", "1")
+    assert ended.exit_code == 2 and "0002 is not goalseek's" in ended.stderr
+    left = {path.replace("0001", "0002"): text for path, text in mine.items()}
+    assert {path: (beside.folder / path).read_text() for path in left} == left
+
+
 def test_a_file_of_the_users_in_its_place_is_refused_by_name(beside: Project) -> None:
     beside.write({"logs/mine.txt": "mine\n"})
     ended = beside.run("iterate")

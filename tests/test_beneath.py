@@ -1,0 +1,314 @@
+"""Whatever stands in a path's place, nothing is removed or written outside of goalseek's own folders."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from test_import_rows import PACKAGE, module_of, sources
+
+from goalseek import beneath, outputs
+from goalseek.agent_home import AgentHome
+from goalseek.approval import drop_word
+from goalseek.artifacts import put_outputs
+from goalseek.attempts import clear_attempts
+from goalseek.beneath import ForeignPath
+from goalseek.checkout import LINK, Checkout
+from goalseek.confinement.furnish import furnish
+from goalseek.confinement.landlock import _link_from_home
+from goalseek.confinement.mount_points import _make
+from goalseek.confinement.view import Shown, View
+from goalseek.fresh import RunFolder
+from goalseek.lock import LOCK, only_writer
+from goalseek.objects import Entry
+from goalseek.once import once_left
+from goalseek.scratch_files import remove_scratch_files
+from goalseek.setup_once import give
+from goalseek.stop_request import asked_to_stop
+
+INSIDE = "tree/a/b/c"
+REMOVES_BY_EXACT_NAMES = {
+    "beneath": "the list, and all that it lets be removed",
+    "packing": "loose objects that a pack of ours holds, and a pack's half-written file",
+    "stale_locks": "the locks of our own refs",
+    "whole_file": "the half-written file beside the one that -o names",
+    "opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
+}
+ADDS_TO_THE_LIST = "beneath opening repository objects run users_git confinement.level cli.show_command".split()
+
+
+def tree_of(folder: Path) -> Checkout:
+    """A checkout at ``folder / "tree"`` that stands as its entry says."""
+    tree = Checkout(folder / "tree", folder / "tree.state", lambda path, entry: b"ours")
+    tree.build({"a/b/c/x": Entry("100644", "0")}, "label")
+    return tree
+
+
+def given(folder: Path) -> Any:
+    """A verifier, as far as ``give`` asks it."""
+    (folder / "setup" / "ruler" / "gives" / "a" / "b" / "c").mkdir(parents=True, exist_ok=True)
+    (folder / "setup" / "ruler" / "gives" / "a" / "b" / "c" / "x").write_text("ours")
+    return SimpleNamespace(
+        manifest=SimpleNamespace(setup=SimpleNamespace(gives=("a/b/c",))),
+        places=SimpleNamespace(setup=folder / "setup"),
+        confines=SimpleNamespace(mounts=True),
+        ruler="ruler",
+    )
+
+
+def open_run_folder(path: Path) -> RunFolder:
+    return RunFolder(path, 0, 0, 0)
+
+
+def view_of(home: Path, shown: Path, at: Path) -> View:
+    seen = Shown(home, Path("/home/agent"), writable=True)
+    return View(tree=seen, home=seen, temporary=seen, shown=(Shown(shown, at),))
+
+
+def source_in(folder: Path) -> Path:
+    (folder / "source" / "x").mkdir(parents=True)
+    (folder / "source" / "x" / "mine").write_text("ours")
+    return folder / "source"
+
+
+def put(folder: Path, name: str) -> None:
+    with beneath.own_folder(folder / "tree") as opened:
+        for inside in ("a/b/c/empty", "a/b/c"):
+            with contextlib.suppress(OSError):
+                made = getattr(opened, name)(inside, *{"create": (0o600,), "link": ("/elsewhere",)}.get(name, ()))
+                if made is not None:
+                    os.close(made)
+
+
+ACTS: dict[str, Callable[[Path], object]] = {
+    "remove": lambda own: beneath.remove(own / INSIDE),
+    "clear": lambda own: beneath.clear(own / INSIDE),
+    "clear a file": lambda own: beneath.clear(own / INSIDE / "mine"),
+    "empty": lambda own: beneath.empty(own / INSIDE),
+    "make_anew": lambda own: beneath.make_anew(own / INSIDE),
+    "create": lambda own: os.close(beneath.create(own / INSIDE, 0o600)),
+    "create below": lambda own: os.close(beneath.create(own / INSIDE / "mine", 0o600)),
+    "open, remove": lambda own: put(own, "remove"),
+    "open, remove_if_empty": lambda own: put(own, "remove_if_empty"),
+    "open, create": lambda own: put(own, "create"),
+    "open, link": lambda own: put(own, "link"),
+    "give": lambda own: give(given(own), own / "tree"),
+    "copy_tree to": lambda own: outputs.copy_tree(source_in(own), own / INSIDE),
+    "copy_tree from": lambda own: outputs.copy_tree(own / INSIDE, own / "copy"),
+    "take": lambda own: outputs.take(source_in(own), own / INSIDE, None, 10**6),
+    "run folder made": lambda own: RunFolder.make(own / INSIDE),
+    "run folder emptied": lambda own: open_run_folder(own / INSIDE).empty(),
+    "home made": lambda own: AgentHome(own / INSIDE).make("label", {"x/mine": (own, own)}, {"mine": "ours"}),
+    "home of before": lambda own: AgentHome(own / "tree").make("label", {}, {"a/b/c/mine": "ours"}),
+    "furnish": lambda own: furnish(own, own, own / INSIDE),
+    "once": lambda own: once_left(SimpleNamespace(verify=[SimpleNamespace(once=True)]), own / INSIDE, "1"),  # type: ignore[arg-type]
+    "attempts": lambda own: clear_attempts(own / INSIDE),
+    "outputs": lambda own: put_outputs(own / "none", own / INSIDE),
+    "scratch files": lambda own: remove_scratch_files([own / INSIDE]),
+    "word": lambda own: drop_word(own / INSIDE),
+    "stop": lambda own: asked_to_stop(own / INSIDE, own),
+    "mount point": lambda own: _make(own / INSIDE / "new", is_folder=True),
+    "cache": lambda own: _link_from_home(view_of(own / "tree", own / "other", Path("/home/agent/a/b/c/new"))),
+}
+ON_A_CHECKOUT: dict[str, Callable[[Checkout], object]] = {
+    "build": lambda tree: tree.build({"a/b/c/mine": Entry("100644", "1")}, "other"),
+    "bring, new": lambda tree: tree.bring({"a/b/c/mine": Entry("100644", "1")}, "other"),
+    "bring, gone": lambda tree: tree.bring({"a/b/c/x": None}, "other"),
+    "lay": lambda tree: tree.lay({"a/b/c/mine": Entry("120000", "1"), "a/b/c/x": None}),
+    "clean": lambda tree: tree.clean(),
+}
+
+
+def precious_in(folder: Path) -> Path:
+    """A folder of the user's that has something wherever a path may lead that goes through a link to it."""
+    precious = folder / "precious"
+    for inside in (".", "c", "b/c", "a/b/c"):
+        for name in ("empty", "attempts", "outputs", "home", "tmp", "scratch"):
+            (precious / inside / name).mkdir(parents=True, exist_ok=True)
+        for name in ("x", "mine", "home/mine", "scratch/99999999-0", "word.json", "stop.json", "attempts/mine"):
+            (precious / inside / name).write_text("mine")
+    for path in (precious, *precious.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    return precious
+
+
+def facts(folder: Path) -> dict[str, tuple[object, ...]]:
+    """All that there is to know of a folder: names, kinds, modes, contents."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in (folder, *folder.rglob("*")):
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() else b""
+        found[str(path.relative_to(folder))] = (status.st_mode, status.st_ino, status.st_mtime_ns, content)
+    return found
+
+
+def put_link(own: Path, depth: int, precious: Path) -> Path:
+    """A link to what is the user's, in the place of a part of the path."""
+    place = own.joinpath(*Path(INSIDE).parts[: depth + 1])
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beneath.clear(place)
+    place.symlink_to(precious)
+    return place
+
+
+@pytest.mark.parametrize("depth", range(4))
+@pytest.mark.parametrize("act", ACTS)
+def test_nothing_goes_through_a_link(act: str, depth: int, tmp_path: Path) -> None:
+    own, precious = tmp_path / "own", precious_in(tmp_path)
+    beneath.add_own(own)
+    put_link(own, depth, precious)
+    before = facts(precious)
+    with contextlib.suppress(OSError):
+        ACTS[act](own)
+    assert facts(precious) == before
+
+
+@pytest.mark.parametrize("depth", range(4))
+@pytest.mark.parametrize("act", ON_A_CHECKOUT)
+def test_a_checkout_goes_through_no_link(act: str, depth: int, tmp_path: Path) -> None:
+    own, precious = tmp_path / "own", precious_in(tmp_path)
+    beneath.add_own(own)
+    tree = tree_of(own)
+    place = put_link(own, depth, precious)
+    before = facts(precious)
+    with contextlib.suppress(OSError):
+        ON_A_CHECKOUT[act](tree)
+    assert facts(precious) == before
+    if act == "build" or (act == "clean" and depth):
+        assert not place.is_symlink() and (own / "tree/a/b/c" / ("x" if act == "clean" else "mine")).is_file()
+
+
+@pytest.mark.parametrize("form", ["{precious}", "../precious", "a/../../precious", "./a", "a//b", ""])
+def test_an_entry_that_leads_out_of_its_tree_is_a_bug_that_costs_nothing(form: str, tmp_path: Path) -> None:
+    own, precious = tmp_path / "own", precious_in(tmp_path)
+    beneath.add_own(own)
+    before, path = facts(precious), form.format(precious=precious)
+    for mode in (LINK, "100644"):
+        tree = tree_of(own)
+        entry = Entry(mode, str(precious))
+        acts = (tree.build, tree.bring, lambda wanted, label, tree=tree: tree.lay(wanted))
+        for act in acts:
+            with pytest.raises(ForeignPath):
+                act({path: entry}, "label")
+        with pytest.raises(ForeignPath):
+            tree.lay({path: None})
+    assert facts(precious) == before
+
+
+@pytest.mark.parametrize("order", [("data", "data/x"), ("data/x", "data")])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_file_below_a_link_is_a_bug_that_costs_nothing(order: tuple[str, str], is_new: bool, tmp_path: Path) -> None:
+    own, precious = tmp_path / "own", precious_in(tmp_path)
+    beneath.add_own(own)
+    entries = {"data": Entry(LINK, str(precious)), "data/x": Entry("100644", "1")}
+    tree, before = tree_of(own), facts(precious)
+    first, second = ({path: entries[path]} for path in order)
+    with pytest.raises(ForeignPath):
+        if is_new:
+            tree.build({**first, **second}, "label")
+        else:
+            tree.bring(first, "label")
+            tree.bring(second, "label")
+    tree.clean()
+    assert facts(precious) == before
+
+
+def test_a_home_that_became_a_link_to_the_users_costs_no_login(own: Path) -> None:
+    precious = precious_in(own)
+    home = AgentHome(own / "agent")
+    home.make("label", {"mine": (precious / "mine", precious / "mine")}, {})
+    beneath.remove(home.path)
+    home.path.symlink_to(precious)
+    before = facts(precious)
+    assert home.take_back() == [] and not home.is_of("label")
+    home.make("label", {"mine": (precious / "mine", precious / "mine")}, {"x": "ours"})
+    assert facts(precious) == before and (home.path / "x").read_text() == "ours"
+
+
+@pytest.mark.parametrize("path", ["elsewhere", "own", "own/../elsewhere", "own/a/..", "ownelse/x"])
+def test_what_is_not_below_a_folder_of_the_list_is_not_removed(path: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "own" / "a").mkdir(parents=True)
+    (tmp_path / "ownelse" / "x").mkdir(parents=True)
+    beneath.add_own(tmp_path / "own")
+    before = facts(tmp_path)
+    for act in (beneath.remove, beneath.clear, beneath.make_anew, lambda path: beneath.create(path, 0o600)):
+        with pytest.raises(ForeignPath):
+            act(Path(f"{tmp_path}/{path}"))
+    with pytest.raises(ForeignPath):
+        beneath.remove_own(tmp_path / "own" / "a")
+    assert facts(tmp_path) == before
+    beneath.remove_own(tmp_path / "own")
+    assert not (tmp_path / "own").exists()
+
+
+def test_the_folder_itself_may_be_reached_through_links_of_the_users(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "cache").mkdir(parents=True)
+    (tmp_path / ".cache").symlink_to(tmp_path / "disk" / "cache")
+    beneath.add_own(tmp_path / ".cache" / "project")
+    os.close(beneath.create(tmp_path / ".cache" / "project" / "a" / "b", 0o600))
+    assert (tmp_path / "disk/cache/project/a/b").is_file()
+    beneath.remove(tmp_path / ".cache" / "project" / "a")
+    assert list((tmp_path / "disk/cache/project").iterdir()) == []
+
+
+@pytest.mark.parametrize("path", sources(), ids=module_of)
+def test_nobody_else_removes(path: Path) -> None:
+    found = {
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and (
+            node.attr in ("unlink", "rmdir", "rmtree", "removedirs") or ast.unparse(node) in ("os.remove", "os.renames")
+        )
+    }
+    assert bool(found) == (module_of(path) in REMOVES_BY_EXACT_NAMES), found
+    calls = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+    assert "add_own" not in calls or module_of(path) in ADDS_TO_THE_LIST
+
+
+def test_every_row_of_the_list_is_where_it_says() -> None:
+    assert beneath.__doc__
+    for name in (*ADDS_TO_THE_LIST[1:], *[name for name in REMOVES_BY_EXACT_NAMES if name != "beneath"]):
+        assert name in beneath.__doc__ and (PACKAGE / f"{name.replace('.', '/')}.py").exists(), name
+
+
+def hold(own: str, taken: Any, may_go: Any) -> None:
+    with only_writer(Path(own)):
+        taken.set()
+        may_go.wait(20)
+
+
+def test_a_lock_that_was_removed_while_somebody_waited_for_it_is_taken_anew(own: Path) -> None:
+    folder = own / "goalseek" / "demo"
+    with only_writer(folder):
+        stale = os.open(folder / LOCK, os.O_RDWR)
+        beneath.clear(folder / LOCK)
+        folder.rmdir()
+    opened = [stale]
+
+    def reopen(path: Any, *arguments: Any, **named: Any) -> int:
+        return opened.pop() if opened else usual(path, *arguments, **named)
+
+    usual = os.open
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", reopen)
+        taking = only_writer(folder)
+        taking.__enter__()
+    try:
+        assert (folder / LOCK).is_file(), "who opened the file before holds one that others can see"
+        context = multiprocessing.get_context("fork")
+        taken, may_go = context.Event(), context.Event()
+        other = context.Process(target=hold, args=(str(folder), taken, may_go))
+        other.start()
+        other.join(20)
+        assert not taken.is_set()
+    finally:
+        taking.__exit__(None, None, None)
