@@ -7,8 +7,11 @@ from pathlib import Path
 from goalseek import outputs
 from goalseek.beneath import clear
 from goalseek.capture import Sink
-from goalseek.manifest import VerifyCommand
+from goalseek.errors import UNFIT, GoalseekError
+from goalseek.manifest import Setup, VerifyCommand
+from goalseek.manifest_paths import normal_path
 from goalseek.metric import NoNumber
+from goalseek.recorded import parents
 from goalseek.verifier import Verifier, run_command
 
 _SETUPS_MOST = 3
@@ -35,10 +38,12 @@ def prepare(verifier: Verifier, log: Sink) -> None:
         raise NoNumber("verify_failed", f"setup {how}")
     clear(given)
     given.mkdir(parents=True)
-    for name in setup.gives:
+    for name in _paths(setup):
         source = root / verifier.places.prefix / name
         if not source.is_dir() or source.is_symlink():
             raise NoNumber("verify_failed", f"setup.gives: there is no folder {name} after setup")
+        if not source.resolve().is_relative_to(root.resolve()):
+            raise NoNumber("verify_failed", f"setup.gives: a link on the way to {name} leads out of the tree")
         outputs.copy_tree(source, given / "gives" / name)
     (given / "done").touch()
     _forget_old_setups(given.parent)
@@ -49,9 +54,28 @@ def give(verifier: Verifier, below: Path) -> None:
     given = _given(verifier)
     if given is None or verifier.manifest.setup is None:
         return
-    for name in verifier.manifest.setup.gives:
+    for name in _paths(verifier.manifest.setup):
+        _stay_inside(below, name)
         clear(below / name)
         outputs.copy_tree(given / "gives" / name, below / name)
+
+
+def _paths(setup: Setup) -> tuple[str, ...]:
+    """What setup gives. A ruler may have been pinned when a manifest could name any place. Raises GoalseekError."""
+    for path in setup.gives:
+        try:
+            normal_path(path)
+        except ValueError as error:
+            hint = "mend setup.gives in the manifest; then goalseek baseline adopts it"
+            raise GoalseekError(f"the pinned setup.gives: {error}", hint, UNFIT, "repository") from None
+    return setup.gives
+
+
+def _stay_inside(below: Path, path: str) -> None:
+    """Takes away a link on the way to a path that leads out of the tree: a kept cache may have left one there."""
+    for above in reversed(list(parents(path))):
+        if (below / above).is_symlink() and not (below / above).resolve().is_relative_to(below.resolve()):
+            (below / above).unlink()
 
 
 def _given(verifier: Verifier) -> Path | None:

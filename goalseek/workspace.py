@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from goalseek.beneath import clear
 from goalseek.checkout import LINK, Checkout
+from goalseek.confinement.mount_points import occupied
 from goalseek.conversations import ObjectsFailed
 from goalseek.git import AUTHOR, GitFailed, git
 from goalseek.missing import Missing
@@ -128,8 +129,12 @@ class Workspace:
         return cast(Made, value)
 
     def changes(self) -> Changes:
-        """What differs in the tree from what the tool put there; the agent's git folder is not part of it."""
-        return self.tree.changes()
+        """What differs in the tree from what the tool put there; the agent's git folder is not part of it.
+
+        Something in the place of what is mounted counts as new.
+        """
+        found = self.tree.changes()
+        return replace(found, added=(*found.added, *occupied(self.root, self._mounted)))
 
     def put_back(self, changes: Changes) -> None:
         """Brings the tree back, and the git folder with it."""

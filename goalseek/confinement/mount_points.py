@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
+from goalseek.beneath import open_folder
 from goalseek.confinement.layout import Layout, holder
+from goalseek.recorded import parents
 
 
 def make_mount_points(layout: Layout) -> None:
@@ -21,6 +24,28 @@ def make_mount_points(layout: Layout) -> None:
         outer = holder(mounts, mount.at.parent)
         if outer is not None and outer.writable:
             _make(outer.source, mount.at.relative_to(outer.at), mount.source.is_dir())
+
+
+def occupied(root: Path, paths: Iterable[str]) -> list[str]:
+    """Of the paths in a tree that something is mounted on, those where more than an empty mount point stands.
+
+    A path below a link is none of them: the link itself is what somebody put there.
+    """
+    return [path for path in sorted(paths) if _is_occupied(root, path)]
+
+
+def _is_occupied(root: Path, path: str) -> bool:
+    for inside in (*reversed(list(parents(path))), path):
+        try:
+            found = (root / inside).lstat()
+        except FileNotFoundError:
+            return False
+        if inside != path and not stat.S_ISDIR(found.st_mode):
+            return False
+    if stat.S_ISDIR(found.st_mode):
+        with open_folder(root / path) as descriptor:
+            return bool(os.listdir(descriptor))
+    return not stat.S_ISREG(found.st_mode) or found.st_size > 0
 
 
 def _make(root: Path, inside: Path, is_folder: bool) -> None:
