@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from goalseek import hidden_from
 from goalseek.errors import USAGE, GoalseekError
+from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.objects import SUBMODULE, SYMLINK, Entry
 from goalseek.places import Places
@@ -16,25 +17,22 @@ from goalseek.repository import Repository
 from goalseek.scope import Scope
 
 
-def refuse_unfit_folders(
-    loaded: Loaded, repository: Repository, places: Places, scope: Scope, entries: Mapping[str, Entry]
-) -> None:
-    """Raises GoalseekError for a folder that cannot be shared, or given by setup; ``entries`` are a tree's files.
-
-    A shared path holds nothing that is tracked, but may be a submodule or a tracked link itself; it does not lead to
-    what programs must not see. What setup gives takes the place of no file that is the candidate's, or hidden.
-    """
-    for name in loaded.manifest.setup.gives if loaded.manifest.setup else ():
-        inside = (path for path in entries if path.startswith(f"{places.prefix}{name}/"))
+def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: Mapping[str, Entry]) -> None:
+    """Raises GoalseekError where what setup gives would take the place of a file that is the candidate's, or hidden."""
+    for name in manifest.setup.gives if manifest.setup else ():
+        inside = (path for path in entries if path.startswith(f"{prefix}{name}/"))
         if taken := next((path for path in inside if scope.kind(path) in ("writable", "hidden")), None):
             message = f"setup.gives: {name} holds {quote_path(taken)}, which its copy would take the place of"
             raise GoalseekError(message, "let setup write into a folder of its own, and give that", USAGE)
-    _refuse_unfit_shares(loaded, repository, places, scope, entries)
 
 
-def _refuse_unfit_shares(
+def refuse_unfit_shares(
     loaded: Loaded, repository: Repository, places: Places, scope: Scope, entries: Mapping[str, Entry]
 ) -> None:
+    """Raises GoalseekError where a shared path holds what a tree tracks, or leads to what programs must not see.
+
+    ``entries`` are the tree's files. A submodule, or a link that is tracked itself, may be shared.
+    """
     location = repository.location
     hidden = hidden_from.folder_of(base_of(loaded, repository.top), loaded.manifest)
     own = [location.common_dir, location.git_dir, places.home.parent, loaded.logs, loaded.runs, loaded.path]
@@ -63,7 +61,7 @@ def _refuse_in_its_place(name: str, path: str, scope: Scope, entries: Mapping[st
     at = entries.get(path)
     if at is not None and at.mode not in (SUBMODULE, SYMLINK):
         message = f"scope.share: git tracks {quote_path(name)}, which the trees have anyway"
-        raise GoalseekError(message, f"take it out; or let git ignore it: git rm --cached {shlex.quote(name)}", USAGE)
+        raise GoalseekError(message, f"take it out; or let git ignore it: {_untrack(name)}", USAGE)
     if inside := _first_tracked(path, entries):
         raise _holding(name, inside, scope)
     above = next((above for above in parents(path) if above in entries and entries[above].mode != SUBMODULE), None)
@@ -83,6 +81,9 @@ def _holding(name: str, tracked: str, scope: Scope, remedy: str = "") -> Goalsee
     if scope.kind(tracked) == "hidden":
         message = f"scope.share: {name} holds the hidden file {quoted}"
         return GoalseekError(message, "keep hidden files and what is shared in separate folders", USAGE)
-    usual = "share the folder below it that git ignores"
-    usual += f"; or let git ignore that file: git rm --cached {shlex.quote(tracked)}, and commit"
+    usual = f"share the folder below it that git ignores; or let git ignore that file: {_untrack(tracked)}"
     return GoalseekError(f"scope.share: {name} holds {quoted}, which git tracks", remedy or usual, USAGE)
+
+
+def _untrack(path: str) -> str:
+    return f"git rm --cached {shlex.quote(path)}, commit, and in a climb that has begun: goalseek baseline"

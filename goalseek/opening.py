@@ -16,7 +16,7 @@ from goalseek.agent_home import AgentHome
 from goalseek.approval import Question, refuse_while_waiting, waiting
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
-from goalseek.folder_check import refuse_unfit_folders
+from goalseek.folder_check import refuse_unfit_shares
 from goalseek.full_disk import free_room
 from goalseek.location import locate
 from goalseek.lock import only_writer
@@ -163,7 +163,7 @@ def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
     confines.refuse_unfit()
     editable.refuse_editable(manifest, confines)
     scope = scope_of(run.loaded, manifest, run.places.prefix)
-    refuse_unfit_folders(run.loaded, run.repository, run.places, scope, entries)
+    refuse_unfit_shares(run.loaded, run.repository, run.places, scope, entries)
     is_agent = run.has_provider() and run.provider_table().name not in WITHOUT_PROGRAM
     is_agent = is_agent or manifest.review is not None
     networked = any(command.network for command in manifest.verify)
