@@ -58,7 +58,7 @@ def sift(sieve: Sieve, changes: Changes) -> Sifted:
             is_left = path in changes.missing or found.flood.counted(tree.root / path)
             entry = None if is_left else _entry(sieve, path)
             if entry is None or not _is_as_before(tree, path, entry):  # touched, or put back as it was, is no edit
-                found.refused.append(_why_shared(scope, path) or f"{quote_path(path)} is not the candidate's to edit")
+                found.refused.append(why_shared(scope, path) or f"{quote_path(path)} is not the candidate's to edit")
                 found.beyond[path] = entry
         elif path in changes.missing:
             found.edits[path] = None
@@ -72,7 +72,7 @@ def _sift_new(sieve: Sieve, path: str, found: Sifted) -> None:
     kind = scope.kind(path)
     if kind == "hidden":
         found.refused.append(f"{quote_path(path)} is new under a hidden pattern")
-    elif why := _why_shared(scope, path):
+    elif why := why_shared(scope, path):
         found.refused.append(why)
     elif DROPPINGS(path) or kind == "generated":
         return
@@ -87,7 +87,7 @@ def _sift_new(sieve: Sieve, path: str, found: Sifted) -> None:
         _take(sieve, path, found)
 
 
-def _why_shared(scope: Scope, path: str) -> str:
+def why_shared(scope: Scope, path: str) -> str:
     """Why nothing may stand at a path, where it is the place of something shared; "" where it is not."""
     shared, quoted = scope.share_at(path), quote_path(path)
     if shared is None:

@@ -18,6 +18,7 @@ from goalseek.checkout import LINK, Checkout
 from goalseek.confinement.mount_points import occupied
 from goalseek.conversations import ObjectsFailed
 from goalseek.git import AUTHOR, GitFailed, git
+from goalseek.globs import literal
 from goalseek.missing import Missing
 from goalseek.objects import Entry, Objects
 from goalseek.trees import visible, visible_changes
@@ -166,7 +167,7 @@ class Workspace:
         ):
             git("config", "--file", str(self._pristine / "config"), key, value)
         (self._pristine / "info" / "exclude").write_text(
-            "".join(f"/{path}\n" for path in (*self._links, *sorted(self._mounted)))
+            "".join(f"{literal(path)}\n" for path in (*self._links, *sorted(self._mounted)))
         )
         (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
         clear(self.root)

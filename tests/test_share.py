@@ -79,6 +79,25 @@ def test_no_candidate_puts_anything_in_the_place_of_what_is_shared(shared: Proje
     assert [path for path in tree if path.startswith(("data", "src/data"))] == []
 
 
+@pytest.mark.parametrize("mode", ["none", "bubblewrap"])
+@pytest.mark.slow
+def test_what_candidate_code_puts_in_the_place_of_what_is_shared_is_gone_before_the_next(
+    shared: Project, mode: str
+) -> None:
+    """A mount can be moved away with the folder around it; what is left there would be in the way of the next one."""
+    plant = "mv src old; mkdir src; echo 900 > src/data"
+    shared.write({"code/run.sh": "true\n", "hidden/judge.sh": f"{JUDGE}sh code/run.sh\n"})
+    scope = {"writable": ["answer.json", "code/**", "src/**"], "hidden": ["hidden/**"], "share": ["data", "src/data"]}
+    shared.set_manifest({"scope": scope, "sandbox": {"mode": mode}})
+    shared.commit("code that is measured")
+    before = shared.users()
+    shared.set_moves({"files": {"answer.json": answer(2), "code/run.sh": plant}}, answer(3))
+    records = shared.climb("iterate", "-n", "2")
+    assert [record["reason"] for record in records] == ["measured", "verify_failed", "better"], records[1]["why"]
+    assert "src/data" in records[1]["why"] and records[2]["metric"]["value"] == 33
+    assert shared.users() == before
+
+
 @LEVELS
 @pytest.mark.slow
 def test_a_script_does_not_write_through_what_is_shared(shared: Project, mode: str) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from goalseek.beneath import open_folder
 from goalseek.confinement.layout import Layout, holder
-from goalseek.recorded import parents
 
 
 def make_mount_points(layout: Layout) -> None:
@@ -35,17 +34,16 @@ def occupied(root: Path, paths: Iterable[str]) -> list[str]:
 
 
 def _is_occupied(root: Path, path: str) -> bool:
-    for inside in (*reversed(list(parents(path))), path):
-        try:
-            found = (root / inside).lstat()
-        except FileNotFoundError:
-            return False
-        if inside != path and not stat.S_ISDIR(found.st_mode):
-            return False
-    if stat.S_ISDIR(found.st_mode):
-        with open_folder(root / path) as descriptor:
-            return bool(os.listdir(descriptor))
-    return not stat.S_ISREG(found.st_mode) or found.st_size > 0
+    *above, name = path.split("/")
+    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+        folder = opened.enter_context(open_folder(root))
+        for part in above:
+            folder = opened.enter_context(open_folder(part, folder))
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            return bool(os.listdir(opened.enter_context(open_folder(name, folder))))
+        return not stat.S_ISREG(found.st_mode) or found.st_size > 0
+    return False
 
 
 def _make(root: Path, inside: Path, is_folder: bool) -> None:
