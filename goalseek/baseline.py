@@ -6,6 +6,7 @@ from pathlib import Path
 
 from goalseek import fitness
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.folder_check import refuse_unfit_gives, refuse_unfit_shares
 from goalseek.phases.commit import message_of
 from goalseek.ruler import Ruler, digest_of_files, keys_of
 from goalseek.run import Run
@@ -17,10 +18,14 @@ _LINES_SHOWN = 20
 
 
 def take_ruler(run: Run, setting: Setting) -> Ruler:
-    """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files."""
+    """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
+    and where HEAD tracks what is shared, or what setup gives anew.
+    """
     fitness.refuse_uncommitted(run.repository, setting.scope)
     entries = run.repository.objects.files(run.repository.tree_of(run.repository.head()))
     fitness.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
+    refuse_unfit_shares(run.loaded, run.repository, run.places, setting.scope, entries)
+    refuse_unfit_gives(setting.manifest, run.places.prefix, setting.scope, entries)
     return Ruler(keys_of(setting.manifest), digest_of_files(entries.items(), setting.scope), setting.hidden_from)
 
 

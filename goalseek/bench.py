@@ -9,6 +9,7 @@ from pathlib import Path
 
 from goalseek.beneath import clear
 from goalseek.checkout import LINK, OURS, Checkout
+from goalseek.confinement.mount_points import occupied
 from goalseek.conversations import ObjectsFailed
 from goalseek.errors import GoalseekError
 from goalseek.manifest import Sees
@@ -46,7 +47,6 @@ class Bench:
         self._scope = scope
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
-        self._given = frozenset(links) | mounted
         self._keep = keep
         self._mounted = mounted
         self._copies = dict(copies or {})
@@ -129,7 +129,8 @@ class Bench:
         except OSError:
             return ["the tree itself"]
         self._walked[root] = (found, self._pulse(checkout))
-        return sorted(path for path in (*found.changed, *found.missing) if self._is_rulers(checkout, path))
+        rulers = (path for path in (*found.changed, *found.missing) if self._is_rulers(checkout, path))
+        return sorted((*rulers, *occupied(root, self._mounted)))
 
     def is_untouched(self, sees: Sees, path: str) -> bool:
         """Whether a file stands there as goalseek put it there, so that no command made it."""
@@ -163,8 +164,7 @@ class Bench:
     def is_taken(self, tree: str, path: str) -> bool:
         """Whether a command's file at this path would come to stand in the place of the ruler's, or in its way."""
         level, parts = self._level(tree), path.split("/")
-        above = ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
-        if self._scope.kind(path) == "hidden" or any(place in self._given for place in above):
+        if self._scope.kind(path) == "hidden" or self._scope.share_at(path):
             return True
         for depth, name in enumerate(parts, start=1):
             entry = level.get(name)
@@ -197,6 +197,8 @@ class Bench:
 
     def _clean(self, checkout: Checkout) -> None:
         """Puts the tree in order. One walk serves the end of a command and the next one's begin where it can."""
+        for path in occupied(checkout.root, self._mounted):
+            clear(checkout.root / path)
         found, pulse = self._walked.pop(checkout.root, (Changes(), None))
         if pulse is not None and pulse == self._pulse(checkout):
             checkout.put_back(found)

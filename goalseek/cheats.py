@@ -23,6 +23,7 @@ from goalseek.quoting import quote_path
 from goalseek.run import Run
 from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.setting import Setting
+from goalseek.sieve import why_shared
 from goalseek.values import Verdict
 
 _FIRST_PLACE = 2000  # of its measurements in this process: the trial's are below, so that no seed is used twice
@@ -118,12 +119,14 @@ def _refusal(
             return f"{shown} is not the candidate's to edit"
     elif kind == "hidden":
         return f"{shown} is new under a hidden pattern"
+    elif why := why_shared(scope, path):
+        return why
     elif kind != "writable" or DROPPINGS(path):
         return ""
     elif above := clashes(path, entries, lambda entry: scope.kind(entry) != "writable"):
         return f"{shown} lies below {quote_path(above)}, which is not the candidate's to edit"
-    elif why := newcomers.refusal(path, is_ignored=False, is_link=found.after is not None and _is_link(found.after)):
-        return why
+    elif refusal := newcomers.refusal(path, False, is_link=found.after is not None and _is_link(found.after)):
+        return refusal
     if kind != "writable" or found.after is None:
         return ""
     if found.after.mode == SUBMODULE:

@@ -13,6 +13,7 @@ from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.few import few
 from goalseek.findings import Finding
+from goalseek.folder_check import refuse_unfit_gives, refuse_unfit_shares
 from goalseek.globs import matcher
 from goalseek.isolation_words import words_about
 from goalseek.landing import check_refs
@@ -124,7 +125,9 @@ def environment(patient: Patient) -> Iterator[Finding]:
     run = patient.run
     try:
         editable.refuse_editable(run.loaded.manifest, run.confines)
-        fitness.refuse_sharing_hidden(run.loaded, run.repository, patient.setting.scope, patient.entries)
+        refuse_unfit_shares(run.loaded, run.repository, run.places, patient.setting.scope, patient.entries)
+        if run.standing.baseline is None:
+            refuse_unfit_gives(patient.setting.manifest, run.places.prefix, patient.setting.scope, patient.entries)
     except GoalseekError as error:
         yield Finding("environment", False, error.message, error.hint)
         return

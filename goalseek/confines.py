@@ -154,7 +154,9 @@ class Confines:
         """Raises GoalseekError for a path of ``[sandbox]`` that cannot be had at this level."""
         self.readable()
         self.devices()
-        if self.level.name != "none":
+        if self.level.name == "none":
+            self._cache_paths()
+        else:
             self._caches("")
 
     def not_enforced(self, agent: bool, networked: bool) -> tuple[str, ...]:
@@ -171,9 +173,7 @@ class Confines:
     def _caches(self, whose: str) -> tuple[Shown, ...]:
         """Folders of goalseek's own in the place of those that ``sandbox.cache`` names: the user's are not touched."""
         found = []
-        for text in self.table.cache:
-            at = expanded("sandbox.cache", text, self.folder)
-            self._refuse_own("sandbox.cache", at)
+        for at in self._cache_paths():
             if not self.mounts and not at.is_relative_to(Path.home()):
                 message = f"sandbox.cache: {at} is outside of HOME, and nothing can be mounted there"
                 raise GoalseekError(message, levels.how_to_get("bubblewrap"), UNFIT, "sandbox")
@@ -182,6 +182,20 @@ class Confines:
                 source.mkdir(parents=True, exist_ok=True, mode=0o700)
                 found.append(Shown(source, at, writable=True))
         return tuple(found)
+
+    def _cache_paths(self) -> tuple[Path, ...]:
+        """``sandbox.cache`` as paths. Raises GoalseekError where one and the repository, or goalseek's own, overlap."""
+        found = tuple(expanded("sandbox.cache", text, self.folder) for text in self.table.cache)
+        for path in found:
+            self._refuse_own("sandbox.cache", path)
+            own = self.kept.parent.parent  # of every project
+            if path.resolve().is_relative_to(own.resolve()):
+                message = f"sandbox.cache: {path} lies in {own}, where goalseek keeps its own trees"
+                raise GoalseekError(message, "name the folder of a tool, such as ~/.cache/ccache", USAGE)
+            if self.top.resolve().is_relative_to(path.resolve()):
+                message = f"sandbox.cache: {path} holds the repository, which programs would not find any more"
+                raise GoalseekError(message, "name the folder of a tool, such as ~/.cache/ccache", USAGE)
+        return found
 
     def _refuse_own(self, key: str, path: Path) -> None:
         real = path.resolve()
@@ -211,6 +225,6 @@ def confines(manifest: Manifest, loaded: Loaded, location: Location, folder: Pat
         folder=folder,
         scratch=places.scratch,
         kept=places.home / "cache",
-        shared=tuple(folder / name.rstrip("/") for name in manifest.scope.share),
+        shared=tuple(folder / path for path in manifest.scope.share),
         masked=tuple(dict.fromkeys(own)),
     )

@@ -10,7 +10,7 @@ from goalseek import hidden_from
 from goalseek.artifacts import is_foreign
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.few import few
-from goalseek.globs import matcher
+from goalseek.globs import literal, matcher
 from goalseek.listing import Listing
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
@@ -51,18 +51,6 @@ def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: M
             message = f"log.home: {quote_path(tracked)} is committed; goalseek would write beside it"
             raise GoalseekError(message, "choose another log.home", USAGE)
     refuse_missing_blobs(repository)
-
-
-def refuse_sharing_hidden(loaded: Loaded, repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> None:
-    """Raises GoalseekError where a shared folder is one that holds hidden files: the agent would get them."""
-    shared = [(name, (loaded.folder / name).resolve()) for name in loaded.manifest.scope.share]
-    for path in entries if shared else ():
-        if scope.kind(path) != "hidden":
-            continue
-        name = next((name for name, real in shared if (repository.top / path).resolve().is_relative_to(real)), None)
-        if name:
-            message = f"scope.share: {name} holds the hidden file {quote_path(path)}"
-            raise GoalseekError(message, "keep hidden files and what is shared in separate folders", USAGE)
 
 
 def refuse_missing_home(loaded: Loaded) -> None:
@@ -157,7 +145,7 @@ def refuse_missing_blobs(repository: Repository) -> None:
 def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> list[str]:
     """What a command may miss in the trees that goalseek makes, each with its remedy."""
     told = []
-    shared = matcher(loaded.manifest.scope.share)
+    shared = matcher(tuple(map(literal, loaded.manifest.scope.share)))
     modules = [path for path, entry in entries.items() if entry.mode == SUBMODULE and not shared(path[len(prefix) :])]
     if modules:
         told.append(

@@ -55,8 +55,8 @@ def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], given: I
         if path in files or path in folders or not files.isdisjoint(parents(path)):
             raise _wrong(f"{quote_path(path)} is in the repository too", "a hidden file has one place: remove one")
     for name in given:
-        whole = prefix + name.strip("/")
-        if whole in files or whole in folders:
+        whole = prefix + name
+        if whole in files or whole in folders or not files.isdisjoint(parents(whole)):
             raise _wrong(f"{quote_path(name)} is a folder of its own, shared or given by setup", "rename one")
 
 

@@ -18,6 +18,11 @@ from goalseek.manifest_forms import (
     Count,
     Devices,
     Folder,
+    FolderPath,
+    Globs,
+    InnerPath,
+    InnerPaths,
+    LeastMargin,
     Margin,
     Moment,
     Name,
@@ -54,7 +59,7 @@ class ScopeTable:
     read_only: Patterns = ()
     hidden: Patterns = ()
     hidden_from: Folder = None
-    share: Patterns = ()
+    share: InnerPaths = ()
     strays: Literal["drop", "reject"] = "drop"
 
 
@@ -63,7 +68,7 @@ class Setup:
     """Run once for each ruler, on the baseline's tree without the hidden files; each measurement gets a copy."""
 
     run: Command
-    gives: Patterns = ()
+    gives: InnerPaths = ()
     network: bool = False
     timeout: Seconds = 1800.0
 
@@ -74,12 +79,12 @@ class VerifyCommand:
 
     run: Command
     name: str = ""
-    cwd: str = "."
+    cwd: FolderPath = "."
     sees: Sees | None = None
-    outputs: Patterns = ()
+    outputs: Globs = ()
     output_max: Size = 2 * 2**30
     once: bool = False
-    keep: Patterns = ()
+    keep: Globs = ()
     timeout: Timeout = "auto"
     network: bool = False
 
@@ -106,7 +111,7 @@ class Reading:
 
     name: str = ""
     source: Source | None = None
-    path: str = "metrics.json"
+    path: InnerPath = "metrics.json"
     query: str | None = None
     regex: str | None = None
     matches: Literal["only", "last"] = "only"
@@ -124,7 +129,7 @@ class Metric(Reading):
 
     direction: Literal["maximize", "minimize"]
     target: Amount = None
-    min_delta: Margin = 0.0
+    min_delta: LeastMargin = 0.0
     noise: Literal["auto", "none", "always"] = "auto"
     max_repeats: Repeats = 8
     alpha: Alpha = None
@@ -152,7 +157,7 @@ class Holdout(VerifyCommand):
 
     when: Literal["end", "kept"] = "end"
     source: Source | None = None
-    path: str = "metrics.json"
+    path: InnerPath = "metrics.json"
     query: str | None = None
     regex: str | None = None
     matches: Literal["only", "last"] = "only"
@@ -163,7 +168,7 @@ class Holdout(VerifyCommand):
 class Cheat:
     """A patch that games the metric: ``doctor`` shows that it loses. The agent never sees it."""
 
-    patch: str
+    patch: InnerPath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +225,7 @@ class LogTable:
     ``keep_runs`` artifact folders, the newest; outputs of the best only, of none, or of every kept candidate.
     """
 
-    home: str = ".goalseek"
+    home: FolderPath = ".goalseek"
     keep_runs: Count = 500
     keep_outputs: Literal["best", "none", "kept"] = "best"
 

@@ -6,7 +6,7 @@ import functools
 import json
 from dataclasses import fields, is_dataclass, replace
 from datetime import date, datetime, time
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from goalseek import manifest as tables
@@ -151,8 +151,7 @@ def _resolved(manifest: Manifest, folder: Path) -> Manifest:
     metric = _resolved_reading(manifest.metric, last, "metric")
     guards = tuple(_resolved_reading(guard, last, "guard") for guard in manifest.guard)
     holdout = _resolved_holdout(manifest.holdout, is_hidden) if manifest.holdout else None
-    log = replace(manifest.log, home=str(PurePosixPath(manifest.log.home)))
-    return replace(manifest, verify=verify, metric=metric, guard=guards, holdout=holdout, log=log)
+    return replace(manifest, verify=verify, metric=metric, guard=guards, holdout=holdout)
 
 
 def _resolved_holdout(holdout: Holdout, is_hidden: Any) -> Holdout:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import shlex
 import tomllib
@@ -23,6 +24,7 @@ from goalseek.plain import from_plain, to_line
 FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"
 STATE = "state.json"
+_CHECKED = "paths_normal"  # what was remembered as "text" was checked when paths had many spellings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +172,7 @@ def _memory_of(path: Path, plain: dict[str, Any]) -> Path | None:
     if not isinstance(name, str) or not isinstance(home, str) or not re.fullmatch(r"[a-z0-9-]+", name):
         return None
     logs = (path.parent / home / name if Path(home).parts else path.parent) / "logs"
-    return logs / "manifest.json" if logs.is_dir() else None
+    return logs / "manifest.json" if os.path.isdir(logs) else None  # no name is too long to ask about
 
 
 def _digest(path: Path, text: str) -> str:
@@ -183,7 +185,7 @@ def _recall(path: Path, text: str, plain: dict[str, Any]) -> Manifest | None:
     memory = _memory_of(path, plain)
     try:
         stored = json.loads(memory.read_text()) if memory else {}
-        return from_plain(Manifest, stored["manifest"]) if stored.get("text") == _digest(path, text) else None
+        return from_plain(Manifest, stored["manifest"]) if stored.get(_CHECKED) == _digest(path, text) else None
     except (OSError, ValueError, KeyError):
         return None
 
@@ -194,7 +196,7 @@ def _remember(path: Path, text: str, manifest: Manifest) -> None:
         return
     temporary = memory.with_suffix(".new")
     try:
-        temporary.write_text(to_line({"text": _digest(path, text), "manifest": manifest}))
+        temporary.write_text(to_line({_CHECKED: _digest(path, text), "manifest": manifest}))
         temporary.replace(memory)
     except OSError:
         return

@@ -11,6 +11,9 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from goalseek import units
+from goalseek.manifest_paths import normal_glob, normal_path
+
+LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,12 @@ def _moment(text: Any) -> Any:
 
 
 def _name(text: Any) -> Any:
-    if isinstance(text, str) and re.fullmatch(r"[a-z0-9-]+", text) and not text.startswith("-"):
-        return text
-    raise ValueError("a project's name is made of a-z, 0-9 and -; the branch is goalseek/<name>")
+    if not (isinstance(text, str) and re.fullmatch(r"[a-z0-9-]+", text) and not text.startswith("-")):
+        raise ValueError("a project's name is made of a-z, 0-9 and -; the branch is goalseek/<name>")
+    if len(text) > LONGEST_NAME:
+        why = "lock files and folders are named after it"
+        raise ValueError(f"has {len(text)} characters; a project's name has {LONGEST_NAME} at most: {why}")
+    return text
 
 
 def _folder(text: Any) -> Any:
@@ -96,12 +102,48 @@ def _folder(text: Any) -> Any:
 def _not_empty(patterns: Any) -> Any:
     if not patterns:
         raise ValueError("name at least one")
+    _refuse_only_taking_back(patterns)
     return tuple(patterns) if isinstance(patterns, list) else patterns
+
+
+def _refuse_only_taking_back(patterns: Any) -> None:
+    if patterns and isinstance(patterns, list) and all(str(pattern).startswith("!") for pattern in patterns):
+        raise ValueError(f'{patterns[0]!r} takes back what nothing has named; name that first, as in ["src/**", "!x"]')
+
+
+def _inner_path(path: Any) -> Any:
+    if not isinstance(path, str):
+        return path
+    normal = normal_path(path)
+    if normal == ".":
+        raise ValueError(f'{path!r} is the manifest\'s folder itself; name what is in it, such as "data"')
+    return normal
+
+
+def _folder_path(path: Any) -> Any:
+    return normal_path(path) if isinstance(path, str) else path
+
+
+def _inner_paths(paths: Any) -> Any:
+    return tuple(map(_inner_path, paths)) if isinstance(paths, list) else paths
+
+
+def _globs(patterns: Any) -> Any:
+    _refuse_only_taking_back(patterns)
+    if not isinstance(patterns, list):
+        return patterns
+    return tuple(normal_glob(pattern) if isinstance(pattern, str) else pattern for pattern in patterns)
 
 
 def _margin(text: Any) -> Any:
     if not math.isfinite(units.share_of(text, 1.0)):
         raise ValueError('a finite number, or a percentage such as "0.5%"')
+    return text
+
+
+def _least(text: Any) -> Any:
+    if units.share_of(text, 1.0) < 0:
+        raise ValueError('zero or more, such as 0.01 or "0.5%"; which way is better, metric.direction says')
     return text
 
 
@@ -144,6 +186,7 @@ Seconds = Annotated[float | None, Written(_duration, _TEXT_OR_NUMBER)]
 Timeout = Annotated[float | str | None, Written(_timeout, _TEXT_OR_NUMBER)]
 Size = Annotated[int, Written(units.size, {"type": ["string", "integer"]})]
 Margin = Annotated[float | str, Written(_margin, _TEXT_OR_NUMBER)]
+LeastMargin = Annotated[float | str, Written(_least, _TEXT_OR_NUMBER)]
 Count = Annotated[int | None, Written(_count, {"type": ["integer", "string"], "minimum": 1})]
 Positive = Annotated[int, Written(_at_least(1), {"type": "integer", "minimum": 1})]
 Whole = Annotated[int, Written(_at_least(0), {"type": "integer", "minimum": 0})]
@@ -154,8 +197,14 @@ Cost = Annotated[float | None, Written(_cost, _TEXT_OR_NUMBER)]
 NotNegative = Annotated[float, Written(_not_negative, {"type": "number", "minimum": 0})]
 Endpoint = Annotated[str | None, Written(_endpoint, {"type": "string"})]
 Moment = Annotated[datetime | None, Written(_moment, {"type": "string", "format": "date-time"})]
-Name = Annotated[str, Written(_name, {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$"})]
+_NAME: dict[str, Any] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": LONGEST_NAME}
+Name = Annotated[str, Written(_name, _NAME)]
 Patterns = tuple[str, ...]
+_PATHS: dict[str, Any] = {"type": "array", "items": {"type": "string", "pattern": "^[^/]"}}
+InnerPath = Annotated[str, Written(_inner_path, {"type": "string", "pattern": "^[^/]"})]
+InnerPaths = Annotated[Patterns, Written(_inner_paths, _PATHS)]
+FolderPath = Annotated[str, Written(_folder_path, {"type": "string", "pattern": "^[^/]"})]
+Globs = Annotated[Patterns, Written(_globs, {"type": "array", "items": {"type": "string", "minLength": 1}})]
 SomePatterns = Annotated[Patterns, Written(_not_empty, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
 Folder = Annotated[str | None, Written(_folder, {"type": "string"})]
 _PAIR: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "number"}, "minItems": 2}

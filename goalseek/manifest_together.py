@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 from goalseek.globs import compiled, matcher
 from goalseek.manifest import Holdout, Manifest, Reading, ScopeTable, VerifyCommand
+from goalseek.manifest_paths import first_overlap
 from goalseek.provider_keys import wrong_provider, wrong_review
 from goalseek.query_fault import query_fault
 
@@ -27,6 +27,9 @@ def wrong_together(manifest: Manifest) -> list[Wrong]:
         wrong += _wrong_reading(("guard", place), guard, manifest)
         if (guard.min, guard.max, guard.max_increase, guard.max_decrease) == (None,) * 4:
             wrong.append((("guard", place), "has no bound: min, max, max_increase or max_decrease"))
+        if guard.min is not None and guard.max is not None and guard.min > guard.max:
+            why = f"{guard.min:g} is more than max = {guard.max:g}: no value is within; the smaller number is min"
+            wrong.append((("guard", place, "min"), why))
     names = [manifest.metric.name, *(guard.name for guard in manifest.guard)]
     for place, name in enumerate(names[1:]):
         if name in names[: place + 1]:
@@ -42,10 +45,50 @@ def wrong_together(manifest: Manifest) -> list[Wrong]:
     wrong += _wrong_once(manifest)
     wrong += _wrong_holdout(manifest)
     wrong += _wrong_cheats(manifest)
-    home = Path(manifest.log.home)
-    if home.is_absolute() or ".." in home.parts:
-        wrong.append((("log", "home"), "is a folder in the manifest's folder"))
+    wrong += _overlapping_paths(manifest)
     return wrong
+
+
+def _overlapping_paths(manifest: Manifest) -> list[Wrong]:
+    """A shared path, a folder that setup gives, goalseek's own and what a command makes are places of their own."""
+    wrong: list[Wrong] = []
+    share, gives = manifest.scope.share, manifest.setup.gives if manifest.setup else ()
+    for table, key, paths in (("scope", "share", share), ("setup", "gives", gives)):
+        for number, path in enumerate(paths):
+            if other := first_overlap(path, paths[:number]):
+                wrong.append(
+                    ((table, key), _overlap_in_words(path, other, "list it once, or name folders side by side"))
+                )
+    home = manifest.log.home
+    for path in share:
+        if other := first_overlap(path, gives):
+            hint = f"{other} is in setup.gives, and each measurement writes in its copy: share another folder"
+            wrong.append((("scope", "share"), _overlap_in_words(path, other, hint)))
+        if other := first_overlap(path, ("logs", "runs") if home == "." else (home,)):
+            hint = f"goalseek writes its records in {other}: name another log.home, or share another folder"
+            wrong.append((("scope", "share"), _overlap_in_words(path, other, hint)))
+    for number, command in enumerate(manifest.verify):
+        wrong += _written_into_shares(("verify", number), command, share)
+    if manifest.holdout:
+        wrong += _written_into_shares(("holdout",), manifest.holdout, share)
+    return wrong
+
+
+def _written_into_shares(table: tuple[str | int, ...], command: VerifyCommand, share: tuple[str, ...]) -> list[Wrong]:
+    """Outputs and caches that would lie in a shared folder; where a glob names them, it shows when they are made."""
+    wrong: list[Wrong] = []
+    for key, patterns in (("outputs", command.outputs), ("keep", command.keep)):
+        for pattern in patterns:
+            is_glob = re.search(r"[*?\[\\]", pattern)
+            if not is_glob and any(f"{pattern.strip('/')}/".startswith(f"{path}/") for path in share):
+                why = f"{pattern!r} lies in what scope.share names, which is read-only: write it elsewhere"
+                wrong.append(((*table, key), why))
+    return wrong
+
+
+def _overlap_in_words(path: str, other: str, remedy: str) -> str:
+    how = "is there already" if path == other else f"and {other!r} lie one in the other"
+    return f"{path!r} {how}; {remedy}"
 
 
 def _same_pattern_twice(table: ScopeTable) -> list[Wrong]:
@@ -78,8 +121,6 @@ def _wrong_command(place: tuple[str | int, ...], command: VerifyCommand) -> list
     wrong: list[Wrong] = []
     if not command.run or not words_of(command):
         wrong.append(((*place, "run"), "is empty"))
-    if Path(command.cwd).is_absolute() or ".." in Path(command.cwd).parts:
-        wrong.append(((*place, "cwd"), "is a folder in the manifest's folder"))
     if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
         wrong.append(((*place, "keep"), "keeps Python's bytecode, and would measure the candidate before this one"))
     return wrong
@@ -110,14 +151,10 @@ def _wrong_holdout(manifest: Manifest) -> list[Wrong]:
 
 def _wrong_cheats(manifest: Manifest) -> list[Wrong]:
     wrong: list[Wrong] = []
-    named: list[Path] = []
-    for place, cheat in enumerate(manifest.cheat):
-        path = Path(cheat.patch)
-        if not path.name or path.is_absolute() or ".." in path.parts:
-            wrong.append((("cheat", place, "patch"), "is a file in the manifest's folder: what is hidden has its path"))
-        if path in named:
-            wrong.append((("cheat", place, "patch"), f"{cheat.patch!r} is listed already"))
-        named.append(path)
+    patches = [cheat.patch for cheat in manifest.cheat]
+    for place, patch in enumerate(patches):
+        if patch in patches[:place]:
+            wrong.append((("cheat", place, "patch"), f"{patch!r} is listed already"))
     return wrong
 
 

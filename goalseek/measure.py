@@ -13,7 +13,7 @@ from goalseek.capture import Sink
 from goalseek.few import few
 from goalseek.fresh import RunFolder
 from goalseek.full_disk import is_full, is_full_disk, refuse_full
-from goalseek.globs import matcher
+from goalseek.globs import literal, matcher
 from goalseek.handed_on import take_outputs
 from goalseek.manifest import Reading, VerifyCommand
 from goalseek.metric import NoNumber
@@ -220,7 +220,7 @@ def _touched(verifier: Verifier, command: VerifyCommand) -> Failure | None:
     if command.sees != "both":
         return None
     prefix, setup = verifier.places.prefix, verifier.manifest.setup
-    given = matcher(tuple("/" + name.strip("/") for name in setup.gives)) if setup else lambda path: False
+    given = matcher(tuple(map(literal, setup.gives))) if setup else lambda path: False
     touched = [path for path in verifier.bench.touched(command.sees) if not given(path.removeprefix(prefix))]
     if not touched:
         return None

@@ -18,6 +18,7 @@ from goalseek.beneath import add_own, clear, empty, remove, remove_own
 from goalseek.conversations import ObjectsFailed
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
+from goalseek.folder_check import refuse_unfit_shares
 from goalseek.full_disk import free_room
 from goalseek.guards import broken_guard_of
 from goalseek.location import locate
@@ -185,7 +186,7 @@ def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
     confines.refuse_unfit()
     editable.refuse_editable(manifest, confines)
     scope = scope_of(run.loaded, manifest, run.places.prefix)
-    fitness.refuse_sharing_hidden(run.loaded, run.repository, scope, entries)
+    refuse_unfit_shares(run.loaded, run.repository, run.places, scope, entries)
     is_agent = run.has_provider() and run.provider_table().name not in WITHOUT_PROGRAM
     is_agent = is_agent or manifest.review is not None
     networked = any(command.network for command in manifest.verify)

@@ -36,6 +36,7 @@ def scope_of(loaded: Loaded, manifest: Manifest, prefix: str, hidden_from: Listi
         [*manifest.scope.hidden, *own],
         [*own, *read_only],
         [item.path for item in hidden_from],
+        manifest.scope.share,
     )
 
 

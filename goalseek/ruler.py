@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from goalseek.listing import Listing
 from goalseek.manifest import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
+from goalseek.manifest_paths import normal_glob, normal_path
 from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.scope import Scope
 
 if TYPE_CHECKING:
     from goalseek.objects import Entry
 
+_SPELLED: dict[str, Callable[[str], str]] = {
+    "gives": normal_path,
+    "cwd": normal_path,
+    "path": normal_path,
+    "outputs": normal_glob,
+    "keep": normal_glob,
+}
 _READING = ("name", "source", "path", "query", "regex", "matches", "command", "valid")
 
 
@@ -74,7 +83,7 @@ def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope) -> str:
 
 def under(manifest: Manifest, ruler: Ruler) -> Manifest:
     """The manifest with the ruler's keys as they were pinned, and everything else as it is now."""
-    keys = ruler.keys
+    keys = _normal_keys(ruler)
     timeouts = {command.name: command.timeout for command in manifest.verify}
     verify = tuple(
         replace(from_plain(VerifyCommand, plain), timeout=timeouts.get(plain["name"], "auto"))
@@ -117,8 +126,28 @@ def _holdout(manifest: Manifest, pinned: dict[str, Any] | None) -> Holdout | Non
 
 def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
     """The names of the keys in which the manifest has come to differ from the pinned ruler."""
-    now = keys_of(manifest)
-    return [name for name in {**now, **ruler.keys} if now.get(name) != ruler.keys.get(name)]
+    now, pinned = keys_of(manifest), _normal_keys(ruler)
+    return [name for name in {**now, **pinned} if now.get(name) != pinned.get(name)]
+
+
+def _normal_keys(ruler: Ruler) -> dict[str, Any]:
+    """The pinned keys with their paths in the one spelling that a manifest has; rulers were pinned in any."""
+    keys = dict(ruler.keys)
+    keys["verify"] = [_normal_table(command) for command in keys["verify"]]
+    keys["guard"] = [_normal_table(guard) for guard in keys["guard"]]
+    for name in ("setup", "metric", "holdout"):
+        if keys.get(name):
+            keys[name] = _normal_table(keys[name])
+    return keys
+
+
+def _normal_table(table: dict[str, Any]) -> dict[str, Any]:
+    made = dict(table)
+    for key in _SPELLED.keys() & table.keys():
+        with contextlib.suppress(ValueError):  # what leads out stays as it is, and is refused where it is used
+            values = table[key]
+            made[key] = _SPELLED[key](values) if isinstance(values, str) else list(map(_SPELLED[key], values))
+    return made
 
 
 def _several(manifest: Manifest) -> dict[str, Any]:

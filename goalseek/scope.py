@@ -6,10 +6,12 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from goalseek.globs import matcher
-from goalseek.manifest import Sees
+
+if TYPE_CHECKING:
+    from goalseek.manifest import Sees
 
 Kind = Literal["hidden", "read_only", "generated", "writable", "other"]
 
@@ -32,8 +34,8 @@ _LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
 class Scope:
     """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
 
-    ``listed`` are the writable globs as they are written. ``known`` remembers what was asked: the same paths are asked
-    about in every iteration.
+    ``listed`` are the writable globs as they are written, ``shared`` the shared paths of the repository. ``known``
+    remembers what was asked: the same paths are asked about in every iteration.
     """
 
     prefix: str
@@ -43,10 +45,14 @@ class Scope:
     writable: Callable[[str], bool]
     apart: Callable[[str], bool]
     listed: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     known: dict[str, Kind] = field(default_factory=dict, compare=False, repr=False)
 
     def kind(self, path: str) -> Kind:
-        """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new."""
+        """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new.
+
+        A file that would stand in the place of what is shared is read-only, whatever the globs say.
+        """
         kind = self.known.get(path)
         if kind is None:
             kind = self.known[path] = self._kind(path)
@@ -58,11 +64,18 @@ class Scope:
         below = path[len(self.prefix) :]
         if self.hidden(below):
             return "hidden"
-        if self.read_only(below):
+        if self.read_only(below) or self.share_at(path):
             return "read_only"
         if self.generated(below):
             return "generated"
         return "writable" if self.writable(below) else "other"
+
+    def share_at(self, path: str) -> str | None:
+        """The shared path in whose place a file at ``path`` would stand: there, above or below; None for most."""
+        for shared in self.shared:
+            if path == shared or path.startswith(f"{shared}/") or shared.startswith(f"{path}/"):
+                return shared
+        return None
 
     def names(self, path: str, part: str) -> bool:
         """Whether a writable glob has this part of the path in so many letters, not only by a wildcard."""
@@ -89,12 +102,15 @@ class Scope:
         return path.startswith(self.prefix) and self.apart(path[len(self.prefix) :])
 
     def seen_by(self, sees: Sees | Literal["agent"]) -> Callable[[str], bool]:
-        """A function that says whether a tracked path is in the tree of such a command, or of the agent."""
+        """A function that says whether a tracked path is in the tree of such a command, or of the agent.
+
+        Nothing tracked is where something is shared: goalseek puts that there itself.
+        """
         if sees == "both":
-            return lambda path: True
+            return lambda path: self.share_at(path) is None
         if sees == "hidden":
-            return self.is_fixed
-        return lambda path: self.kind(path) != "hidden"
+            return lambda path: self.is_fixed(path) and self.share_at(path) is None
+        return lambda path: self.kind(path) != "hidden" and self.share_at(path) is None
 
 
 def scope(
@@ -105,8 +121,12 @@ def scope(
     hidden: Iterable[str] = (),
     apart: Iterable[str] = (),
     hidden_files: Iterable[str] = (),
+    shared: Iterable[str] = (),
 ) -> Scope:
-    """A scope from the manifest's lists; ``hidden_files`` are paths that are hidden too, whatever globs say."""
+    """A scope from the manifest's lists; ``hidden_files`` are paths that are hidden too, whatever globs say.
+
+    ``shared`` are normal paths below the manifest's folder.
+    """
     writable = tuple(writable)
     return Scope(
         prefix,
@@ -116,6 +136,7 @@ def scope(
         matcher(writable),
         matcher(tuple(apart)),
         tuple(pattern for pattern in writable if not pattern.startswith("!")),
+        tuple(prefix + path for path in shared),
     )
 
 

@@ -70,7 +70,7 @@ class Settings:
         cannot be had.
         """
         more = self._hidden_files(manifest) if pinned is None else pinned
-        links = {self._prefix + name.rstrip("/"): str((self.folder / name).resolve()) for name in manifest.scope.share}
+        links = {self._prefix + path: str((self.folder / path).resolve()) for path in manifest.scope.share}
         made_for = (manifest, more, mounts)
         if self._scopes is None or self._scopes[0] != made_for:
             scope = scope_of(loaded, manifest, self._prefix, more)
@@ -93,6 +93,7 @@ class Settings:
             links,
             mounts,
             *([more] if more else []),
+            *(["nothing tracked stands in its place"] if links else []),
         )
         return hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from goalseek import outputs
 from goalseek.beneath import clear, make_anew
 from goalseek.capture import Sink
-from goalseek.manifest import VerifyCommand
+from goalseek.errors import UNFIT, GoalseekError
+from goalseek.manifest import Setup, VerifyCommand
+from goalseek.manifest_paths import normal_path
 from goalseek.metric import NoNumber
 from goalseek.verifier import Verifier, run_command
 
@@ -34,7 +36,7 @@ def prepare(verifier: Verifier, log: Sink) -> None:
         how = "ran past its timeout" if finished.timed_out else f"ended with {finished.exit_code}"
         raise NoNumber("verify_failed", f"setup {how}")
     make_anew(given)
-    for name in setup.gives:
+    for name in _paths(setup):
         try:
             outputs.copy_tree(root / verifier.places.prefix / name, given / "gives" / name)
         except (FileNotFoundError, NotADirectoryError):
@@ -48,8 +50,19 @@ def give(verifier: Verifier, below: Path) -> None:
     given = _given(verifier)
     if given is None or verifier.manifest.setup is None:
         return
-    for name in verifier.manifest.setup.gives:
+    for name in _paths(verifier.manifest.setup):
         outputs.copy_tree(given / "gives" / name, below / name)
+
+
+def _paths(setup: Setup) -> tuple[str, ...]:
+    """What setup gives. A ruler may have been pinned when a manifest could name any place. Raises GoalseekError."""
+    for path in setup.gives:
+        try:
+            normal_path(path)
+        except ValueError as error:
+            hint = "mend setup.gives in the manifest; then goalseek baseline adopts it"
+            raise GoalseekError(f"the pinned setup.gives: {error}", hint, UNFIT, "repository") from None
+    return setup.gives
 
 
 def _given(verifier: Verifier) -> Path | None:

@@ -78,5 +78,5 @@ def _list(base: Path, names: Sequence[str]) -> Listing:
             listing = list_folder((base / name).resolve(), LOOKED_AT_MOST - len(found))
         except OSError:  # what cannot be listed cannot be used either, and the command says so
             continue
-        found += tuple(replace(item, path=f"{name.rstrip('/')}/{item.path}") for item in listing)
+        found += tuple(replace(item, path=f"{name}/{item.path}") for item in listing)
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalseek.beneath import read_regular
-from goalseek.checkout import Checkout
+from goalseek.checkout import LINK, Checkout
 from goalseek.flood import Flood
 from goalseek.globs import matcher
 from goalseek.newcomers import Newcomers
@@ -57,8 +57,8 @@ def sift(sieve: Sieve, changes: Changes) -> Sifted:
         if scope.kind(path) != "writable":
             is_left = path in changes.missing or found.flood.counted(tree.root / path)
             entry = None if is_left else _entry(sieve, path)
-            if entry is None or entry != tree.entries[path]:  # touched, or put back as it was, is no edit
-                found.refused.append(f"{quote_path(path)} is not the candidate's to edit")
+            if entry is None or not _is_as_before(tree, path, entry):  # touched, or put back as it was, is no edit
+                found.refused.append(why_shared(scope, path) or f"{quote_path(path)} is not the candidate's to edit")
                 found.beyond[path] = entry
         elif path in changes.missing:
             found.edits[path] = None
@@ -72,6 +72,8 @@ def _sift_new(sieve: Sieve, path: str, found: Sifted) -> None:
     kind = scope.kind(path)
     if kind == "hidden":
         found.refused.append(f"{quote_path(path)} is new under a hidden pattern")
+    elif why := why_shared(scope, path):
+        found.refused.append(why)
     elif DROPPINGS(path) or kind == "generated":
         return
     elif kind != "writable":
@@ -83,6 +85,24 @@ def _sift_new(sieve: Sieve, path: str, found: Sifted) -> None:
         found.refused.append(refusal)
     elif not ignored(path):
         _take(sieve, path, found)
+
+
+def why_shared(scope: Scope, path: str) -> str:
+    """Why nothing may stand at a path, where it is the place of something shared; "" where it is not."""
+    shared, quoted = scope.share_at(path), quote_path(path)
+    if shared is None:
+        return ""
+    if path == shared:
+        return f"{quoted} is shared, read-only"
+    how = "lies in" if path.startswith(f"{shared}/") else "stands in the way of"
+    return f"{quoted} {how} {quote_path(shared)}, which is shared, read-only"
+
+
+def _is_as_before(tree: Checkout, path: str, entry: Entry) -> bool:
+    before = tree.entries[path]
+    if before.mode == LINK:
+        return entry.mode == SYMLINK and os.readlink(tree.root / path) == before.blob
+    return entry == before
 
 
 def _take(sieve: Sieve, path: str, found: Sifted) -> None:

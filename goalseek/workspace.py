@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from goalseek.beneath import clear, make_anew, remove
 from goalseek.checkout import LINK, Checkout
+from goalseek.confinement.mount_points import occupied
 from goalseek.conversations import ObjectsFailed
 from goalseek.git import AUTHOR, GitFailed, git
+from goalseek.globs import literal
 from goalseek.missing import Missing
 from goalseek.objects import Entry, Objects
 from goalseek.trees import Making, visible, visible_changes
@@ -132,8 +134,12 @@ class Workspace:
         return cast(Made, value)
 
     def changes(self) -> Changes:
-        """What differs in the tree from what the tool put there; the agent's git folder is not part of it."""
-        return self.tree.changes()
+        """What differs in the tree from what the tool put there; the agent's git folder is not part of it.
+
+        Something in the place of what is mounted counts as new.
+        """
+        found = self.tree.changes()
+        return replace(found, added=(*found.added, *occupied(self.root, self._mounted)))
 
     def put_back(self, changes: Changes) -> None:
         """Brings the tree back, and the git folder with it."""
@@ -164,7 +170,7 @@ class Workspace:
         ):
             git("config", "--file", str(self._pristine / "config"), key, value)
         (self._pristine / "info" / "exclude").write_text(
-            "".join(f"/{path}\n" for path in (*self._links, *sorted(self._mounted)))
+            "".join(f"{literal(path)}\n" for path in (*self._links, *sorted(self._mounted)))
         )
         (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
         clear(self.root)

@@ -87,6 +87,8 @@ def test_no_manifest_and_no_such_manifest(project: Project) -> None:
         ({"scope": {"writable": ["answer.json"], "hidden": ["hid/**"]}}, "'hid/**' matches no committed file"),
         ({"scope": {"writable": ["a*", "x"], "hidden": ["x"]}}, "'x' is in scope.writable too"),
         ({"scope": {"writable": ["answer.json"], "share": [".venv"]}}, "scope.share: there is no"),
+        ({"scope": {"writable": ["answer.json"], "share": ["/srv/data"]}}, ":13: scope.share: '/srv/data' is absolute"),
+        ({"scope": {"writable": ["answer.json"], "share": ["../data"]}}, """scope.share: '../data' has ".." in it"""),
         ({"project": {"name": "demo", "program": "gone.md"}}, "project.program: there is no"),
         ({"metric": {"direction": "maximize", "query": "[bad"}}, "is not JMESPath"),
         ({"metric": {"direction": "maximize", "regex": "(bad"}}, "does not compile"),

@@ -218,10 +218,10 @@ def test_a_pattern_for_one_path_matches_no_other() -> None:
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ("[[cheat]]\npatch = '/tmp/x.patch'", "cheat[0].patch: is a file in the manifest's folder"),
-        ("[[cheat]]\npatch = '../x.patch'", "cheat[0].patch: is a file in the manifest's folder"),
-        ("[[cheat]]\npatch = ''", "cheat[0].patch: is a file in the manifest's folder"),
-        ("[[cheat]]\npatch = 'a'\n[[cheat]]\npatch = './a'", "cheat[1].patch: './a' is listed already"),
+        ("[[cheat]]\npatch = '/tmp/x.patch'", "cheat[0].patch: '/tmp/x.patch' is absolute"),
+        ("[[cheat]]\npatch = '../x.patch'", """cheat[0].patch: '../x.patch' has ".." in it"""),
+        ("[[cheat]]\npatch = ''", "cheat[0].patch: '' is empty"),
+        ("[[cheat]]\npatch = 'a'\n[[cheat]]\npatch = './a'", "cheat[1].patch: 'a' is listed already"),
         ("[[cheat]]", "cheat[0].patch: is required"),
         ("[[cheat]]\npatch = 'a'\nwins = true", "cheat[0].wins: there is no such key; known here: patch"),
     ],

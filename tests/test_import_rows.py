@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "goalseek"
-ROW_0 = """errors ends values plain few quoting units globs manifest manifest_forms manifest_providers scope metric decide guards
-    limits records standing toml_lines capture families told charge isolation_words same_again within_noise planted query_fault since
-    spread noise noise_state noise_words level settle student noise_report turns cost_words small_set
+ROW_0 = """errors ends values plain few quoting units globs manifest manifest_forms manifest_paths manifest_providers scope metric
+    decide guards limits records standing toml_lines capture families told charge isolation_words same_again within_noise planted
+    query_fault since spread noise noise_state noise_words level settle student noise_report turns cost_words small_set
     noise_findings middle run_values""".split()
 ROWS = {
     **dict.fromkeys(ROW_0, 0),

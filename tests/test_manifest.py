@@ -94,6 +94,106 @@ def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, line: str, said: str
     assert said in problems(tmp_path, SMALLEST + line + "\n")
 
 
+@pytest.mark.parametrize("key", ["share", "gives", "home", "cwd", "outputs", "patch", "path"])
+def test_a_path_has_one_spelling(tmp_path: Path, key: str) -> None:
+    tables = {
+        "share": "[scope]\nwritable = ['a']\nshare = [{}]",
+        "gives": "[setup]\nrun = 'true'\ngives = [{}]",
+        "home": "[log]\nhome = {}",
+        "cwd": "[[verify]]\nname = 'b'\nrun = 'true'\ncwd = {}",
+        "outputs": "[[verify]]\nname = 'b'\nrun = 'true'\noutputs = [{}]",
+        "path": "[[guard]]\nquery = 'b'\nmax = 1\npath = {}",
+        "patch": "[[cheat]]\npatch = {}",
+    }
+    known = SMALLEST.replace(
+        'scope.writable = ["experiment.py"]\nscope.hidden = ["validate_results.py", "hidden/**"]\n', ""
+    )
+    text = (known if key == "share" else SMALLEST) + tables[key] + "\n"
+
+    def read(written: str) -> object:
+        manifest = load(tmp_path, text.replace("{}", json.dumps(written))).manifest
+        last = manifest.verify[-1]
+        values = {"share": manifest.scope.share, "home": manifest.log.home, "cwd": last.cwd, "outputs": last.outputs}
+        values["gives"] = manifest.setup.gives if manifest.setup else ()
+        values["path"] = manifest.guard[0].path if manifest.guard else ""
+        values["patch"] = manifest.cheat[0].patch if manifest.cheat else ""
+        value = values[key]
+        return value[0] if isinstance(value, tuple) else value
+
+    for written, normal in {
+        "data//raw": "data/raw",
+        "data/./raw": "data/raw",
+        "a b/c": "a b/c",
+        "a\\b": "a\\b",
+        "data": "data",
+        "~user/x": "~user/x",
+        "...": "...",
+    }.items():
+        assert read(written) == normal
+    if key == "outputs":
+        assert [read("./data"), read("data/"), read("/data//x")] == ["/data", "data/", "/data/x"]
+    else:
+        assert [read("./data"), read("data/"), read(".//data/.//")] == ["data", "data", "data"]
+    if key in ("home", "cwd"):
+        assert [read("."), read("./")] == [".", "."]
+    line = text.count("\n")
+    wrong = ["", "..", "../data", "data/../x", "~/x", "~"]
+    wrong += [] if key == "outputs" else ["/data", "a\tb", ".git", "data/.GIT/x", "git~1", "x" * 256]
+    wrong += [] if key in ("home", "cwd") else [".", "./"]
+    for written in wrong:
+        assert f"line :{line}: " in problems(tmp_path, text.replace("{}", json.dumps(written))), written
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("share = ['data', './data/']", "line :4: scope.share: 'data' is there already; list it once"),
+        ("share = ['data', 'data/raw']", "line :4: scope.share: 'data/raw' and 'data' lie one in the other"),
+        (
+            "share = ['.goalseek/demo']",
+            "line :4: scope.share: '.goalseek/demo' and '.goalseek' lie one in the other; go",
+        ),
+        ("share = ['runs']\n[log]\nhome = '.'", "line :4: scope.share: 'runs' is there already; goalseek writes"),
+        (
+            "share = ['build']\n[setup]\nrun = 'x'\ngives = ['build/out']",
+            "line :4: scope.share: 'build' and 'build/out'",
+        ),
+        ("[setup]\nrun = 'x'\ngives = ['a/b', 'a']", "line :8: setup.gives: 'a' and 'a/b' lie one in the other"),
+        (
+            "share = ['d']\n[[verify]]\nrun = 'x'\noutputs = ['d/out']",
+            "line :8: verify[0].outputs: 'd/out' lies in what",
+        ),
+        ("share = ['d']\n[[verify]]\nrun = 'x'\nkeep = ['d']", "line :8: verify[0].keep: 'd' lies in what scope.share"),
+    ],
+)
+def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, said: str) -> None:
+    head = "version = 1\nproject.name = 'digits'\n[scope]\n"
+    scope, _, tables = more.partition("\n") if more.startswith("share") else ("", "", more)
+    tail = "[metric]\ndirection = 'maximize'\nquery = 'accuracy'\n[[verify]]\nname = 'last'\nrun = 'last'\n"
+    assert said in problems(tmp_path, f"{head}{scope}\nwritable = ['a']\n{tables}\n{tail}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("digits", "d" * 300, "line :2: project.name: has 300 characters"),
+        ("digits", "d" * 101, "line :2: project.name: has 101 characters; a project's name has 100 at most"),
+        ('"accuracy" }', '"accuracy", min_delta = -0.1 }', "line :5: metric.min_delta: zero or more"),
+        ('["experiment.py"]', '["!x.py"]', "line :3: scope.writable: '!x.py' takes back what nothing has named"),
+        ("sees =", "keep = ['!x']\nsees =", "line :9: verify[0].keep: '!x' takes back what nothing has named"),
+        (
+            '"both"',
+            '"both"\n[[guard]]\nquery = "kb"\nmin = 2\nmax = 1.5',
+            "line :12: guard[0].min: 2 is more than max = 1.5",
+        ),
+    ],
+)
+def test_what_would_mean_nothing_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert said in problems(tmp_path, SMALLEST.replace(old, new))
+    assert load(tmp_path, SMALLEST.replace('"digits"', f'"{"d" * 100}"')).manifest.metric.min_delta == 0.0
+    load(tmp_path, SMALLEST.replace('"accuracy" }', '"accuracy", min_delta = "0.5%" }'))
+
+
 @pytest.fixture(scope="module")
 def adapter() -> Any:
     """Made once: making it takes longer than all the checks."""

@@ -5,6 +5,9 @@ from pathlib import Path
 
 from project import FILES, Project, answer
 
+from goalseek import manifest_file
+from goalseek.ruler import Ruler, differing_keys, keys_of, under
+
 JUDGE_BY_SIZE = (
     'sed s/size/old/ answer.json | sed s/score/size/ | sed s/old/score/ > "$GOALSEEK_RUN_DIR/metrics.json"\n'
 )
@@ -55,6 +58,20 @@ def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(project: Project)
     assert "goalseek baseline adopts it" in ended.stderr
     assert project.run("baseline").exit_code == 0
     assert project.iterations()[-1]["metric"]["name"] == "size"
+
+
+def test_a_ruler_that_was_pinned_with_other_spellings_of_a_path_differs_in_nothing(project: Project) -> None:
+    command = {"name": "judge", "run": "x", "cwd": "a", "outputs": ["o/x"], "keep": ["/c/"]}
+    project.set_manifest({"verify": [command], "setup": {"run": "x", "gives": ["build"]}})
+    manifest = manifest_file.load(project.manifest).manifest
+    keys = keys_of(manifest)
+    keys["verify"][0].update({"cwd": "./a/", "outputs": ["o//x"], "keep": ["./c/"]})
+    keys["setup"]["gives"] = ["./build//"]
+    keys["metric"]["path"] = "./metrics.json"
+    assert differing_keys(manifest, Ruler(keys, "")) == []
+    assert under(manifest, Ruler(keys, "")) == manifest
+    keys["setup"]["gives"] = ["../build"]
+    assert differing_keys(manifest, Ruler(keys, "")) == ["setup"]
 
 
 def test_other_keys_and_the_program_are_read_afresh(project: Project) -> None:

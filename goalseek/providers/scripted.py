@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from goalseek.beneath import create
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest_providers import ProviderTable
 from goalseek.providers.patch import apply_patch
@@ -58,9 +60,7 @@ class ScriptedProvider:
         """Makes the move."""
         move = self._move(call)
         for path, text in move.files.items():
-            place = call.folder / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(text.encode("utf-8", "surrogateescape"))
+            _write(call.folder, path, text)
         if move.patch is not None and (said := apply_patch(move.patch, call.folder)):
             raise Rejected("skipped", "provider_failed", f"{move.patch.name} does not apply: {said}")
         return Reply(move.title, "Move of the script.", tuple(move.files))
@@ -81,6 +81,15 @@ class ScriptedProvider:
             return _remembered(self.script, self.script.stat().st_mtime_ns)
         except OSError:  # it was there when the climb began
             return read_script(self.script)
+
+
+def _write(folder: Path, path: str, text: str) -> None:
+    """Writes a file in the tree. A link on its way gives way: what it leads to is not the tree's."""
+    place = folder / path
+    is_program = place.is_file() and not place.is_symlink() and place.stat().st_mode & stat.S_IXUSR
+    name = PurePosixPath(path).as_posix()
+    with open(create(folder / name, 0o755 if is_program else 0o644), "wb") as file:  # noqa: PTH123 - a descriptor
+        file.write(text.encode("utf-8", "surrogateescape"))
 
 
 @functools.lru_cache(maxsize=4)
