@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -51,11 +54,22 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+def forget_failure() -> None:
+    """Lets go of what a failed test left open, which is no fault of the test in which Python would complain of it."""
+    sys.last_type = sys.last_value = sys.last_traceback = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
 @pytest.fixture(autouse=True)
-def no_process_is_left(isolated: Path) -> Iterator[None]:
+def no_process_is_left(isolated: Path, request: pytest.FixtureRequest) -> Iterator[None]:
     """After the test nothing runs any more that was started under its home."""
+    failed_before = request.session.testsfailed
     yield
     left = end_all(isolated, seconds=3)
+    if request.session.testsfailed > failed_before:
+        forget_failure()
     assert not left, f"still running: {left}"
 
 
@@ -86,6 +100,22 @@ def make_project(tmp_path: Path) -> Callable[..., Project]:
 def project(make_project: Callable[..., Project]) -> Project:
     """A project whose candidate, ``answer.json``, is itself the metrics: ``{"score": 1, "size": 10}`` at first."""
     return make_project()
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
+    """Gives a copy at ``top`` of the project that ``make(its top)`` makes, which is called once a session."""
+    made: dict[Callable[[Path], Project], Project] = {}
+
+    def copy(make: Callable[[Path], Project], top: Path) -> Project:
+        if make not in made:
+            folder = tmp_path_factory.mktemp("once")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+                made[make] = make(folder / top.name)
+        return made[make].copy(top)
+
+    return copy
 
 
 @pytest.fixture

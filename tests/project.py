@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,8 +86,16 @@ class Project:
         made.git("init", "--quiet", "--initial-branch=main", f"--object-format={object_format}")
         made.write(files)
         made.set_manifest(manifest or {})
-        made.commit("start")
+        made._commit_all("start")
         return made
+
+    def copy(self, top: Path) -> Project:
+        """The same at another place: repository, records and script, and none of the trees."""
+        shutil.copytree(self.top, top, symlinks=True)
+        copied = Project(top, top / self.folder.relative_to(self.top))
+        if self.script.exists():
+            shutil.copy(self.script, copied.script)
+        return copied
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
         """Writes files below the manifest's folder."""
@@ -101,7 +110,8 @@ class Project:
         if isinstance(manifest, str):
             self.manifest.write_text(manifest)
             return
-        usual = {**MANIFEST, "provider": {"name": "scripted", "script": str(self.script)}}
+        script = os.path.relpath(self.script, self.folder)
+        usual = {**MANIFEST, "provider": {"name": "scripted", "script": script}}
         self.manifest.write_text(tomli_w.dumps({**usual, **manifest}))
 
     def set_moves(self, *moves: str | Mapping[str, Any]) -> None:
@@ -122,9 +132,12 @@ class Project:
 
     def commit(self, message: str = "more") -> str:
         """Commits everything; gives the hash."""
-        self.git("add", "-A")
-        self.git("commit", "--quiet", "-m", message)
+        self._commit_all(message)
         return self.git("rev-parse", "HEAD")
+
+    def _commit_all(self, message: str) -> None:
+        self.git("add", "-A")
+        self.git("-c", "maintenance.auto=false", "commit", "--quiet", "-m", message)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Starts goalseek in the manifest's folder."""
