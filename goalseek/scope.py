@@ -11,7 +11,7 @@ from typing import Literal
 from goalseek.globs import matcher
 from goalseek.manifest import Sees
 
-Kind = Literal["hidden", "read_only", "generated", "writable", "other"]
+Kind = Literal["hidden", "read_only", "generated", "writable", "kept", "other"]
 
 DROPPINGS = matcher(
     (
@@ -32,8 +32,8 @@ _LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
 class Scope:
     """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
 
-    ``listed`` are the writable globs as they are written. ``known`` remembers what was asked: the same paths are asked
-    about in every iteration.
+    ``listed`` are the writable globs as they are written. ``changed`` are paths that candidates changed while they were
+    writable. ``known`` remembers what was asked: the same paths are asked about in every iteration.
     """
 
     prefix: str
@@ -43,10 +43,14 @@ class Scope:
     writable: Callable[[str], bool]
     apart: Callable[[str], bool]
     listed: tuple[str, ...] = ()
+    changed: frozenset[str] = frozenset()
     known: dict[str, Kind] = field(default_factory=dict, compare=False, repr=False)
 
     def kind(self, path: str) -> Kind:
-        """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new."""
+        """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new.
+
+        "kept" is what is writable no more, but as a candidate left it: no later one changes it, and no ruler has it.
+        """
         kind = self.known.get(path)
         if kind is None:
             kind = self.known[path] = self._kind(path)
@@ -62,7 +66,9 @@ class Scope:
             return "read_only"
         if self.generated(below):
             return "generated"
-        return "writable" if self.writable(below) else "other"
+        if self.writable(below):
+            return "writable"
+        return "kept" if path in self.changed else "other"
 
     def names(self, path: str, part: str) -> bool:
         """Whether a writable glob has this part of the path in so many letters, not only by a wildcard."""
@@ -81,7 +87,7 @@ class Scope:
         return self.is_fixed(path) and not self.is_apart(path)
 
     def is_fixed(self, path: str) -> bool:
-        """Whether a tracked file is none of the candidate's: no candidate changes it."""
+        """Whether a tracked file is none of the candidate's: no candidate changes it, and none did."""
         return self.kind(path) in ("hidden", "read_only", "other")
 
     def is_apart(self, path: str) -> bool:
