@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from goalseek import fitness
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.few import few
 from goalseek.folder_check import refuse_unfit_gives, refuse_unfit_shares
 from goalseek.phases.commit import message_of
+from goalseek.quoting import quote_path
+from goalseek.repository import Repository
 from goalseek.ruler import Ruler, digest_of_files, keys_of
 from goalseek.run import Run
 from goalseek.scope import Scope
@@ -36,12 +40,7 @@ def baseline_candidate(run: Run, setting: Setting, context: Context, source: str
     """
     repository, standing = run.repository, run.standing
     head = repository.head()
-    code = standing.incumbent.commit if standing.incumbent else head
-    if source is not None:
-        found = repository.resolve(source)
-        if found is None:
-            raise GoalseekError(f"--from {source}: there is no such commit", "name a commit, branch or tag", USAGE)
-        code = found
+    code = code_asked_for(repository, source) or (standing.incumbent.commit if standing.incumbent else head)
     tree = composed(repository.tree_of(head), repository.tree_of(code), setting.scope, run)
     if not standing.tip and tree == repository.tree_of(head):
         return Candidate(head, tree, "")
@@ -51,6 +50,31 @@ def baseline_candidate(run: Run, setting: Setting, context: Context, source: str
     message = message_of(f"New baseline of {repository.name}", repository.name, run.run_id, context.iteration, "")
     made = repository.commit(tree, parents, message, context.moment)
     return Candidate(made, tree, parents[0])
+
+
+def code_asked_for(repository: Repository, source: str | None) -> str | None:
+    """The commit that ``--from`` names, None where it is not given. Raises GoalseekError where there is none such."""
+    if source is None:
+        return None
+    found = repository.resolve(source)
+    if found is None:
+        raise GoalseekError(f"--from {source}: there is no such commit", "name a commit, branch or tag", USAGE)
+    return found
+
+
+def note_left_out(run: Run, setting: Setting, source: str | None) -> Setting:
+    """The setting, with a note where a file of the incumbent's code is writable no more, so that HEAD's is taken."""
+    standing, repository = run.standing, run.repository
+    if source is not None or standing.baseline is None or standing.incumbent is None:
+        return setting
+    kept = {found.path for found in repository.objects.differences(standing.baseline.tree, standing.incumbent.tree)}
+    unlike = repository.objects.differences(repository.tree_of(repository.head()), standing.incumbent.tree)
+    left = [found.path for found in unlike if found.path in kept and setting.scope.is_fixed(found.path)]
+    if not left:
+        return setting
+    named = few([quote_path(path) for path in left])
+    note = f"writable no more, so as HEAD has them: {named}; goalseek promote takes home what was kept in them"
+    return replace(setting, notes=(*setting.notes, note))
 
 
 def composed(ruler_tree: str, code_tree: str, scope: Scope, run: Run) -> str:

@@ -18,7 +18,7 @@ from goalseek.globs import matcher
 from goalseek.isolation_words import words_about
 from goalseek.landing import check_refs
 from goalseek.objects import Entry
-from goalseek.opening import writable_files
+from goalseek.opening import refuse_nothing_writable, scope_notes, writable_files
 from goalseek.quoting import quote_path
 from goalseek.run import Run
 from goalseek.setting import Setting
@@ -62,18 +62,24 @@ def repository(patient: Patient) -> Iterator[Finding]:
 def globs(patient: Patient) -> Iterator[Finding]:
     """Every glob matches, and what is named is there."""
     run, prefix = patient.run, patient.run.places.prefix
-    problems = list(fitness.glob_problems(run.loaded, prefix, patient.entries))
-    for problem in problems:
-        yield Finding("globs", False, problem, "globs are relative to the manifest's folder, as in .gitignore")
-    if problems:
-        return
+    if run.standing.baseline is None:
+        problems = list(fitness.glob_problems(run.loaded, prefix, patient.entries))
+        for problem in problems:
+            yield Finding("globs", False, problem, fitness.GLOBS)
+        if problems:
+            return
     try:
+        notes = scope_notes(run, patient.entries)
+        refuse_nothing_writable(run, patient.entries)
         fitness.refuse_unfit(run.loaded, run.repository, prefix, patient.entries)
         fitness.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
     except GoalseekError as error:
         yield Finding("globs", False, error.message, error.hint)
         return
-    yield Finding("globs", True, _counted(patient))
+    for told in notes:
+        text, _, remedy = told.rpartition("; ")
+        yield Finding("globs", True, text, remedy)
+    yield Finding("globs", True, _counted(patient, is_whole=not notes))
 
 
 def committed(patient: Patient) -> Iterator[Finding]:
@@ -217,7 +223,7 @@ NEEDED: tuple[Check, ...] = (repository, globs, committed)
 FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, confinement, allowed, cheats, trees)
 
 
-def _counted(patient: Patient) -> str:
+def _counted(patient: Patient, is_whole: bool) -> str:
     manifest, prefix = patient.setting.manifest, patient.run.places.prefix
     of_kind: dict[str, list[str]] = {}
     for path in patient.entries:
@@ -230,7 +236,7 @@ def _counted(patient: Patient) -> str:
         is_read_only = matcher(manifest.scope.read_only)
         count = sum(is_read_only(path.removeprefix(prefix)) for path in patient.entries)
         told.append(counted(count, "read-only file"))
-    text = f"every one matches: {', '.join(told)}"
+    text = f"{'every one matches: ' if is_whole else ''}{', '.join(told)}"
     if own := [quote_path(path) for path in hidden if path not in named]:
         text += f"; kept from the agent as well: {few(own)}"
     if manifest.scope.generated:

@@ -78,10 +78,10 @@ def sides(run: Run, before: str, after: str | None) -> tuple[Contender, Contende
         message = f"{first.name} and {second.name} are the same tree"
         raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
     entries = [repository.objects.files(tree) for tree in trees]
-    for side, files in zip((first, second), entries, strict=True):
-        _refuse_unfit(run, setting, side.name, files)
+    for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
+        _refuse_unfit(run, setting, side.name, files, others)
     _refuse_other_judge(run, setting, first, second)
-    check_confines(run, entries[1])
+    check_confines(run, entries[1], setting.manifest)
     return first, second
 
 
@@ -155,8 +155,12 @@ def _side(run: Run, setting: Setting, name: str, commit: str | None) -> Contende
     return Contender(name, commit, Subject(setting, tree, ruler, run.standing.epoch, tree))
 
 
-def _refuse_unfit(run: Run, setting: Setting, name: str, entries: Mapping[str, Entry]) -> None:
+def _refuse_unfit(
+    run: Run, setting: Setting, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
+) -> None:
+    """``others`` are the other side's files: a writable one may be in either."""
     try:
+        fitness.refuse_globs(run.loaded, run.places.prefix, entries, others)
         fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
         fitness.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
     except GoalseekError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from goalseek import hidden_from
@@ -25,14 +25,13 @@ _OWN_LOGS = frozenset(
     detached.log stop.json warned.json word.json last_end.json report.html report.md report.svg""".split()
 )
 _HALF_WRITTEN = frozenset(name for own in _OWN_LOGS for name in (f"{own}.new", f"{Path(own).stem}.new"))
+GLOBS = "globs are relative to the manifest's folder, as in .gitignore"
 _NEW = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 
 
 def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> None:
-    """Raises GoalseekError for the first thing that does not fit. ``entries`` are the files of the tree to climb."""
+    """Raises GoalseekError for the first thing but a glob that does not fit the tree with these files."""
     repository.refuse_branch_in_the_way()
-    for problem in glob_problems(loaded, prefix, entries):
-        raise GoalseekError(problem, "globs are relative to the manifest's folder, as in .gitignore", USAGE)
     folder = repository.top / prefix
     for name in loaded.manifest.scope.share:
         if not (folder / name).exists():
@@ -83,19 +82,79 @@ def _foreign(path: Path) -> GoalseekError:
     return GoalseekError(message, "choose another log.home, or move that away", USAGE)
 
 
-def glob_problems(loaded: Loaded, prefix: str, entries: Mapping[str, Entry]) -> Iterator[str]:
-    """Globs of the scope that match no committed file, in words."""
-    below = [path[len(prefix) :] for path in entries if path.startswith(prefix)]
+def refuse_globs(loaded: Loaded, prefix: str, entries: Iterable[str], code: Iterable[str] = ()) -> None:
+    """Raises GoalseekError for the first of the ``glob_problems``."""
+    for problem in glob_problems(loaded, prefix, entries, code):
+        raise GoalseekError(problem, GLOBS, USAGE)
+
+
+def glob_problems(loaded: Loaded, prefix: str, entries: Iterable[str], code: Iterable[str] = ()) -> Iterator[str]:
+    """Globs of the scope that match none of the committed files ``entries``, in words.
+
+    A writable one may match a file of the ``code`` as well that is measured with them.
+    """
+    below = _below(prefix, entries)
     for name in ("writable", "read_only", "hidden"):
-        for pattern in getattr(loaded.manifest.scope, name):
-            if pattern.startswith("!"):
-                continue
-            matches = matcher((pattern,))
-            if any(map(matches, below)) or (name == "writable" and needs_listing(pattern)):
-                continue
-            message = f"scope.{name}: {pattern!r} matches no committed file"
-            there = next((path for path in _uncommitted(loaded.folder) if matches(path)), None)
-            yield message + (f"; {quote_path(there)} is there, but not committed" if there else "")
+        files = [*below, *_below(prefix, code)] if name == "writable" else below
+        for pattern in _unmatched(getattr(loaded.manifest.scope, name), files, is_writable=name == "writable"):
+            yield f"scope.{name}: {_no_match(loaded, pattern)}"
+
+
+def refuse_nothing_writable(loaded: Loaded, repository: Repository, prefix: str, entries: Iterable[str]) -> None:
+    """Raises GoalseekError where no writable glob matches a file of the tree that is climbed from."""
+    patterns = loaded.manifest.scope.writable
+    if list(_unmatched(patterns, _below(prefix, entries), is_writable=True)) == [*_plain(patterns)]:
+        message = "scope.writable: no file of the tree that is climbed from is left to change"
+        hint = f"name files that are there: git ls-tree -r --name-only {repository.tip_ref}"
+        own = _below(prefix, repository.objects.files(repository.tree_of(repository.head())))
+        if any(map(matcher(tuple(patterns)), own)):
+            hint += "; or begin again with your own code: goalseek baseline --from HEAD"
+        raise GoalseekError(message, hint, UNFIT, "repository")
+
+
+def writable_notes(
+    loaded: Loaded, repository: Repository, prefix: str, entries: Iterable[str], baseline: str
+) -> list[str]:
+    """What a climb makes of a writable glob that matches none of its tree's files ``entries``, each with its remedy.
+
+    Nothing is said of what a keep took away from the commit ``baseline``: it is gone by right.
+    """
+    told = []
+    for pattern in _unmatched(loaded.manifest.scope.writable, _below(prefix, entries), is_writable=True):
+        matches = matcher((pattern,))
+
+        def has(commit: str, matches: Callable[[str], bool] = matches) -> bool:
+            return any(map(matches, _below(prefix, repository.objects.files(repository.tree_of(commit)))))
+
+        if has(baseline):
+            continue
+        if has(repository.head()):
+            what = f"{pattern!r} is in HEAD, but not in the tree that is climbed from"
+            told.append(f"scope.writable: {what}; goalseek baseline --from HEAD begins again with your own code")
+        else:
+            told.append(f"scope.writable: {_no_match(loaded, pattern)}; commit it, or take it out")
+    return told
+
+
+def _below(prefix: str, paths: Iterable[str]) -> list[str]:
+    return [path[len(prefix) :] for path in paths if path.startswith(prefix)]
+
+
+def _plain(patterns: Iterable[str]) -> Iterator[str]:
+    return (pattern for pattern in patterns if not pattern.startswith("!"))
+
+
+def _unmatched(patterns: Iterable[str], files: Sequence[str], is_writable: bool) -> Iterator[str]:
+    """The globs that match none of the files, but for what is named only so that a candidate may add it."""
+    for pattern in _plain(patterns):
+        if not any(map(matcher((pattern,)), files)) and not (is_writable and needs_listing(pattern)):
+            yield pattern
+
+
+def _no_match(loaded: Loaded, pattern: str) -> str:
+    there = next(filter(matcher((pattern,)), _uncommitted(loaded.folder)), None)
+    told = f"; {quote_path(there)} is there, but not committed" if there else ""
+    return f"{pattern!r} matches no committed file{told}"
 
 
 def refuse_uncommitted(repository: Repository, scope: Scope) -> None:

@@ -11,6 +11,7 @@ from goalseek.beneath import clear
 from goalseek.calls import Calls, sum_of
 from goalseek.charge import killed_call, usual_call
 from goalseek.desk import Desk, LimitReached
+from goalseek.errors import UNFIT, GoalseekError
 from goalseek.fitness import refuse_foreign_logs
 from goalseek.limits import why_not_begin
 from goalseek.listing import digest_of
@@ -84,7 +85,8 @@ def record_iteration(
     """LOG: builds the record once, commits it to the ledger, and writes it for people."""
     standing = run.standing
     digest = ruler.digest if ruler else standing.ruler
-    provider = run.provider() if outcome.plan or outcome.verdict.outcome != "baseline" else None
+    is_asked = bool(outcome.plan) or outcome.verdict.outcome != "baseline"
+    provider = run.provider() if is_asked and not _who(outcome) else None
     record = desk.do(
         "LOG",
         "record",
@@ -104,7 +106,7 @@ def record_iteration(
             digests={
                 "ruler": digest,
                 **({"hidden_from": digest_of(setting.hidden_from)} if setting.hidden_from else {}),
-                **({"prompts": versions(setting.templates)} if provider else {}),
+                **({"prompts": versions(setting.templates)} if is_asked else {}),
                 **run.shares.digests(setting.manifest.scope.share),
             },
             run_dir=f"runs/{folder.name}",
@@ -192,11 +194,15 @@ def land(run: Run) -> None:
 
 
 def check_refs(run: Run) -> None:
-    """Finishes what a kill left between the record and the refs. Raises GoalseekError where somebody moved one."""
+    """Finishes what a kill left between the record and the refs, and makes a branch again that somebody deleted.
+
+    Raises GoalseekError where somebody moved a ref, and where a first baseline would find the branch taken.
+    """
     standing, repository = run.standing, run.repository
-    if standing.last is None:
-        return
     refs = repository.refs()
+    if standing.last is None:
+        _refuse_branch_without_records(run, refs)
+        return
     is_ahead = refs.tip is not None and is_next_candidate(repository, standing, refs.tip)
     if not is_ahead:
         _refuse_moved_tip(run, refs)
@@ -283,12 +289,26 @@ def _refuse_moved_branch(run: Run, refs: Refs) -> None:
     standing, repository = run.standing, run.repository
     last = standing.last
     assert last is not None
-    if refs.branch is None and (last.iteration == 0 or key_of(last.seal) != run.seal.key):
-        return  # a first baseline, or what was climbed elsewhere and fetched: the branch was never here
-    if refs.branch is not None and refs.branch in (last.parent_commit_hash, last.commit_hash):
+    if refs.branch is None:
+        # A first baseline makes it, and what was climbed elsewhere and fetched was without it.
+        if last.iteration > 0 and key_of(last.seal) == run.seal.key:
+            run.watch.note(f"the branch {repository.branch} was deleted; it shows the tip again, {standing.tip[:12]}")
         return
-    if refs.branch is None or not repository.is_ancestor(refs.branch, standing.tip):
+    if refs.branch in (last.parent_commit_hash, last.commit_hash):
+        return
+    if not repository.is_ancestor(refs.branch, standing.tip):
         raise moved_by_somebody(repository.branch_ref, standing.tip, refs.branch)
+
+
+def _refuse_branch_without_records(run: Run, refs: Refs) -> None:
+    """Raises GoalseekError where the branch shows another climb, whose records are not here: one in a clone, say."""
+    repository = run.repository
+    if refs.branch is None or refs.branch_is_checked_out or repository.is_ancestor(refs.branch, repository.head()):
+        return
+    message = f"the branch {repository.branch} is here, but not the records of its climb, {repository.ledger_ref}"
+    fetched = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
+    hint = f"{fetched}; or begin another climb: git branch -m {repository.branch} {repository.name}-before"
+    raise GoalseekError(message, hint, UNFIT, "repository")
 
 
 def is_next_candidate(repository: Repository, standing: Standing, commit: str) -> bool:

@@ -1,15 +1,20 @@
-"""A candidate on the tip that nobody can go on from.
+"""A candidate on the tip that nobody goes on from.
 
 A killed iteration left it there, and its stored answers are gone (a ``git clean``, say), or what it would be measured
-with is. There is nothing to resume then, and nothing is lost either: the iteration is recorded as interrupted, the
+with is, or a new run or a new baseline was asked for. Nothing is lost: the iteration is recorded as interrupted, the
 candidate stays in the history, and the commit that takes it back follows it.
 """
 
 from __future__ import annotations
 
-from goalseek.desk import Desk
+import contextlib
+from collections.abc import Callable, Iterator
+
+from goalseek.desk import Desk, LimitReached, Paused
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.landing import candidate_commits, desk_for, land, record_iteration
+from goalseek.machine_faults import as_machine_fault
+from goalseek.memory import Memory
 from goalseek.phases.decide import roll_back
 from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_context
@@ -21,13 +26,15 @@ from goalseek.values import Candidate, Change, Context, Decision, Edit, Verdict
 
 WHY = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
 CHANGED = "what it was to be measured with has changed, and a new baseline was asked for before it was measured"
+NEW_RUN = "a new run was begun before it had a verdict"
+_FAILED = "failed"
 
 
-def make_way(run: Run) -> None:
+def make_way(run: Run, why_not_finish: Callable[[Setting], str]) -> None:
     """Makes way for a new baseline where an iteration has its candidate on the tip, and no record yet.
 
     Raises GoalseekError where ``goalseek iterate`` can finish it. Where it cannot, as ``scope.hidden_from`` is not as
-    it was pinned, it is recorded as interrupted.
+    it was pinned, ``why_not_finish`` gives a reason, or the last call that tried failed, it is recorded as interrupted.
     """
     refs = run.repository.refs()
     candidate = _under_way(run, refs)
@@ -39,8 +46,45 @@ def make_way(run: Run) -> None:
     except GoalseekError:
         record_left_behind(run, setting, refs, candidate, None, CHANGED)
         return
+    failed = _memory(run).recall(_FAILED, str, "")
+    if why := failed.value if failed else why_not_finish(setting):
+        why = f"it could not be gone on with, and a new baseline was asked for: {why}"
+        record_left_behind(run, setting, refs, candidate, None, why)
+        return
     message = f"iteration {run.standing.last_iteration + 1} is under way: its candidate has no verdict on record yet"
     raise GoalseekError(message, "goalseek iterate finishes it; then goalseek baseline", USAGE)
+
+
+@contextlib.contextmanager
+def failure_kept(run: Run) -> Iterator[None]:
+    """Around going on with an iteration: what ends that without its record is kept for ``make_way``.
+
+    Signals, a person's word that is missing and what the machine refuses go away by themselves, and are not kept.
+    """
+    memory = _memory(run)
+    memory.forget(_FAILED)
+    try:
+        yield
+    except Paused:
+        raise
+    except LimitReached as reached:
+        memory.keep(_FAILED, reached.stop.why, "", 0.0)
+        raise
+    except GoalseekError as error:
+        if error.stop_reason not in ("disk", "needs_human"):
+            memory.keep(_FAILED, error.message, "", 0.0)
+        raise
+    except Exception as error:
+        if as_machine_fault(error) is None:
+            memory.keep(_FAILED, f"{type(error).__name__}: {error}", "", 0.0)
+        raise
+
+
+def _memory(run: Run) -> Memory:
+    """The memory of the iteration that comes next, of no run in particular."""
+    standing = run.standing
+    folder = run.loaded.runs / f"{standing.last_iteration + 1:04d}"
+    return Memory(folder, run.seal, "", standing.last.seal if standing.last else "")
 
 
 def left_behind(run: Run, desk: Desk, refs: Refs) -> Candidate | None:
@@ -63,9 +107,14 @@ def _under_way(run: Run, refs: Refs) -> Candidate | None:
 
 
 def record_left_behind(
-    run: Run, setting: Setting, refs: Refs, candidate: Candidate, most: int | None, why: str = WHY
+    run: Run, setting: Setting, refs: Refs, candidate: Candidate, most: int | None, why: str = ""
 ) -> IterationRecord:
-    """Records such a candidate, taken back. Raises Paused where no more may be done now."""
+    """Records such a candidate, taken back. ``why`` is told where it is given, else what can be seen.
+
+    Raises Paused where no more may be done now.
+    """
+    if not why:
+        why = WHY if _trailer(run, candidate, "Run") == run.run_id else NEW_RUN
     repository, number = run.repository, run.standing.last_iteration + 1
     desk, folder = desk_for(run, number, most, f"left behind {candidate.commit}")
     context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, refs, folder))
@@ -78,7 +127,8 @@ def record_left_behind(
         else Edit(difference.path, "", "")
         for difference in found
     )
-    change = Change(_title(run, candidate), "", edits, (), 0, 0)
+    author = _trailer(run, candidate, "Provider")
+    change = Change(_title(run, candidate), "", edits, (), 0, 0, provider=author)
     attempts = tuple(Attempt(commit, verdict.reason) for commit in candidate.earlier)
     decision = Decision(verdict, rollback)
     outcome = Outcome(context, verdict, None, change, candidate, None, decision, attempts)
@@ -90,3 +140,10 @@ def record_left_behind(
 def _title(run: Run, candidate: Candidate) -> str:
     message = run.repository.objects.read(candidate.commits[0]).partition(b"\n\n")[2]
     return message.split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
+
+
+def _trailer(run: Run, candidate: Candidate, name: str) -> str:
+    """What the candidate's message says under ``Goalseek-<name>``; "" where that is not there."""
+    lines = run.repository.objects.read(candidate.commits[0]).decode("utf-8", "surrogateescape").splitlines()
+    start = f"Goalseek-{name}: "
+    return next((line.removeprefix(start) for line in lines if line.startswith(start)), "")

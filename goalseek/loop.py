@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.approval import drop_word, question_of
-from goalseek.baseline import baseline_candidate, failed_baseline, take_ruler
+from goalseek.baseline import baseline_candidate, failed_baseline, note_left_out, take_ruler
 from goalseek.call import briefing_for
 from goalseek.chosen_provider import commands_of
 from goalseek.cycles import decided
@@ -21,11 +21,11 @@ from goalseek.guards import guard_warning
 from goalseek.holdout import look
 from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
-from goalseek.left_behind import left_behind, make_way, record_left_behind
+from goalseek.left_behind import failure_kept, left_behind, make_way, record_left_behind
 from goalseek.limits import ENDS_THE_RUN, Stop, nearing, pace, why_stop
 from goalseek.missing import Missing
 from goalseek.notify import NotifyWatch
-from goalseek.opening import check_fit, check_provider, opened
+from goalseek.opening import check_fit, check_provider, files_of, opened
 from goalseek.out_of_sight import agent_out_of_sight, out_of_sight
 from goalseek.packing import pack_when_due
 from goalseek.phase_seconds import unrecorded_seconds
@@ -82,7 +82,8 @@ def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
             yield baseline(run)
             continue
         try:
-            record = iteration(run, setting)
+            with failure_kept(run):
+                record = iteration(run, setting)
         except LimitReached as reached:
             run.stop = reached.stop
             _claim(run, setting, run.stop)
@@ -120,6 +121,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     tries = Tries()
     try:
         context = desk.do("READ_CONTEXT", "context", Context, partial(_begun, run, setting, refs, folder))
+        setting = run.setting_begun(setting, context)
         briefing = briefing_for(run, setting, context)
         plan = planned(run, setting, desk, briefing, folder)
         tries = tried(run, setting, desk, briefing, plan, folder)
@@ -161,8 +163,8 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
 
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
     """
-    make_way(run)
-    setting = run.fresh_setting()
+    make_way(run, partial(_why_not_finish, run))
+    setting = note_left_out(run, run.fresh_setting(), source)
     number = run.standing.last_iteration + 1
     ruler = take_ruler(run, setting)
     desk, folder = desk_for(run, number, most, f"{ruler.digest} {run.repository.head()} {source or ''}")
@@ -211,7 +213,8 @@ def step(run: Run) -> tuple[str, str]:
             setting = run.setting()
             if stop := _why_over(run, setting):
                 raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
-            record = iteration(run, setting, most=1)
+            with failure_kept(run):
+                record = iteration(run, setting, most=1)
     except LimitReached as reached:
         stop = reached.stop
         raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason) from None
@@ -246,6 +249,17 @@ def _why_over(run: Run, setting: Setting, usual: float | None = None) -> Stop | 
         standing = standing.spending(unrecorded_seconds(run.loaded.runs / "0000", run.run_id, ""), Usage())
     reserved = seconds_to_settle(manifest, run.standing)
     return why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), usual, reserved)
+
+
+def _why_not_finish(run: Run, setting: Setting) -> str:
+    """Why ``iterate`` would not go on with what is under way; "" where nothing is in its way."""
+    assert run.standing.incumbent
+    try:
+        check_provider(run, files_of(run, run.standing.incumbent.commit))
+    except GoalseekError as error:
+        return error.message
+    stop = _why_over(run, setting)
+    return stop.why if stop else ""
 
 
 def _usual_seconds(run: Run) -> float | None:

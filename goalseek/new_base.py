@@ -40,7 +40,7 @@ def settle_on_base(run: Run, base: str, result: str, pairs: int, tell: Callable[
     objects = run.repository.objects
     before = with_pinned(objects, setting.scope, standing.baseline.tree, base)
     after = with_pinned(objects, setting.scope, standing.baseline.tree, result)
-    ruler = standing.ruler
+    setting, ruler = run.setting((before, after)), standing.ruler
     if any(setting.scope.is_fixed(found.path) for found in objects.differences(standing.baseline.tree, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
     subject = Subject(setting, before, ruler, standing.epoch, before)

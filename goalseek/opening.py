@@ -23,6 +23,7 @@ from goalseek.full_disk import free_room
 from goalseek.guards import broken_guard_of
 from goalseek.location import locate
 from goalseek.lock import LOCK, only_writer
+from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of, ignore_home
 from goalseek.manifest_providers import ProviderTable
 from goalseek.objects import Entry
@@ -154,15 +155,70 @@ def _waiting(run: Run, run_id: str) -> Question | None:
 def check_fit(run: Run) -> Mapping[str, Entry]:
     """The preflight: repository and manifest fit each other. Raises GoalseekError; notes what a command may miss.
 
-    Gives the files of the tree that is climbed from.
+    Gives the files of the tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
     """
-    commit = run.standing.incumbent.commit if run.standing.incumbent else run.repository.head()
-    entries = run.repository.objects.files(run.repository.tree_of(commit))
+    incumbent = run.standing.incumbent
+    entries = files_of(run, incumbent.commit if incumbent else run.repository.head())
+    for told in scope_notes(run, entries):
+        run.watch.note(told)
+    _check(run, entries, run.setting().manifest if incumbent else run.loaded.manifest)
+    return entries
+
+
+def check_fit_for_baseline(run: Run, code: str | None) -> None:
+    """The same before a new baseline: its ruler is HEAD's and the manifest's, its code that of the commit ``code``.
+
+    None is the incumbent's, or HEAD's before the first baseline.
+    """
+    head = files_of(run, run.repository.head())
+    if code is None and run.standing.incumbent:
+        code = run.standing.incumbent.commit
+    files = files_of(run, code) if code else head
+    before = files_of(run, run.standing.baseline.commit) if run.standing.baseline else {}
+    fitness.refuse_globs(run.loaded, run.places.prefix, head, {**files, **before})
+    refuse_nothing_writable(run, files)
+    for told in _writable_notes(run, files):
+        run.watch.note(told)
+    _check(run, head, run.loaded.manifest)
+
+
+def scope_notes(run: Run, entries: Mapping[str, Entry]) -> list[str]:
+    """What a person should know of globs that match nothing of the tree that is climbed from.
+
+    Before the first baseline each of them has to match, which raises GoalseekError. After it hidden and read-only ones
+    are pinned, and a writable one may have lost its file to a keep.
+    """
+    if run.standing.baseline is None:
+        fitness.refuse_globs(run.loaded, run.places.prefix, entries)
+    return _writable_notes(run, entries)
+
+
+def _writable_notes(run: Run, entries: Mapping[str, Entry]) -> list[str]:
+    loaded, baseline = run.loaded, run.standing.baseline
+    if baseline is None:
+        return []
+    told = fitness.writable_notes(loaded, run.repository, run.places.prefix, entries, baseline.commit)
+    return [typed(text, loaded.path) for text in told]
+
+
+def refuse_nothing_writable(run: Run, entries: Mapping[str, Entry]) -> None:
+    """Raises GoalseekError where a climb that goes on has no writable file left among those of its tree."""
+    if run.standing.baseline is not None:
+        fitness.refuse_nothing_writable(run.loaded, run.repository, run.places.prefix, entries)
+
+
+def files_of(run: Run, commit: str) -> Mapping[str, Entry]:
+    """The files of a commit's tree."""
+    return run.repository.objects.files(run.repository.tree_of(commit))
+
+
+def _check(run: Run, entries: Mapping[str, Entry], manifest: Manifest) -> None:
+    """What is asked of a tree whatever it is for. ``manifest`` is what programs are started by: a climb's is pinned."""
     fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
     for told in free_room((run.repository.own, run.loaded.folder, run.places.home)):
         run.watch.note(told)
     fitness.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
-    check_confines(run, entries)
+    check_confines(run, entries, manifest)
     for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
         run.watch.note(told)
     if broken := broken_guard_of(run.loaded.manifest, run.standing):
@@ -177,12 +233,11 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
         run.watch.note(f"of the shared folders only {LOOKED_AT_MOST} files are looked at for changes")
     if run.ledger.mended:
         run.watch.note(run.ledger.mended)
-    return entries
 
 
-def check_confines(run: Run, entries: Mapping[str, Entry]) -> None:
+def check_confines(run: Run, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     """Programs can be kept in their place, which is said. Raises GoalseekError where something would get out."""
-    confines, manifest = run.confines, run.loaded.manifest
+    confines = run.confines
     confines.refuse_unfit()
     editable.refuse_editable(manifest, confines)
     scope = scope_of(run.loaded, manifest, run.places.prefix)
@@ -224,6 +279,7 @@ def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...
 
 def check_provider(run: Run, entries: Mapping[str, Entry]) -> None:
     """The provider can start, and can do something with the files. Raises GoalseekError where it cannot."""
+    refuse_nothing_writable(run, entries)
     run.provider().look_over(writable_files(run.repository, run.setting().scope, entries))
 
 

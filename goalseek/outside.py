@@ -46,7 +46,7 @@ def why_inside(
 
     def works(manifest: Manifest) -> bool:
         clear(run.places.setup)  # what it gave at another level would hide that it fails at this one
-        tried = replace(subject, setting=run.setting_of(manifest))
+        tried = replace(subject, setting=run.setting_of(manifest, changed=subject.setting.scope.changed))
         return measure_subject(run, tried, next(place), folder).failure is None
 
     manifest = subject.setting.manifest

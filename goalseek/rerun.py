@@ -46,8 +46,9 @@ def rerun(run: Run, number: int, tell: Callable[[str], None]) -> Rerun:
     """
     _refuse_deviations(run)
     record = _record(run, number)
-    standing, setting = run.standing, run.setting()
+    standing = run.standing
     assert standing.baseline and record.tree_hash and record.commit_hash
+    setting = run.setting((standing.baseline.tree, record.tree_hash))
     made = _last_run(record)
     recorded = made.value if made and _succeeded(record) else None
     tell(

@@ -42,7 +42,7 @@ from goalseek.setting import Setting, Settings
 from goalseek.shared import Shares
 from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
-from goalseek.values import Side
+from goalseek.values import Context, Side
 from goalseek.verifier import Verifier
 from goalseek.watch import Watch
 from goalseek.workspace import Workspace
@@ -86,6 +86,7 @@ class Run:
         self._provider = ChosenProvider(asked)
         self._trees = ProjectTrees(places, repository.objects, self._making)
         self._ruler: tuple[int, Ruler] | None = None
+        self._differ: tuple[tuple[str, str], frozenset[str]] | None = None
         self._settings = Settings(self.folder, places.prefix, repository.top, self.seal.digest)
         self._confines: tuple[Loaded, Confines] | None = None
         self._planned: tuple[Setting, Confines, TreePlan] | None = None
@@ -132,8 +133,12 @@ class Run:
             last.callback(self._trees.close)
             last.callback(self.programs.close)
 
-    def setting(self) -> Setting:
-        """Reads manifest, program and directions afresh. Of a manifest that is wrong now, the last good one holds."""
+    def setting(self, between: tuple[str, str] | None = None) -> Setting:
+        """Reads manifest, program and directions afresh. Of a manifest that is wrong now, the last good one holds.
+
+        ``between`` are two trees of which candidates made the second out of the first; those of baseline and incumbent
+        where it is None.
+        """
         told: list[str] = []
         try:
             self.loaded = manifest_file.load(self.loaded.path, self.loaded)
@@ -142,7 +147,30 @@ class Run:
         add_own(self.loaded.logs, self.loaded.runs)
         ruler = self._pinned()
         manifest = under(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
-        return self.setting_of(manifest, tuple(told), ruler.hidden_from if ruler else None)
+        return self.setting_of(manifest, tuple(told), ruler.hidden_from if ruler else None, self._changed(between))
+
+    def _changed(self, between: tuple[str, str] | None) -> frozenset[str]:
+        """The paths on which two trees differ, as ``setting`` takes them; those of one pair are remembered."""
+        standing = self.standing
+        if between is None and standing.baseline and standing.incumbent:
+            between = (standing.baseline.tree, standing.incumbent.tree)
+        if between is None:
+            return frozenset()
+        if self._differ is None or self._differ[0] != between:
+            found = self.repository.objects.differences(*between)
+            self._differ = (between, frozenset(difference.path for difference in found))
+        return self._differ[1]
+
+    def setting_begun(self, setting: Setting, context: Context) -> Setting:
+        """The setting under which an iteration goes on: what a candidate may change is as it was when it began."""
+        scope = setting.manifest.scope
+        begun = replace(scope, writable=context.writable, generated=context.generated)
+        if not context.writable or begun == scope:
+            return setting
+        manifest = replace(setting.manifest, scope=begun)
+        made = self.setting_of(manifest, (), setting.hidden_from, self._changed(None))
+        note = "the manifest's scope has changed since the iteration began: that holds from the next one on"
+        return replace(made, notes=(*setting.notes, note))
 
     def _pinned(self) -> Ruler | None:
         """The ruler of the present epoch; it is read once an epoch."""
@@ -259,14 +287,20 @@ class Run:
         self.measured.add(record)
         self.recent.appendleft(record)
 
-    def setting_of(self, manifest: Manifest, told: tuple[str, ...] = (), pinned: Listing | None = None) -> Setting:
+    def setting_of(
+        self,
+        manifest: Manifest,
+        told: tuple[str, ...] = (),
+        pinned: Listing | None = None,
+        changed: frozenset[str] = frozenset(),
+    ) -> Setting:
         """What follows from a manifest; ``told`` is what a person should know about it.
 
-        ``pinned`` are the files of ``hidden_from``; None for those that are there now. Raises GoalseekError where these
-        cannot be had.
+        ``pinned`` are the files of ``hidden_from``; None for those that are there now. ``changed`` are the paths that
+        candidates have changed. Raises GoalseekError where the files of ``hidden_from`` cannot be had.
         """
         asked = self._provider.asked or self.loaded.manifest.provider
-        return self._settings.made(self.loaded, manifest, asked, self.confines.mounts, told, pinned)
+        return self._settings.made(self.loaded, manifest, asked, self.confines.mounts, told, pinned, changed)
 
     def _plan(self, setting: Setting) -> TreePlan:
         made = self._planned

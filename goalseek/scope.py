@@ -13,7 +13,7 @@ from goalseek.globs import matcher
 if TYPE_CHECKING:
     from goalseek.manifest import Sees
 
-Kind = Literal["hidden", "read_only", "generated", "writable", "other"]
+Kind = Literal["hidden", "read_only", "generated", "writable", "kept", "other"]
 
 DROPPINGS = matcher(
     (
@@ -34,8 +34,9 @@ _LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
 class Scope:
     """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
 
-    ``listed`` are the writable globs as they are written, ``shared`` the shared paths of the repository. ``known``
-    remembers what was asked: the same paths are asked about in every iteration.
+    ``listed`` are the writable globs as they are written, ``shared`` the shared paths of the repository. ``changed``
+    are paths that candidates changed while they were writable. ``known`` remembers what was asked: the same paths are
+    asked about in every iteration.
     """
 
     prefix: str
@@ -46,12 +47,14 @@ class Scope:
     apart: Callable[[str], bool]
     listed: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    changed: frozenset[str] = frozenset()
     known: dict[str, Kind] = field(default_factory=dict, compare=False, repr=False)
 
     def kind(self, path: str) -> Kind:
         """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new.
 
-        A file that would stand in the place of what is shared is read-only, whatever the globs say.
+        A file that would stand in the place of what is shared is read-only, whatever the globs say. "kept" is what is
+        writable no more, but as a candidate left it: no later one changes it, and no ruler has it.
         """
         kind = self.known.get(path)
         if kind is None:
@@ -68,7 +71,9 @@ class Scope:
             return "read_only"
         if self.generated(below):
             return "generated"
-        return "writable" if self.writable(below) else "other"
+        if self.writable(below):
+            return "writable"
+        return "kept" if path in self.changed else "other"
 
     def share_at(self, path: str) -> str | None:
         """The shared path in whose place a file at ``path`` would stand: there, above or below; None for most."""
@@ -94,7 +99,7 @@ class Scope:
         return self.is_fixed(path) and not self.is_apart(path)
 
     def is_fixed(self, path: str) -> bool:
-        """Whether a tracked file is none of the candidate's: no candidate changes it."""
+        """Whether a tracked file is none of the candidate's: no candidate changes it, and none did."""
         return self.kind(path) in ("hidden", "read_only", "other")
 
     def is_apart(self, path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek import directions, hidden_from
@@ -53,6 +53,7 @@ class Settings:
         self._sealed = sealed
         self._templates: Templates | None = None
         self._scopes: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
+        self._narrower: tuple[Scope, Scope] | None = None
 
     def made(
         self,
@@ -62,12 +63,13 @@ class Settings:
         mounts: bool,
         told: tuple[str, ...] = (),
         pinned: Listing | None = None,
+        changed: frozenset[str] = frozenset(),
     ) -> Setting:
         """What follows from a manifest; ``told`` is what a person should know about it.
 
         ``asked`` is the provider that proposes; ``mounts`` says whether trees are mounted on the repository's own path.
-        ``pinned`` are the files of ``hidden_from``; None for those that are there now. Raises GoalseekError where these
-        cannot be had.
+        ``pinned`` are the files of ``hidden_from``; None for those that are there now. ``changed`` are the paths that
+        candidates have changed. Raises GoalseekError where the files of ``hidden_from`` cannot be had.
         """
         more = self._hidden_files(manifest) if pinned is None else pinned
         links = {self._prefix + path: str((self.folder / path).resolve()) for path in manifest.scope.share}
@@ -75,12 +77,21 @@ class Settings:
         if self._scopes is None or self._scopes[0] != made_for:
             scope = scope_of(loaded, manifest, self._prefix, more)
             self._scopes = (made_for, scope, self._key(manifest, links, mounts, more))
-        _, scope, key = self._scopes
+        scope, key = self._with_changed(*self._scopes[1:], changed)
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
         told_by = tuple(directions.directions(loaded.directions))
         templates, wrong = self._read_templates(asked)
         return Setting(manifest, scope, key, text, told_by, (*told, *wrong), links, more, templates)
+
+    def _with_changed(self, scope: Scope, key: str, changed: frozenset[str]) -> tuple[Scope, str]:
+        """The scope and its key, where a path that candidates have changed is none of theirs any more."""
+        kept = frozenset(path for path in changed if scope.kind(path) == "other")
+        if not kept:
+            return scope, key
+        if self._narrower is None or self._narrower[0] is not scope or self._narrower[1].changed != kept:
+            self._narrower = (scope, replace(scope, changed=kept, known={}))
+        return self._narrower[1], hashlib.sha256(to_line([key, sorted(kept)]).encode()).hexdigest()[:16]
 
     def _key(self, manifest: Manifest, links: dict[str, str], mounts: bool, more: Listing) -> str:
         """What trees depend on: where it is another one, they are made anew."""

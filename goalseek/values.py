@@ -55,6 +55,7 @@ class Context:
     ``files`` are at most VISIBLE_FILES_MOST, writable ones first, of ``files_total``. ``common_ending`` is how the
     output of the last ``crashes`` candidates ended, as far as the agent may see it, and ``last_crash`` how that of the
     last one did which crashed, in the iteration ``crashed_in``. ``best_iteration`` is where the best was kept.
+    ``writable`` and ``generated`` are the manifest's globs as the iteration began; none where an older version did it.
     """
 
     iteration: int
@@ -76,6 +77,8 @@ class Context:
     crashed_in: int = 0
     last_crash: str = ""
     best_iteration: int = 0
+    writable: tuple[str, ...] = ()
+    generated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

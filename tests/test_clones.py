@@ -103,6 +103,22 @@ def test_a_clone_climbs_on_and_what_it_climbed_is_fetched_back(origin: Project, 
     assert "records 0-3, 6-7" in audited(clone)
 
 
+def test_a_clone_that_has_only_the_branch_is_told_to_fetch_the_records_before_anything_is_measured(
+    origin: Project, tmp_path: Path
+) -> None:
+    origin.git("clone", "--quiet", str(origin.top), str(tmp_path / "clone"))
+    clone = Project(tmp_path / "clone", tmp_path / "clone")
+    clone.git("branch", "goalseek/demo", "origin/goalseek/demo")
+    for command in ("iterate", "baseline", "step"):
+        ended = clone.run(command)
+        assert ended.exit_code == 3 and f"git fetch origin '{REFS}'" in ended.stderr, ended
+    assert f"git fetch origin '{REFS}'" in clone.run("doctor", "--quick").stdout
+    assert clone.records() == [] and clone.git("for-each-ref", "refs/goalseek") == ""
+    clone.git("fetch", "--quiet", "origin", REFS)
+    assert [record["iteration"] for record in clone.climb()] == [0, 1, 2, 3]
+    assert clone.git("rev-parse", "goalseek/demo") == clone.git("rev-parse", TIP)
+
+
 def test_a_record_that_was_fetched_and_changed_is_still_a_difference(clone: Project) -> None:
     clone.climb()
     lines = results(clone).read_text().splitlines()

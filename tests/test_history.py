@@ -77,8 +77,13 @@ def test_a_branch_that_somebody_moved_stops_the_climb_and_names_both_tips(projec
         assert ended.exit_code == 5, ended
         assert tip[:12] in ended.stderr and other[:12] in ended.stderr
         project.git("update-ref", ref, tip)
-    project.git("update-ref", "-d", "refs/heads/goalseek/demo")
-    ended = project.run("iterate")
-    assert ended.exit_code == 5 and "moved by somebody" in ended.stderr
-    project.git("update-ref", "refs/heads/goalseek/demo", tip)
     assert len(project.climb()) == 3
+
+
+def test_a_branch_that_somebody_deleted_is_made_again(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    project.climb()
+    project.git("branch", "-D", "goalseek/demo")
+    ended = project.run("iterate")
+    assert ended.exit_code == 0 and "goalseek/demo was deleted; it shows the tip again" in ended.stdout + ended.stderr
+    assert project.git("rev-parse", "goalseek/demo") == project.iterations()[-1]["commit_hash"]

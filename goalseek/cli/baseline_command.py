@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 
 from goalseek import loop
+from goalseek.baseline import code_asked_for
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_for
 from goalseek.ending import shown_at_the_end
 from goalseek.landing import check_refs
-from goalseek.opening import check_fit, opened, refuse_baseline
+from goalseek.opening import check_fit_for_baseline, opened, refuse_baseline
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     """Measures a baseline."""
     with opened(loaded(options), watch_for(options), doing="baseline") as opened_run:
         refuse_baseline(opened_run)
-        check_fit(opened_run)
+        check_fit_for_baseline(opened_run, code_asked_for(opened_run.repository, options.source))
         check_refs(opened_run)
         with shown_at_the_end(opened_run):
             loop.baseline(opened_run, options.source)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek.errors import Rejected
+from goalseek.few import few
 from goalseek.objects import Entry, Objects
 from goalseek.quoting import quote_path
 from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
@@ -19,8 +20,9 @@ def commit(
 ) -> Candidate:
     """Makes the candidate's commit, on the last of the ``earlier`` ones of its iteration, and moves the tip to it.
 
-    ``snapshot`` has the changed files. Raises Rejected for a tree that was already measured under this ruler, and where
-    somebody pruned what it is made of; GoalseekError where somebody moved the tip.
+    ``snapshot`` has the changed files. Raises Rejected for a tree that was already measured under this ruler, where
+    somebody pruned what it is made of, and where the manifest leaves it a file no more; GoalseekError where somebody
+    moved the tip.
     """
     standing, repository, scope = run.standing, run.repository, setting.scope
     assert standing.incumbent
@@ -28,8 +30,11 @@ def commit(
     store_again(objects, change.edits, snapshot)
     edits = entries_of(change.edits)
     tree = objects.splice(standing.incumbent.tree, edits)
-    strange = [found.path for found in objects.differences(standing.incumbent.tree, tree)]
-    assert all(scope.kind(path) == "writable" for path in strange), f"not the candidate's: {strange}"
+    changed = [found.path for found in objects.differences(standing.incumbent.tree, tree)]
+    assert edits.keys() >= set(changed), f"not the candidate's: {changed}"
+    if strange := [quote_path(path) for path in changed if scope.kind(path) != "writable"]:
+        why = f"the manifest has changed since it was proposed: {few(strange)} is not the candidate's to edit any more"
+        raise Rejected("skipped", "out_of_scope", why)
     before = run.measured.iteration(standing.ruler, tree)
     if before is not None:
         raise Rejected("skipped", "duplicate", f"the same tree was measured in iteration {before}")

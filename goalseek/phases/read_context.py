@@ -58,6 +58,8 @@ def read_context(run: Run, setting: Setting, refs: Refs, run_folder: Path) -> Co
         crashed_in=crashed.iteration if crashed else 0,
         last_crash=printed_by(run, crashed) if crashed else "",
         best_iteration=standing.best.iteration,
+        writable=setting.manifest.scope.writable,
+        generated=setting.manifest.scope.generated,
     )
 
 

@@ -27,7 +27,7 @@ REASONS = {
     "provider_failed": "the agent could not answer",
     "provider_timeout": "the agent ran past its time",
     "no_plan": "the agent gave no plan",
-    "interrupted": "what there was to resume is gone",
+    "interrupted": "it was never finished",
 }
 SANDBOXES = {
     "bubblewrap": "Programs saw their own tree and the system's programs, and nothing else of the machine.",
