@@ -99,7 +99,7 @@ def _prepared(run: Run, setting: Setting, tree: str, entries: Mapping[str, Entry
             refused.append(why)
         elif setting.scope.kind(found.path) == "writable" and not DROPPINGS(found.path):
             edits[found.path] = found.after
-        elif setting.scope.kind(found.path) == "other" and not DROPPINGS(found.path):
+        elif setting.scope.kind(found.path) in ("other", "kept") and not DROPPINGS(found.path):
             strays.append(quote_path(found.path))
     if strays and setting.manifest.scope.strays == "reject":
         refused.append(f"new files outside the scope: {', '.join(strays)}")

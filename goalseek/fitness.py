@@ -108,7 +108,7 @@ def refuse_nothing_writable(loaded: Loaded, repository: Repository, prefix: str,
         hint = f"name files that are there: git ls-tree -r --name-only {repository.tip_ref}"
         own = _below(prefix, repository.objects.files(repository.tree_of(repository.head())))
         if any(map(matcher(tuple(patterns)), own)):
-            hint += "; or begin again with your own code: goalseek baseline --from HEAD"
+            hint += "; or begin again with your own code, after goalseek promote: goalseek baseline --from HEAD"
         raise GoalseekError(message, hint, UNFIT, "repository")
 
 
@@ -129,8 +129,8 @@ def writable_notes(
         if has(baseline):
             continue
         if has(repository.head()):
-            what = f"{pattern!r} is in HEAD, but not in the tree that is climbed from"
-            told.append(f"scope.writable: {what}; goalseek baseline --from HEAD begins again with your own code")
+            what = f"scope.writable: {pattern!r} is in HEAD, but not in the tree that is climbed from"
+            told.append(f"{what}; goalseek promote, then goalseek baseline --from HEAD, brings it there")
         else:
             told.append(f"scope.writable: {_no_match(loaded, pattern)}; commit it, or take it out")
     return told

@@ -48,7 +48,7 @@ def make_way(run: Run, why_not_finish: Callable[[Setting], str]) -> None:
         return
     failed = _memory(run).recall(_FAILED, str, "")
     if why := failed.value if failed else why_not_finish(setting):
-        why = f"it could not be gone on with, and a new baseline was asked for: {why}"
+        why = f"it could not be gone on with, and a new baseline was asked for: {why.splitlines()[0]}"
         record_left_behind(run, setting, refs, candidate, None, why)
         return
     message = f"iteration {run.standing.last_iteration + 1} is under way: its candidate has no verdict on record yet"

@@ -30,14 +30,13 @@ NAMED = re.compile(r"goalseek (?:iterate|baseline)(?: --from \w+| --new)?")
 PHASES = ("READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE")
 
 
-def move(score: int, **more: str | None) -> dict[str, Any]:
-    """A change of answer.json and notes.txt, and of ``more``; the first one removes old.txt as well."""
-    files = {"answer.json": answer(score), "notes.txt": f"notes {score}\n", **more}
-    return {"files": {path: text for path, text in files.items() if text is not None}}
+def move(score: int, **more: str) -> dict[str, Any]:
+    """A change of answer.json and notes.txt, and of ``more``."""
+    return {"files": {"answer.json": answer(score), "notes.txt": f"notes {score}\n", **more}}
 
 
 def without_old(project: Project) -> dict[str, Any]:
-    """The first move, as a patch: it removes old.txt."""
+    """The first move, as a patch: it removes old.txt as well."""
     project.write({"answer.json": answer(2), "notes.txt": "notes 2\n"})
     (project.folder / "old.txt").unlink()
     patch = project.script.with_name("first.patch")
@@ -114,15 +113,11 @@ def without_provider(project: Project) -> None:
     project.manifest.write_text(project.manifest.read_text().partition("[provider]")[0])
 
 
-def only_answers(project: Project) -> None:
+def only_answers(**more: object) -> Callable[[Project], None]:
     """No later move changes notes.txt, which is writable no more."""
-    project.set_moves(*({"files": {"answer.json": answer(score)}} for score in range(2, 9)))
-    scope(writable=["answer.json"])(project)
 
-
-def only_answers_and(**more: object) -> Callable[[Project], None]:
     def edit(project: Project) -> None:
-        only_answers(project)
+        project.set_moves(*({"files": {"answer.json": answer(score)}} for score in range(2, 9)))
         scope(writable=["answer.json"], **more)(project)
 
     return edit
@@ -151,15 +146,11 @@ def wider(project: Project) -> None:
     scope(writable=[*WRITABLE, "other.txt"])(project)
 
 
-def broken(project: Project) -> None:
-    project.manifest.write_text("version = 2\n")
-
-
 LEFT_OUT = "writable no more, so as HEAD has them: notes.txt"
 BETWEEN = [
-    Row("as it was, where a keep removed a named file", lambda project: None, shown="4 writable files"[2:]),
+    Row("as it was, where a keep removed a named file", lambda project: None, shown="writable files"),
     Row("a verifier in a new file", another_judge, (0, "key scope differs"), shown="goalseek baseline adopts it"),
-    Row("narrower", only_answers, baseline=(0, LEFT_OUT)),
+    Row("narrower", only_answers(), baseline=(0, LEFT_OUT)),
     Row(
         "only what a keep removed",
         scope(writable=["old.txt"]),
@@ -178,12 +169,12 @@ BETWEEN_TOO = [
     Row("nothing writable", scope(writable=["typo"]), (3, "git ls-tree"), (2, "'typo' matches"), "git ls-tree"),
     Row("hidden and read-only", scope(hidden=[], read_only=["hidden/**"]), (0, "key scope differs")),
     Row("a hidden name that nothing has", scope(hidden=["hidden/**", "typo"]), baseline=(2, "'typo' matches no")),
-    Row("moved to read-only", only_answers_and(read_only=["notes.txt"]), baseline=(0, LEFT_OUT)),
-    Row("moved to hidden", only_answers_and(hidden=["hidden/**", "notes.txt"]), baseline=(0, LEFT_OUT)),
-    Row("moved to generated", only_answers_and(generated=["notes.txt"])),
+    Row("moved to read-only", only_answers(read_only=["notes.txt"]), baseline=(0, LEFT_OUT)),
+    Row("moved to hidden", only_answers(hidden=["hidden/**", "notes.txt"]), baseline=(0, LEFT_OUT)),
+    Row("moved to generated", only_answers(generated=["notes.txt"])),
     Row("another metric", tables(metric={"direction": "minimize", "query": "size"}), (0, "key metric differs")),
     Row("no provider", without_provider, (2, "no provider is named")),
-    Row("wrong", broken, (2, "version"), (2, "version")),
+    Row("wrong", lambda project: project.set_manifest("version = 2\n"), (2, "version"), (2, "version")),
     Row("past a limit", tables(limits={"iterations": 1}), (0, "limits.iterations = 1 is reached")),
     Row("other logs", tables(log={"home": "elsewhere"})),
     Row("another name", tables(project={"name": "demo2"})),
@@ -196,15 +187,15 @@ WITHIN = [  # what baseline says is that after COMMIT
     Row("narrower", scope(writable=["answer.json"]), (0, CHANGED), FINISH),
     Row("no provider", without_provider, (2, "no provider is named"), NEVER),
     Row("wider", scope(writable=[*WRITABLE, "other.txt"]), (0, CHANGED), FINISH),
-    Row("moved to generated", only_answers_and(generated=["notes.txt"]), (0, CHANGED), FINISH),
-    Row("moved to read-only", only_answers_and(read_only=["notes.txt"]), (0, CHANGED), FINISH),
-    Row("moved to hidden", only_answers_and(hidden=["hidden/**", "notes.txt"]), (0, CHANGED), FINISH),
+    Row("moved to generated", only_answers(generated=["notes.txt"]), (0, CHANGED), FINISH),
+    Row("moved to read-only", only_answers(read_only=["notes.txt"]), (0, CHANGED), FINISH),
+    Row("moved to hidden", only_answers(hidden=["hidden/**", "notes.txt"]), (0, CHANGED), FINISH),
     Row("another metric", tables(metric={"direction": "minimize", "query": "size"}), baseline=FINISH),
     Row("another command", tables(verify=[{**JUDGED[0], "run": "sh hidden/judge.sh && true"}]), baseline=FINISH),
     Row("nothing writable", scope(writable=["typo"]), (3, "git ls-tree"), (2, "'typo' matches")),
     Row("past a limit", tables(limits={"iterations": 1}), (0, "limits.iterations = 1 is reached"), NEVER),
     Row("other logs", tables(log={"home": "elsewhere"}), (0, ""), FINISH),
-    Row("wrong", broken, (2, "version"), (2, "version")),
+    Row("wrong", lambda project: project.set_manifest("version = 2\n"), (2, "version"), (2, "version")),
 ]
 MOMENTS = {"narrower": range(1, 7), "no provider": range(1, 7), "past a limit": (3, 4, 5)}
 
@@ -252,7 +243,7 @@ def test_between_iterations_no_two_commands_send_to_each_other(
 
 def test_an_iteration_that_has_begun_ends_under_the_scope_it_began_with(climb_at: Callable[[int], Project]) -> None:
     project = climb_at(3)
-    only_answers(project)
+    only_answers()(project)
     record, following = project.climb("iterate", "-n", "2")[2:]
     assert record["changed_files"] == ["answer.json", "notes.txt"] and record["outcome"] == "kept"
     assert any(CHANGED in note for note in record["notes"])
