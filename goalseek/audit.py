@@ -8,6 +8,7 @@ run folders.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from pathlib import Path
 from goalseek.chain import Chain, Link, Unreadable, links_of, read_commit, walk_ledger
 from goalseek.conversations import ObjectsFailed
 from goalseek.deviations import NOTHING, Deviation, of_rows, of_values, runs_of
-from goalseek.ledger import RULER_FILE
+from goalseek.errors import GoalseekError
+from goalseek.history import History
+from goalseek.ledger_repair import RULER_FILE, repair_head
 from goalseek.manifest_file import RESULTS, Loaded
 from goalseek.memory import Memory
 from goalseek.missing import Missing
@@ -48,10 +51,14 @@ class Audit:
 def audit(loaded: Loaded, repository: Repository, is_rebuilding: bool = False) -> Audit:
     """Walks the ledger from its ref to its root and names every difference. Only the lock's holder may call it.
 
-    ``is_rebuilding`` first writes ``results.jsonl`` again, where the whole chain can be read.
+    ``is_rebuilding`` first makes again from ``results.jsonl`` what the chain lost at its end, then writes that file
+    again, where the whole chain can be read.
     """
     refs = repository.refs()
     seal, why_no_seal = _seal(repository.own / "secret")
+    if is_rebuilding and refs.ledger and not repository.objects.has(refs.ledger):
+        with contextlib.suppress(GoalseekError):  # the audit says what is missing
+            repair_head(repository, History(loaded.results), refs.ledger)
     chain = walk_ledger(repository.objects, refs.ledger)
     read = tuple(links_of(chain))
     is_whole = not chain.broken and all(isinstance(link, Link) for link in read)

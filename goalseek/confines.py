@@ -19,7 +19,7 @@ from goalseek.confinement.system import graphics_devices, roots
 from goalseek.confinement.view import Shown, View, throw_away_home
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.hidden_from import folder_of
-from goalseek.location import Location
+from goalseek.location import Location, elsewhere
 from goalseek.manifest import Manifest, SandboxTable
 from goalseek.manifest_file import Loaded
 from goalseek.places import Places
@@ -55,7 +55,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Confines:
-    """The level, and what all programs of a project share. ``folder`` is the manifest's in the user's checkout."""
+    """The level, and what all programs of a project share. ``folder`` is the manifest's in the user's checkout.
+
+    What is ``masked`` may not be named in the manifest either. ``elsewhere`` are other checkouts: what is named in one
+    of them, an environment say, is seen, and nothing else of it.
+    """
 
     level: Level
     table: SandboxTable
@@ -65,6 +69,7 @@ class Confines:
     kept: Path
     shared: tuple[Path, ...]
     masked: tuple[Path, ...]
+    elsewhere: tuple[Path, ...] = ()
     _found: dict[object, tuple[Need, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -107,7 +112,7 @@ class Confines:
             self.scratch,
             readable=(*needed, *self.shared, *self.readable(), *job.readable),
             writable=job.writable,
-            masked=self.masked,
+            masked=(*self.masked, *self.elsewhere),
             devices=self.devices() if job.devices else (),
             network=job.network,
             terminal=job.terminal,
@@ -227,4 +232,5 @@ def confines(manifest: Manifest, loaded: Loaded, location: Location, folder: Pat
         kept=places.home / "cache",
         shared=tuple(folder / path for path in manifest.scope.share),
         masked=tuple(dict.fromkeys(own)),
+        elsewhere=elsewhere(location),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ _OWN_LOGS = frozenset(
 )
 _HALF_WRITTEN = frozenset(name for own in _OWN_LOGS for name in (f"{own}.new", f"{Path(own).stem}.new"))
 GLOBS = "globs are relative to the manifest's folder, as in .gitignore"
+_OTHERWISE = ("filter", "working-tree-encoding", "eol", "ident", "text")
 _NEW = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 
 
@@ -221,22 +223,27 @@ def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[
 
 
 def stored_otherwise(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:
-    """Files that a checkout has in another form than git, by the attribute that makes it so, as ``filter=lfs``."""
+    """Files that a checkout has in another form than git, by the attribute that makes it so, as ``filter=lfs``.
+
+    Git is asked, by the attributes of these files' tree and those of the repository alone; nobody is where none of
+    these could make such a difference.
+    """
+    attributes = {path: entry for path, entry in entries.items() if path.rsplit("/", 1)[-1] == ".gitattributes"}
+    written = [repository.objects.read(entry.blob) for entry in attributes.values()]
+    with contextlib.suppress(FileNotFoundError):
+        written.append((repository.location.common_dir / "info/attributes").read_bytes())
+    if not any(word in content for content in written for word in (b"filter", b"encoding", b"crlf", b"ident")):
+        return {}
+    files = [path for path, entry in entries.items() if entry.mode.startswith("100")]
     found: dict[str, list[str]] = {}
-    for path, entry in entries.items():
-        if path.rsplit("/", 1)[-1] != ".gitattributes":
-            continue
-        lines = repository.objects.read(entry.blob).decode("utf-8", "replace").splitlines()
-        patterns: dict[str, list[str]] = {}
-        for pattern, *attributes in filter(None, map(str.split, lines)):
-            for means in attributes:
-                if means.startswith(("filter=", "working-tree-encoding=")):
-                    patterns.setdefault(means, []).append(pattern)
-        folder = path.removesuffix(".gitattributes")
-        for means, several in patterns.items():
-            matches = matcher(tuple(several))
-            files = [name for name in entries if name.startswith(folder) and matches(name[len(folder) :])]
-            found[means] = [*found.get(means, ()), *files]
+    for path, values in repository.attributes(attributes, files, _OTHERWISE).items():
+        for name in ("filter", "working-tree-encoding"):
+            if values[name] not in ("set", "unset", "unspecified"):
+                found.setdefault(f"{name}={values[name]}", []).append(path)
+        if values["eol"] == "crlf" and values["text"] != "unset":
+            found.setdefault("eol=crlf", []).append(path)
+        if values["ident"] == "set":
+            found.setdefault("ident", []).append(path)
     return found
 
 

@@ -203,6 +203,7 @@ def check_refs(run: Run) -> None:
     if standing.last is None:
         _refuse_branch_without_records(run, refs)
         return
+    refs = _without_lost_tip(run, refs)
     is_ahead = refs.tip is not None and is_next_candidate(repository, standing, refs.tip)
     if not is_ahead:
         _refuse_moved_tip(run, refs)
@@ -213,6 +214,17 @@ def check_refs(run: Run) -> None:
         write_for_people(folder, standing.last)
         _show_refs(run, refs, folder)
     keep_few_at_start(run.loaded.runs, run.loaded.manifest.log, standing, run.ledger.history)
+
+
+def _without_lost_tip(run: Run, refs: Refs) -> Refs:
+    """Sets the tip back where git lost the candidate that it was at: from what is stored it is committed once more."""
+    standing, repository = run.standing, run.repository
+    if refs.tip in (None, standing.tip) or repository.objects.has(refs.tip):
+        return refs
+    for path in (run.loaded.runs / f"{standing.last_iteration + 1:04d}").glob("candidate*.json"):
+        path.unlink()
+    repository.move([RefMove(repository.tip_ref, refs.tip, standing.tip)])
+    return repository.refs()
 
 
 def tell(

@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.history import History, Snapshot
+from goalseek.ledger_repair import RULER_FILE, repair_head, ruler_copy
+from goalseek.memory import write_durably
 from goalseek.objects import Entry
 from goalseek.plain import to_line
 from goalseek.records import Record
@@ -22,7 +24,6 @@ from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing
 from goalseek.torn import append_line, mend, refuse_edited
 
-RULER_FILE = "ruler.json"
 _HEAD_FILE = "ledger"
 _SNAPSHOT_EVERY = 16
 Written = TypeVar("Written", bound=Record)
@@ -37,6 +38,8 @@ class Ledger:
         self.seal = seal
         self.mended = ""
         self.head = repository.refs().ledger
+        if self.head and not repository.objects.has(self.head):
+            repair_head(repository, self.history, self.head)
         self._refuse_moved()
         fetched = self._refuse_forged()
         self.mended = mend(self.history, self._messages)
@@ -90,6 +93,7 @@ class Ledger:
     def _tree(self, ruler: str | None) -> str:
         objects = self.repository.objects
         if ruler is not None:
+            write_durably(ruler_copy(self.repository), ruler.encode())
             return objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
         return self.repository.tree_of(self.head) if self.head else objects.write_tree({})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -72,6 +73,36 @@ def _refuse_anothers_tree(location: Location) -> None:
         message = f"core.worktree of {location.git_dir} is {location.top}, which belongs to another user"
         hint = f"set it to a folder of yours: git --git-dir {location.git_dir} config core.worktree FOLDER"
         raise GoalseekError(message, hint, UNFIT, "repository")
+
+
+def elsewhere(location: Location) -> tuple[Path, ...]:
+    """Where else the repository's files can be read: its other checkouts, and the stores that it borrows objects from.
+
+    As git has noted them, wherever they lie; read from its files, for every iteration asks. A submodule's checkouts
+    are not among them: its files are another repository's.
+    """
+    common = location.common_dir
+    folders = [common.parent] if common.name == ".git" else []
+    if b"worktree" in (common / "config").read_bytes().lower() and common != location.git_dir:
+        with contextlib.suppress(GitFailed):
+            main = git_text("config", "--file", str(common / "config"), "--get", "core.worktree", folder=common)
+            folders.append(common / main)
+    for note in sorted(common.glob("worktrees/*/gitdir")):
+        with contextlib.suppress(OSError):
+            folders.append((note.parent / os.fsdecode(note.read_bytes().rstrip(b"\n"))).parent)
+    folders += _borrowed(common / "objects", ())
+    found = (path.resolve() for path in folders if path.is_dir())
+    return tuple(path for path in dict.fromkeys(found) if path != location.top.resolve())
+
+
+def _borrowed(store: Path, known: tuple[Path, ...]) -> list[Path]:
+    try:
+        lines = (store / "info/alternates").read_bytes().splitlines()
+    except OSError:
+        return []
+    stores = [store / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
+    new = [path for path in stores if path not in known]
+    return [*new, *(inner for path in new for inner in _borrowed(path, (*known, *stores)))]
 
 
 def prefix_below(top: Path, folder: Path) -> str:

@@ -108,13 +108,14 @@ def _works_with(run: Run, manifest: Manifest, works: Callable[[Manifest], bool],
 def _unseen(run: Run, log: str) -> tuple[Path, ...]:
     """Paths that the output names, that are there, and that no command is shown. The outermost of them."""
     confines = run.confines
+    masked = (*confines.masked, *confines.elsewhere)
     seen = [*confines.shared, *confines.readable(), confines.top, run.places.home, Path("/proc"), Path("/dev")]
     found = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
     unseen = [
         path
         for path in found
         if path.exists() and len(path.parts) > 2 and not is_systems(path.resolve())
-        if not any(path.is_relative_to(place) or place.is_relative_to(path) for place in (*seen, *confines.masked))
+        if not any(path.is_relative_to(place) or place.is_relative_to(path) for place in (*seen, *masked))
     ]
     outermost = [path for path in unseen if not any(other in path.parents for other in unseen)]
     return tuple(sorted(outermost)[:_NAMED_MOST])

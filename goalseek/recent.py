@@ -36,6 +36,7 @@ class RecentObjects:
         except FileNotFoundError:
             return False
         temporary.replace(path)
+        temporary.unlink(missing_ok=True)  # two names of one file are not replaced by each other
         return True
 
     def bring_back(self, is_in_a_pack: Callable[[str], bool]) -> int:

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from goalseek import process
@@ -17,7 +17,7 @@ from goalseek.full_disk import as_full_disk
 from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, users_environment
 from goalseek.location import Location
 from goalseek.missing import Missing
-from goalseek.objects import Objects
+from goalseek.objects import Entry, Objects
 from goalseek.recent import RecentObjects
 from goalseek.sharing import Sharing, sharing_of
 
@@ -250,6 +250,28 @@ class Repository:
             hint = "see that it works here, under the PATH and the configuration of this call, and run the same command"
             raise GoalseekError(f"git status fails in {self.top}:\n{said}", hint, UNFIT, "repository")
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
+
+    def attributes(
+        self, given: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str]
+    ) -> dict[str, dict[str, str]]:
+        """What git says of files: for each path the value of each attribute, "unspecified" where it has none.
+
+        ``given`` are the ``.gitattributes`` that count, beside the repository's own ``info/attributes``.
+        """
+        index = self.objects.scratch / f"attributes-{os.getpid()}"
+        try:
+            self.objects.index(index, given)
+            variables = {"GIT_DIR": str(self.location.git_dir), "GIT_INDEX_FILE": str(index)}
+            question = ("check-attr", "--cached", "--stdin", "-z", *names)
+            listed = b"\0".join(map(os.fsencode, paths)) + b"\0"
+            answer = git(*question, folder=self.top, stdin=listed, variables=variables)
+        finally:
+            index.unlink(missing_ok=True)
+        found: dict[str, dict[str, str]] = {}
+        words = iter(os.fsdecode(answer).split("\0")[:-1])
+        for path, name, value in zip(words, words, words, strict=True):
+            found.setdefault(path, {})[name] = value
+        return found
 
     def _updater(self) -> subprocess.Popen[bytes]:
         if self._refs is None:

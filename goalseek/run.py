@@ -24,6 +24,7 @@ from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.limits import Stop
 from goalseek.listing import Listing
+from goalseek.location import elsewhere
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
 from goalseek.manifest_providers import ProviderTable
@@ -145,6 +146,11 @@ class Run:
         except GoalseekError as error:
             told.append(f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}")
         add_own(self.loaded.logs, self.loaded.runs)
+        if self._confines:  # somebody may have added a worktree
+            before = self._confines[1]
+            now = elsewhere(self.repository.location)
+            if now != before.elsewhere:
+                self._confines = (self._confines[0], replace(before, elsewhere=now))
         ruler = self._pinned()
         manifest = under(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
         return self.setting_of(manifest, tuple(told), ruler.hidden_from if ruler else None, self._changed(between))

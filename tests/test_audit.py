@@ -349,6 +349,7 @@ def test_a_chain_with_a_hole_or_a_damaged_commit_is_named(
     path, another = (climbed.top / ".git" / "objects" / each[:2] / each[2:] for each in (name, other))
     path.chmod(0o644)
     damage(path, another)
+    shutil.rmtree(climbed.top / ".git/goalseek/demo/recent")
     assert named(climbed) == [(f"ledger commit {name}", "the chain is broken")]
     before = results(climbed).read_bytes()
     assert climbed.run("audit", "--rebuild").exit_code == 1
@@ -407,6 +408,33 @@ def test_rebuilding_takes_back_what_was_tampered_with(climbed: Project) -> None:
     results(climbed).write_bytes(before.replace(b'"value":2', b'"value":9')[:-7])
     assert audited(climbed, "--rebuild") == []
     assert results(climbed).read_bytes() == before
+
+
+def lose_last(project: Project, count: int) -> str:
+    """Removes the newest commits of the ledger, also by their second names; gives what the last one was."""
+    names = project.git("rev-list", "--first-parent", f"--max-count={count}", LEDGER).splitlines()
+    for name in names:
+        (project.top / ".git/objects" / name[:2] / name[2:]).unlink()
+    shutil.rmtree(project.top / ".git/goalseek/demo/recent")
+    return names[0]
+
+
+def test_rebuilding_makes_the_last_commits_again_from_their_lines(climbed: Project) -> None:
+    name, before = lose_last(climbed, 3), results(climbed).read_bytes()
+    assert named(climbed)[0] == (f"ledger commit {name}", "the chain is broken")
+    assert audited(climbed, "--rebuild") == []
+    assert climbed.git("rev-parse", LEDGER) == name and results(climbed).read_bytes() == before
+
+
+def test_what_neither_git_nor_the_records_have_is_said_with_the_way_on(climbed: Project) -> None:
+    write_lines(climbed, *lines(climbed)[:-1])
+    lose_last(climbed, 2)
+    ended = climbed.run("iterate")
+    assert ended.exit_code == 3 and "the records end before it" in ended.stderr
+    ref, commit = ended.stderr.partition("git update-ref ")[2].partition(";")[0].split()
+    climbed.git("update-ref", ref, commit)
+    (climbed.top / ".git/goalseek/demo/ledger").unlink()
+    assert climbed.git("cat-file", "-t", LEDGER) == "commit" and climbed.run("status").exit_code == 0
 
 
 def test_a_clone_without_the_secret_says_so_and_makes_none(clone: Project) -> None:

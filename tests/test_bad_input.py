@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from project import FILES, Ended, Project, answer, home
 
-from goalseek import loop
+from goalseek import fitness, loop
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
+from goalseek.location import locate
 from goalseek.providers.scripted import ScriptedProvider
+from goalseek.repository import Repository
 
 
 def refused(project: Project, code: int, *said: str, arguments: tuple[str, ...] = ("iterate",)) -> Ended:
@@ -219,6 +221,33 @@ def test_files_that_a_filter_makes_are_told_with_the_remedy(project: Project) ->
     assert ended.stderr.count(told) == 2
     quick = project.run("doctor", "--quick").stdout
     assert f"{told} filter=git-crypt: data/two.key, one.key" in quick
+
+
+def test_what_a_checkout_has_otherwise_is_asked_of_git(project: Project) -> None:
+    """Macros, quoted patterns, the repository's own attributes; as HEAD has them, whatever the checkout has."""
+    project.write(
+        {
+            ".gitattributes": '[attr]large filter=lfs -text\n*.bin large\n"a b.*" eol=crlf\n*.dat -text eol=crlf\n*.c ident\n',
+            "sub/.gitattributes": "*.bin !filter\n",
+            **dict.fromkeys(("x.bin", "sub/x.bin", "a b.txt", "x.dat", "x.c", "mine.key", "sub/x.c"), "1\n"),
+        }
+    )
+    project.commit()
+    (project.top / ".git/info").mkdir(exist_ok=True)
+    (project.top / ".git/info/attributes").write_text("*.key filter=git-crypt\n")
+    (project.top / ".gitattributes").write_text("* filter=checkout\n")
+    repository = Repository(locate(project.top), "demo")
+    try:
+        entries = repository.objects.files(repository.tree_of(repository.head()))
+        found = fitness.stored_otherwise(repository, entries)
+    finally:
+        repository.close()
+    assert found == {
+        "eol=crlf": ["a b.txt"],
+        "filter=git-crypt": ["mine.key"],
+        "filter=lfs": ["x.bin"],
+        "ident": ["sub/x.c", "x.c"],
+    }
 
 
 def test_a_shared_environment_with_the_repository_installed_editable_is_refused(

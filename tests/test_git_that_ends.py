@@ -113,6 +113,7 @@ def test_what_was_written_a_short_while_ago_comes_back_and_what_is_old_or_packed
     blob = objects.write_bytes(b"in no commit")
     tree = objects.write_tree({"name": Entry("100644", blob)})
     kept = objects.write_bytes(b"to be packed")
+    assert objects.write_bytes(b"to be packed") == kept
     project.git("gc", "--quiet", "--prune=now")
     assert not (store / blob[:2] / blob[2:]).exists()
     assert objects.read(blob) == b"in no commit" and objects.has(tree) and objects.has(kept)

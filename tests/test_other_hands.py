@@ -304,15 +304,22 @@ def test_what_nothing_held_yet_and_was_pruned_between_two_steps_is_made_again(
     audit(project)
 
 
-@pytest.mark.parametrize("phase", ["COMMIT", "LOG"])
-def test_what_a_prune_removed_that_looked_before_the_refs_moved_comes_back(waiting: Project, phase: str) -> None:
+@pytest.mark.parametrize("is_recent", [True, False], ids=["", "without the second names"])
+@pytest.mark.parametrize("phase", ["LOG of a baseline", "COMMIT", "LOG"])
+def test_what_a_prune_removed_that_looked_before_the_refs_moved_comes_back(
+    waiting: Project, phase: str, is_recent: bool
+) -> None:
     """The prune is staged: it looks, the phase moves a ref, then it removes what it saw nobody name."""
     home("go").touch()
-    while phase not in waiting.run("step").stdout.partition("next: ")[2]:
+    if "baseline" not in phase:
+        assert waiting.run("baseline").exit_code == 0
+    while phase.split()[0] not in waiting.run("step").stdout.partition("next: ")[2]:
         pass
     named = waiting.git("rev-list", "--objects", "--no-object-names", "--all").split()
     records = len(waiting.records())
     assert waiting.run("step").exit_code == 0
+    if not is_recent:
+        shutil.rmtree(waiting.top / ".git/goalseek/demo/recent")
     for path in waiting.top.glob(".git/objects/??/*"):
         if path.parent.name + path.name not in named:
             path.unlink()

@@ -38,6 +38,7 @@ def run(options: argparse.Namespace) -> int:
         _refuse_nothing(manifest, repository)
         repository.make_own()
         with only_writer(repository.own, doing="audit", manifest=manifest.path.resolve()):
+            repository.is_ours = options.rebuild
             found = audit(manifest, repository, options.rebuild)
     finally:
         repository.close()

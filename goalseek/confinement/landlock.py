@@ -133,6 +133,8 @@ def _readable(view: View) -> Iterator[Path]:
 
 def _without(path: Path, masked: Sequence[Path]) -> Iterator[Path]:
     """A path, or what is in it beside what is masked: a rule for a folder cannot be narrowed below it."""
+    if path in masked:
+        return
     if not any(place != path and place.is_relative_to(path) for place in masked):
         yield path
         return

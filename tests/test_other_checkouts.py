@@ -1,0 +1,145 @@
+"""Other checkouts of the repository hold its hidden files too: no program sees them, wherever they lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import Project, home
+
+from goalseek.location import elsewhere, locate
+
+LEVELS = pytest.mark.parametrize("mode", ["landlock", "bubblewrap"])
+SECRET = "the hidden judge of this test"
+
+
+def spied(project: Project, mode: str, paths: list[Path], folder: Path, more: str = "") -> str:
+    """What an agent printed that read these paths, in a climb of the project that shows ``folder`` to it."""
+    script = home("agent.sh")
+    reads = "".join(f"cat '{path}'\n" for path in paths)
+    script.write_text(f"{reads}{more}\necho '{{\"score\": 2}}' > answer.json; echo a title; cat '{folder}/open'\n")
+    provider = {"name": "command", "command": ["sh", str(script)]}
+    sandbox = {"mode": mode, "read": [str(folder)]}
+    project.set_manifest({"sandbox": sandbox, "provider": provider})
+    project.commit("spied on")
+    ended = project.run("iterate", "-n", "1")
+    assert ended.exit_code == 0, ended
+    return (project.run_folder(1) / "provider_output.md").read_text()
+
+
+@pytest.fixture
+def shown(project: Project, tmp_path: Path) -> Path:
+    """A folder that every program sees, as it does /opt."""
+    folder = tmp_path / "shown"
+    folder.mkdir()
+    (folder / "open").write_text("seen by all\n")
+    judge = f"# {SECRET}\n" + (project.top / "hidden/judge.sh").read_text()
+    project.write({"hidden/judge.sh": judge})
+    project.commit("a judge that is known again")
+    return folder
+
+
+@LEVELS
+@pytest.mark.slow
+def test_no_program_sees_another_checkout(project: Project, shown: Path, mode: str) -> None:
+    """A locked one, a moved one, one whose ``.git`` is gone, and the store that objects are borrowed from."""
+    for name in ("locked", "moving", "gone", "nested"):
+        project.git("worktree", "add", "-q", "-b", name, str(shown / name))
+    project.git("worktree", "lock", str(shown / "locked"))
+    project.git("worktree", "move", str(shown / "moving"), str(shown / "moved"))
+    (shown / "gone/.git").unlink()
+    inner = shown / "nested/inner"
+    project.git("worktree", "add", "-q", "-b", "inner", str(inner))
+    places = [shown / name for name in ("locked", "moved", "gone", "nested")]
+    assert set(elsewhere(locate(project.folder))) == {*places, inner}
+    files = [place / "hidden/judge.sh" for place in (*places, inner)]
+    assert all(SECRET in path.read_text() for path in files)
+    printed = spied(project, mode, files, shown)
+    assert SECRET not in printed and "seen by all" in printed
+    other = Project(inner, inner)
+    shutil.rmtree(project.top / ".git/goalseek")
+    project.git("update-ref", "-d", "refs/goalseek/demo/ledger")
+    project.git("update-ref", "-d", "refs/goalseek/demo/tip")
+    project.git("branch", "-qD", "goalseek/demo")
+    printed = spied(other, mode, [*files[:-1], project.top / "hidden/judge.sh"], shown)
+    assert SECRET not in printed and "seen by all" in printed
+
+
+@LEVELS
+@pytest.mark.slow
+def test_of_another_checkout_what_is_shared_by_name_is_seen(project: Project, shown: Path, mode: str) -> None:
+    """As large data often are: in the main checkout alone, and linked to."""
+    tree = shown / "linked"
+    (project.top / ".gitignore").write_text("data\n")
+    project.commit("data are ignored")
+    (project.top / "data").mkdir()
+    (project.top / "data/large").write_text("large data\n")
+    project.git("worktree", "add", "-q", "-b", "linked", str(tree))
+    (tree / "data").symlink_to(project.top / "data")
+    other = Project(tree, tree)
+    script = home("agent.sh")
+    script.write_text(
+        f"cat data/large {project.top}/hidden/judge.sh; echo '{{\"score\": 2}}' > answer.json; echo a title\n"
+    )
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}
+    provider = {"name": "command", "command": ["sh", str(script)]}
+    other.set_manifest({"sandbox": {"mode": mode}, "scope": scope, "provider": provider})
+    other.commit("shared")
+    assert other.run("iterate", "-n", "1").exit_code == 0
+    printed = (other.run_folder(1) / "provider_output.md").read_text()
+    assert "large data" in printed and SECRET not in printed
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can put a checkout below /opt")
+@LEVELS
+@pytest.mark.slow
+def test_below_the_systems_folders_as_well(
+    make_project: Callable[..., Project], request: pytest.FixtureRequest, mode: str
+) -> None:
+    place = Path(f"/opt/goalseek-test-{os.getpid()}")
+    place.mkdir()
+    request.addfinalizer(lambda: shutil.rmtree(place))
+    (place / "open").write_text("seen by all\n")
+    main = Project.make(place / "main")
+    main.write({"hidden/judge.sh": f"# {SECRET}\n" + (main.top / "hidden/judge.sh").read_text()})
+    main.commit("known again")
+    main.git("worktree", "add", "-q", "-b", "linked", str(place / "linked"))
+    printed = spied(Project(place / "linked", place / "linked"), mode, [place / "main/hidden/judge.sh"], place)
+    assert SECRET not in printed and "seen by all" in printed
+
+
+def test_a_main_checkout_that_lies_elsewhere_and_borrowed_objects_are_known(project: Project, tmp_path: Path) -> None:
+    clone, tree, linked = tmp_path / "clone", tmp_path / "tree", tmp_path / "linked"
+    subprocess.run(["git", "clone", "-q", "--shared", str(project.top), str(clone)], check=True)
+    tree.mkdir()
+    there = Project(clone, clone)
+    there.git("worktree", "add", "-q", "-b", "linked", str(linked))
+    there.git("config", "core.worktree", "../../tree")
+    assert set(elsewhere(locate(linked))) == {clone, tree, project.top / ".git/objects"}
+
+
+@LEVELS
+@pytest.mark.slow
+def test_a_checkout_that_is_added_while_the_climb_goes_on_is_not_seen_either(
+    project: Project, shown: Path, mode: str
+) -> None:
+    added = shown / "added"
+    script = home("agent.sh")
+    script.write_text(
+        f"cat '{added}/hidden/judge.sh'; echo '{{\"score\": '$GOALSEEK_ITERATION'2}}' > answer.json; echo a title\n"
+    )
+    provider = {"name": "command", "command": ["sh", str(script)]}
+    project.set_manifest({"sandbox": {"mode": mode, "read": [str(shown)]}, "provider": provider})
+    project.commit("spied on")
+    import goalseek
+
+    for record in goalseek.iterate(goalseek.load(project.manifest), iterations=2):
+        if record.iteration == 1:
+            project.git("worktree", "add", "-q", "-b", "added", str(added))
+    assert json.loads((project.run_folder(2) / "result.json").read_text())["iteration"] == 2
+    assert SECRET not in (project.run_folder(2) / "provider_output.md").read_text()
