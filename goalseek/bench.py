@@ -72,7 +72,7 @@ class Bench:
     def forget(self, sees: Sees) -> None:
         """Has the tree of such a command made anew before the next one: what is kept between measurements goes too."""
         checkout = self._trees.pop(self.root(sees))
-        checkout.state.unlink(missing_ok=True)
+        clear(checkout.state)
 
     def is_whole(self) -> bool:
         """Whether every tree that was made is still there."""

@@ -222,7 +222,7 @@ def _without_lost_tip(run: Run, refs: Refs) -> Refs:
     if refs.tip in (None, standing.tip) or repository.objects.has(refs.tip):
         return refs
     for path in (run.loaded.runs / f"{standing.last_iteration + 1:04d}").glob("candidate*.json"):
-        path.unlink()
+        clear(path)
     repository.move([RefMove(repository.tip_ref, refs.tip, standing.tip)])
     return repository.refs()
 

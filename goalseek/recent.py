@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from goalseek.beneath import clear
 from goalseek.sharing import Sharing
 
 _SECONDS = 3600.0  # the longest that a prune may take between its look and its last removal
@@ -36,7 +37,7 @@ class RecentObjects:
         except FileNotFoundError:
             return False
         temporary.replace(path)
-        temporary.unlink(missing_ok=True)  # two names of one file are not replaced by each other
+        clear(temporary)  # two names of one file are not replaced by each other
         return True
 
     def bring_back(self, is_in_a_pack: Callable[[str], bool]) -> int:
@@ -46,10 +47,10 @@ class RecentObjects:
             loose = self._loose(path.name)
             try:
                 if loose.stat().st_mtime < old:  # when git wrote it last, or would have
-                    path.unlink(missing_ok=True)
+                    clear(path)
             except FileNotFoundError:
                 if is_in_a_pack(path.name):
-                    path.unlink(missing_ok=True)
+                    clear(path)
                 else:
                     self._store_again(path, loose)
                     count += 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from goalseek import process
-from goalseek.beneath import add_own
+from goalseek.beneath import add_own, clear
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
 from goalseek.full_disk import as_full_disk
 from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, users_environment
@@ -266,7 +266,7 @@ class Repository:
             listed = b"\0".join(map(os.fsencode, paths)) + b"\0"
             answer = git(*question, folder=self.top, stdin=listed, variables=variables)
         finally:
-            index.unlink(missing_ok=True)
+            clear(index)
         found: dict[str, dict[str, str]] = {}
         words = iter(os.fsdecode(answer).split("\0")[:-1])
         for path, name, value in zip(words, words, words, strict=True):
