@@ -25,19 +25,19 @@ class RecentObjects:
 
     def __init__(self, folder: Path, store: Path, sharing: Sharing) -> None:
         self.folder = folder
+        self.folder.mkdir(exist_ok=True)
         self._store = store
         self._sharing = sharing
 
     def add(self, name: str) -> bool:
         """Keeps an object that was just written; False where it is not loose: packed before, or gone already."""
-        self.folder.mkdir(exist_ok=True)
-        path, temporary = self.folder / name, self.folder / f"{name}.new"
+        path = self.folder / name
         try:
-            _link(self._loose(name), temporary)
+            if path.exists() and not path.samefile(self._loose(name)):
+                clear(path)  # of an object that was pruned, and written anew
+            _link(self._loose(name), path)
         except FileNotFoundError:
             return False
-        temporary.replace(path)
-        clear(temporary)  # two names of one file are not replaced by each other
         return True
 
     def bring_back(self, is_in_a_pack: Callable[[str], bool]) -> int:
@@ -57,7 +57,7 @@ class RecentObjects:
         return count
 
     def _paths(self) -> list[Path]:
-        if not self.folder.is_dir():
+        if not self.folder.is_dir():  # somebody removed it: what it had is in the store
             return []
         return [path for path in self.folder.iterdir() if path.suffix != ".new"]
 

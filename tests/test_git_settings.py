@@ -18,6 +18,7 @@ from goalseek.location import locate
 from goalseek.lock import holder_of, only_writer
 from goalseek.packing import pack_when_due
 from goalseek.repository import Repository
+from goalseek.sharing import sharing_of
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository to another account")
 OTHER = 1000
@@ -308,3 +309,17 @@ def test_another_account_of_the_group_climbs_by_another_name_and_not_on_with_thi
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_shared_repository_is_one_wherever_the_users_git_finds_that(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL")
+    assert sharing_of(locate(project.folder)).value is None
+    home(".gitconfig").write_text("[core]\n\tsharedRepository\n")
+    shared = sharing_of(locate(project.folder))
+    shared.make_folder(home("made"))
+    assert home("made").stat().st_mode & 0o7777 == 0o2775
+    home(".gitconfig").write_text("[core\n")
+    with pytest.raises(GoalseekError, match="git config fails"):
+        sharing_of(locate(project.folder))
