@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import fields, is_dataclass, replace
 from datetime import date, datetime, time
@@ -59,6 +60,7 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "goalseek manifest", **document}
 
 
+@functools.cache
 def _adapter() -> Any:
     from pydantic import TypeAdapter
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,13 @@ EDIT = (
 )
 
 
+def first_line(options: str = "") -> str:
+    """What makes a text a program of this Python, also where the path of that has a space."""
+    if " " not in sys.executable:
+        return f"#!{sys.executable} {options}"
+    return f"""#!/bin/sh\n'''exec' {shlex.quote(sys.executable)} {options} "$0" "$@"\n' '''"""
+
+
 class Fake:
     """One such program in ``folder``, which should be on PATH. ``calls`` are its calls, where it could write them."""
 
@@ -170,7 +178,7 @@ class Fake:
         """
         self.log.unlink(missing_ok=True)
         told = json.dumps([self.name, {key.removeprefix("_"): act for key, act in acts.items()}, str(self.log), edit])
-        source = f"#!{sys.executable} -BS\nimport sys\nsys.argv.insert(1, {told!r})\n{FAKE}"
+        source = f"{first_line('-BS')}\nimport sys\nsys.argv.insert(1, {told!r})\n{FAKE}"
         self.path.write_text(source)
         self.path.chmod(0o755)
 

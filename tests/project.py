@@ -250,15 +250,15 @@ def until(holds: Callable[[], Found]) -> Found:
 
 def living(home: Path) -> dict[int, str]:
     """The processes whose home this is, or is in this folder: number and command line."""
-    marks = (f"HOME={home}".encode(), f"HOME={home}/".encode())
+    mark = f"HOME={home}".encode()
     found = {}
-    for place in Path("/proc").iterdir():
+    for pid in os.listdir("/proc"):
         try:
-            if not place.name.isdigit() or int(place.name) == os.getpid():
+            if not pid.isdigit() or int(pid) == os.getpid():
                 continue
-            variables = (place / "environ").read_bytes().split(b"\0")
-            if any(variable == marks[0] or variable.startswith(marks[1]) for variable in variables):
-                found[int(place.name)] = os.fsdecode((place / "cmdline").read_bytes()).replace("\0", " ")
+            environment = Path("/proc", pid, "environ").read_bytes()
+            if mark + b"\0" in environment or mark + b"/" in environment:
+                found[int(pid)] = os.fsdecode(Path("/proc", pid, "cmdline").read_bytes()).replace("\0", " ")
         except OSError:
             continue
     return found

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -165,7 +166,7 @@ def test_bytecode_never_makes_verify_measure_the_candidate_before(make_project: 
             "verify": [
                 {
                     "name": "judge",
-                    "run": f"env -u PYTHONDONTWRITEBYTECODE PYTHONPATH=. {sys.executable} hidden/judge.py",
+                    "run": f"env -u PYTHONDONTWRITEBYTECODE PYTHONPATH=. {shlex.quote(sys.executable)} hidden/judge.py",
                     "sees": "both",
                 }
             ],

@@ -1,6 +1,7 @@
 """Names and kinds of files that break naive tools: handled, or a rejected candidate; never a crash."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -108,7 +109,7 @@ def test_a_folder_deeper_than_any_path_is_named_and_removed(
 ) -> None:
     project.write({"src/old.txt": "1\n"})
     project.commit()
-    dug = f"mkdir -p {where}; {sys.executable} -c '{DIG.format(where, levels)}'"
+    dug = f"mkdir -p {where}; {shlex.quote(sys.executable)} -c '{DIG.format(where, levels)}'"
     first, second = play(
         project, f"{dug}; {better(2)}", better(3), writable=["answer.json", "src/**"], hidden=["hidden/**"]
     )

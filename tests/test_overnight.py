@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fake_agents import first_line
 from model_server import stand_in
 from model_server.asked import Asked
 from model_server.moves import Cut, Die, Edit, Hang, Move, Refuse, Tokens, plan
@@ -60,7 +60,7 @@ def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
 ) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "claude").write_text(f"#!{sys.executable}\n{Path(stand_in.__file__).read_text()}")
+    (programs / "claude").write_text(f"{first_line()}\n{Path(stand_in.__file__).read_text()}")
     (programs / "claude").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("ANTHROPIC_API_KEY", FIRST)

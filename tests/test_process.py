@@ -1,6 +1,7 @@
 """Started programs: bounded in time and output, and nothing of them is left."""
 
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -66,7 +67,7 @@ def test_a_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
 def test_endless_output_is_bounded_with_its_head_and_tail(tmp_path: Path) -> None:
     script = "import sys\nfor _ in range(400): sys.stdout.write('x' * 50_000 + '\\n')\nprint('the end')"
     (tmp_path / "loud.py").write_text("print('the start')\n" + script)
-    finished, _ = run(tmp_path, f"{sys.executable} loud.py")
+    finished, _ = run(tmp_path, f"{shlex.quote(sys.executable)} loud.py")
     assert len(finished.stdout) < 5 * 2**20
     assert finished.stdout.startswith(b"the start") and finished.stdout.endswith(b"the end\n")
     assert b"bytes left out" in finished.stdout
@@ -87,7 +88,7 @@ def test_head_and_tail_together_are_never_more_than_asked_for() -> None:
 
 def test_no_program_is_charged_with_the_start_of_the_reaper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = tmp_path / "slow_python"
-    slow.write_text(f'#!/bin/sh\nsleep 0.7\nexec {sys.executable} "$@"\n')
+    slow.write_text(f'#!/bin/sh\nsleep 0.7\nexec {shlex.quote(sys.executable)} "$@"\n')
     slow.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(slow))
     began = time.monotonic()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import string
 from collections.abc import Callable
 from pathlib import Path
@@ -272,7 +273,7 @@ def test_a_direction_and_an_edited_program_reach_the_next_prompt_of_a_running_lo
     import sys
 
     agent = tmp_path / "agent.sh"
-    direct = f'cd {project.folder}; {sys.executable} -m goalseek direct "prefer even numbers" >&2'
+    direct = f'cd {project.folder}; {shlex.quote(sys.executable)} -m goalseek direct "prefer even numbers" >&2'
     agent.write_text(
         'cp "$GOALSEEK_PROMPT" "$HOME/prompt-$GOALSEEK_ITERATION"; cp "$GOALSEEK_BRIEF" "$HOME/brief"; echo a title\n'
         "printf '{\"score\": 1%s}' $GOALSEEK_ITERATION > answer.json\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -280,13 +281,13 @@ def test_the_network_is_for_those_commands_that_ask_for_it(project: Project, mod
     from test_sandboxed_runs import listener
 
     with listener() as port:
-        ask = f"{sys.executable} hidden/ask.py {port}"
+        ask = f"{shlex.quote(sys.executable)} hidden/ask.py {port}"
         project.write({"ask.py": NETWORK, "hidden/ask.py": NETWORK})
         project.set_manifest(
             {
                 "metric": {"direction": "maximize", "regex": "score: ([0-9]+)", "noise": "none"},
                 "setup": {
-                    "run": f"mkdir given && {sys.executable} ask.py {port} > given/said",
+                    "run": f"mkdir given && {shlex.quote(sys.executable)} ask.py {port} > given/said",
                     "gives": ["given"],
                     "network": who == "setup",
                 },

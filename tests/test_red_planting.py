@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,7 +27,9 @@ BY_MKTREE = (
     "blob=$(git hash-object -w src/.GIT/config); below=$(printf '100644 blob %s\\tconfig\\n' $blob | git mktree); "
     "git ls-tree -r $(printf '040000 tree %s\\t.GIT\\n' $below | git mktree) | grep -q .GIT/config"
 )
-ON_A_TERMINAL = f"{sys.executable} -c 'import pty, sys; pty.spawn(sys.argv[1:])' git -p log </dev/null >/dev/null"
+ON_A_TERMINAL = (
+    f"{shlex.quote(sys.executable)} -c 'import pty, sys; pty.spawn(sys.argv[1:])' git -p log </dev/null >/dev/null"
+)
 CHEATED = 'sh "$JUDGE"; grep -q 999 "$GOALSEEK_RUN_DIR/metrics.json"'
 CHANGED = "cp other.txt src/tool.txt; ! grep -q theirs $OUTSIDE/victim"
 
@@ -179,7 +182,7 @@ NAME_PLANTS = (
     Plant(
         name="not_unicode",
         told="a name that is no text",
-        by_hand=f"! ls src | {sys.executable} -c 'import sys; sys.stdin.buffer.read().decode()' 2>/dev/null",
+        by_hand=f"! ls src | {shlex.quote(sys.executable)} -c 'import sys; sys.stdin.buffer.read().decode()' 2>/dev/null",
         shows="\udcff",
     ),
     Plant(name="right_to_left", told="a name written backwards", by_hand="ls src | grep -q gnp.sh", shows="\u202e"),
@@ -188,7 +191,7 @@ NAME_PLANTS = (
     named(
         "huge",
         "a file of a terabyte",
-        f"! {sys.executable} -c \"open('src/huge', 'rb').read()\" 2>/dev/null",
+        f"! {shlex.quote(sys.executable)} -c \"open('src/huge', 'rb').read()\" 2>/dev/null",
         "larger than",
     ),
     named(
@@ -207,9 +210,9 @@ EVERY = (*GIT_PLANTS, *PROGRAM_PLANTS, *NAME_PLANTS)
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 PROGRAMS = f"""\
 {COPY}
-{sys.executable} -m pytest -q -p no:cacheprovider checks
+{shlex.quote(sys.executable)} -m pytest -q -p no:cacheprovider checks
 PYTHONPATH=. {Path(sys.executable).resolve()} -c 'import site; site.addsitedir(".")'
-{sys.executable} -c 'import json, random, measure, extras'
+{shlex.quote(sys.executable)} -c 'import json, random, measure, extras'
 true
 """
 FILES = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -336,7 +337,7 @@ def test_in_one_process_with_its_judge_candidate_code_wins_at_every_level(
     """The control of what a hidden command of its own stops; the record says that there was none."""
     project = make_project(files={**FILES, "answer.py": code("being_honest"), "hidden/both.py": BOTH})
     project.write({"agent.py": agent_that_knows({"top": "/"})})
-    judge = {"name": "judge", "run": f"PYTHONPATH=. {sys.executable} hidden/both.py", "sees": "both"}
+    judge = {"name": "judge", "run": f"PYTHONPATH=. {shlex.quote(sys.executable)} hidden/both.py", "sees": "both"}
     scope = {"writable": ["answer.py"], "hidden": ["hidden/**"], "generated": ["out/**"]}
     limits = {"stagnation": "none", "failures": "none"}
     project.set_manifest({"scope": scope, "verify": [judge], "limits": limits, "sandbox": {"mode": mode}})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -119,7 +120,12 @@ def spied(
                 manifest={
                     "scope": {"writable": ["answer.py"], "hidden": ["hidden/**"], "generated": ["out/**"]},
                     "verify": [
-                        {"name": "run", "run": f"{sys.executable} answer.py candidate", "outputs": ["out/*"], **verify},
+                        {
+                            "name": "run",
+                            "run": f"{shlex.quote(sys.executable)} answer.py candidate",
+                            "outputs": ["out/*"],
+                            **verify,
+                        },
                         {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"},
                     ],
                     "provider": {"name": "command", "command": [sys.executable, str(agent), "agent"]},

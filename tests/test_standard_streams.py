@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -163,7 +164,7 @@ def test_the_address_of_the_page_comes_through_a_pipe_at_once(climbed: Project, 
 def test_who_must_not_hear_a_hangup_or_an_interrupt_does_not(slow: Callable[[bool], Project]) -> None:
     """As under ``nohup``, and as a job in the background of a script."""
     project = slow(False)
-    line = f"trap '' HUP INT; exec {' '.join(GOALSEEK)} iterate -n 2"
+    line = f"trap '' HUP INT; exec {shlex.join(GOALSEEK)} iterate -n 2"
     started = subprocess.Popen(["bash", "-c", line], cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(lambda: (project.run_folder(2) / "candidate.json").exists())
     started.send_signal(signal.SIGHUP)
@@ -177,7 +178,7 @@ def test_who_must_not_hear_a_hangup_or_an_interrupt_does_not(slow: Callable[[boo
 @pytest.mark.slow
 def test_a_climb_that_outlives_its_terminal_goes_on(slow: Callable[[bool], Project]) -> None:
     project = slow(False)
-    shown = Shown(project.folder, command=("bash", "-c", f"trap '' HUP; exec {' '.join(GOALSEEK)} iterate -n 2"))
+    shown = Shown(project.folder, command=("bash", "-c", f"trap '' HUP; exec {shlex.join(GOALSEEK)} iterate -n 2"))
     shown.until(lambda text: "measuring" in text)
     shown.close()
     slow(True)

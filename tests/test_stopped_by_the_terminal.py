@@ -1,5 +1,6 @@
 """^Z, ``fg`` and ``bg`` of a shell: nothing of the panel is left behind, and the terminal is the shell's meanwhile."""
 
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 BASH = ("bash", "--norc", "--noprofile", "--noediting", "-i")
 QUIET = {"PS1": "$ ", "HISTFILE": ""}
-GOALSEEK = f"{sys.executable} -m goalseek"
+GOALSEEK = f"{shlex.quote(sys.executable)} -m goalseek"
 WAITING = f'until [ -e "$WAIT" ]; do sleep 0.02; done\n{JUDGE}'
 
 

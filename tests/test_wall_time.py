@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,10 @@ def test_patched_clocks_do_not_make_a_candidate_faster(make_project: Callable[..
         manifest={
             "scope": {"writable": ["work.py"]},
             "metric": {"direction": "minimize", "source": "wall", "command": "race"},
-            "verify": [{"name": "slow", "run": "sleep 0.2"}, {"name": "race", "run": f"{sys.executable} race.py"}],
+            "verify": [
+                {"name": "slow", "run": "sleep 0.2"},
+                {"name": "race", "run": f"{shlex.quote(sys.executable)} race.py"},
+            ],
         },
     )
     project.set_moves({"files": {"work.py": FORGED}}, {"files": {"work.py": HONEST.replace("0.4", "0.0")}})
