@@ -93,6 +93,22 @@ def project(make_project: Callable[..., Project]) -> Project:
     return make_project()
 
 
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
+    """Gives a copy at ``top`` of the project that ``make(its top)`` makes, which is called once a session."""
+    made: dict[Callable[[Path], Project], Project] = {}
+
+    def copy(make: Callable[[Path], Project], top: Path) -> Project:
+        if make not in made:
+            folder = tmp_path_factory.mktemp("once")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+                made[make] = make(folder / top.name)
+        return made[make].copy(top)
+
+    return copy
+
+
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake]:
     """Puts a pretended agent on PATH, which ``acts`` as it is told. No credentials are there."""

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,14 @@ class Project:
         made.commit("start")
         return made
 
+    def copy(self, top: Path) -> Project:
+        """The same at another place: repository, records and script, and none of the trees."""
+        shutil.copytree(self.top, top, symlinks=True)
+        copied = Project(top, top / self.folder.relative_to(self.top))
+        if self.script.exists():
+            shutil.copy(self.script, copied.script)
+        return copied
+
     def write(self, files: Mapping[str, str | bytes]) -> None:
         """Writes files below the manifest's folder."""
         for path, text in files.items():
@@ -101,7 +110,8 @@ class Project:
         if isinstance(manifest, str):
             self.manifest.write_text(manifest)
             return
-        usual = {**MANIFEST, "provider": {"name": "scripted", "script": str(self.script)}}
+        script = os.path.relpath(self.script, self.folder)
+        usual = {**MANIFEST, "provider": {"name": "scripted", "script": script}}
         self.manifest.write_text(tomli_w.dumps({**usual, **manifest}))
 
     def set_moves(self, *moves: str | Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,13 @@ from terminal import read_soon
 
 
 @pytest.fixture
-def climbed(project: Project) -> Project:
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
     """A project with a kept and a reverted candidate, then one that had no commit."""
+    return made_once(climb, tmp_path / "repository")
+
+
+def climb(top: Path) -> Project:
+    project = Project.make(top)
     project.set_moves(answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
     assert [record["outcome"] for record in project.climb("iterate", "-n", "3")] == [
         *("baseline", "kept", "reverted", "skipped")

@@ -32,8 +32,13 @@ ESCAPE = "\x1b["
 
 
 @pytest.fixture
-def climbed(project: Project) -> Project:
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
     """A project after the iterations of ``OUTCOMES``."""
+    return made_once(climb, tmp_path / "repository")
+
+
+def climb(top: Path) -> Project:
+    project = Project.make(top)
     project.set_moves(*MOVES)
     records = project.climb("iterate", "-n", "6")
     assert [(record["iteration"], record["outcome"], record["reason"]) for record in records] == OUTCOMES

@@ -104,8 +104,13 @@ def run(folder: Path, *arguments: str) -> Ended:
 
 
 @pytest.fixture
-def climbed(project: Project) -> Project:
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
     """Two kept, one worse, one out of scope."""
+    return made_once(climb, tmp_path / "repository")
+
+
+def climb(top: Path) -> Project:
+    project = Project.make(top)
     project.set_moves(*MOVES)
     project.climb("iterate", "-n", "4")
     return project

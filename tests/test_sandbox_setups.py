@@ -416,6 +416,13 @@ def test_words_that_name_programs_are_found(room: Room) -> None:
     assert needs(["true"], {"PATH": path}, room.top, room.top) == ()
 
 
+def test_where_nothing_can_be_looked_at_there_is_no_program(room: Room) -> None:
+    """As in a folder on PATH that is another user's, whom a shell was left for by ``su``."""
+    cannot = "/" + 300 * "x"
+    assert needs(["true"], {"PATH": f"{cannot}:/usr/bin", "PYTHONPATH": cannot}, room.top, room.top) == ()
+    assert needs([f"true {cannot[1:]}"], {"PATH": "/usr/bin"}, room.top, room.top) == ()
+
+
 RUNS = [
     "{tool}",
     "cd x && {tool} y",

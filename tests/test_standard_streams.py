@@ -21,9 +21,13 @@ LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "mani
 
 
 @pytest.fixture
-def climbed(tmp_path: Path) -> Project:
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
     """A project that climbed one step; what it says has letters that ASCII lacks."""
-    project = Project.make(tmp_path / "repo")
+    return made_once(climb, tmp_path / "repo")
+
+
+def climb(top: Path) -> Project:
+    project = Project.make(top)
     project.set_moves({"title": "größer → 日本", "files": {"answer.json": answer(2)}}, answer(3), answer(4), answer(5))
     project.climb("iterate", "-n", "1")
     return project

@@ -49,7 +49,7 @@ def needs(
             _follow(place, word.text, path, folder, found)
     for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
         for entry in filter(None, environment.get(name, "").split(os.pathsep)):
-            if os.path.isabs(entry) and Path(entry).is_dir():
+            if os.path.isabs(entry) and os.path.isdir(entry):
                 found.setdefault(Path(entry), Need(Path(entry), f"it is in {name}"))
     top = way_to(inside).real
     wanted = {place: need for place, need in found.items() if not _is_seen(place, top)}
@@ -69,7 +69,7 @@ def which(word: str, path: str, folder: Path) -> Path | None:
         return None
     places = [folder / word] if "/" in word else [Path(entry, word) for entry in path.split(os.pathsep) if entry]
     for place in places:
-        if os.path.isabs(place) and place.is_file() and os.access(place, os.X_OK):
+        if os.path.isabs(place) and os.path.isfile(place) and os.access(place, os.X_OK):
             return Path(os.path.abspath(place))
     return None
 
@@ -79,7 +79,7 @@ def _script(word: str, folder: Path) -> Path | None:
     if "\0" in word:
         return None
     place = Path(os.path.normpath(folder / word))
-    return place if place.is_file() else None
+    return place if os.path.isfile(place) else None
 
 
 def _follow(place: Path, name: str, path: str, folder: Path, found: dict[Path, Need], depth: int = 0) -> None:
@@ -94,11 +94,11 @@ def _follow(place: Path, name: str, path: str, folder: Path, found: dict[Path, N
             continue
         found.setdefault(whole.folder, Need(whole.folder, f"{name}: {whole.kind}"))
         for more in whole.also:
-            if more in found or not more.exists():
+            if more in found or not os.path.exists(more):
                 continue
             found[more] = Need(more, f"{name}: {whole.kind} names it")
             for interpreter in (more / "python3", more / "python"):
-                if interpreter.exists():
+                if os.path.exists(interpreter):
                     _follow(interpreter, name, path, folder, found, depth + 1)
     for word in _shebang(way.real):
         interpreter_place = which(word, path, folder)
