@@ -86,7 +86,7 @@ class Project:
         made.git("init", "--quiet", "--initial-branch=main", f"--object-format={object_format}")
         made.write(files)
         made.set_manifest(manifest or {})
-        made.commit("start")
+        made._commit_all("start")
         return made
 
     def copy(self, top: Path) -> Project:
@@ -132,9 +132,12 @@ class Project:
 
     def commit(self, message: str = "more") -> str:
         """Commits everything; gives the hash."""
-        self.git("add", "-A")
-        self.git("commit", "--quiet", "-m", message)
+        self._commit_all(message)
         return self.git("rev-parse", "HEAD")
+
+    def _commit_all(self, message: str) -> None:
+        self.git("add", "-A")
+        self.git("-c", "maintenance.auto=false", "commit", "--quiet", "-m", message)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Starts goalseek in the manifest's folder."""

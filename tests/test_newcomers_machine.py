@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from project import living, until
 
 HERE = Path(__file__).parent
+IN_THE_SANDBOX = ("fake_agents.py", "sandbox_attacks.py")  # programs that goalseek starts, and gives an end
 NEEDY = """\
 import pytest
 
@@ -56,6 +58,30 @@ def start(suite: Path, *options: str, path: str | None = None) -> subprocess.Pop
     return subprocess.Popen(
         words, cwd=suite, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
+
+
+WAITS = {"run", "check_call", "check_output", "communicate", "wait"}
+
+
+def test_every_wait_for_a_program_has_an_end() -> None:
+    endless = []
+    for path in HERE.glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if (
+                not isinstance(call, ast.Call)
+                or not isinstance(call.func, ast.Attribute)
+                or call.func.attr not in WAITS
+            ):
+                continue
+            is_subprocess = isinstance(call.func.value, ast.Name) and call.func.value.id == "subprocess"
+            if not is_subprocess and call.func.attr not in ("communicate", "wait"):
+                continue
+            if not call.args[call.func.attr != "wait" :] and not {keyword.arg for keyword in call.keywords} & {
+                "timeout",
+                None,
+            }:
+                endless.append(f"{path.name}:{call.lineno}: give it timeout=120")
+    assert not [place for place in endless if not place.startswith(IN_THE_SANDBOX)]
 
 
 @pytest.mark.slow
