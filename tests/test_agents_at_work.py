@@ -107,7 +107,9 @@ def everywhere(project: Project, home: Path) -> Iterator[tuple[str, bytes]]:
     yield "objects", content.stdout
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "mini-swe-agent", "command"])
+@pytest.mark.parametrize(
+    "name", ["claude", "codex", pytest.param("mini-swe-agent", marks=pytest.mark.needs("bwrap")), "command"]
+)
 def test_a_credential_never_enters_a_record_a_log_a_prompt_or_a_commit(
     fake: Callable[..., Fake],
     agents: Callable[..., Project],

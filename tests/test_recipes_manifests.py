@@ -119,6 +119,7 @@ STOLEN = "print(open({!r}).read())\n"
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_a_hidden_test_set_outside_of_the_repository() -> None:
     title = "A hidden test set outside of the repository"
     project = Project.make(home("repo"), {"experiment.py": SOLVED.format("* 0"), "inputs.csv": "1\n2\n3\n4\n"}, "")
