@@ -96,15 +96,18 @@ def project(make_project: Callable[..., Project]) -> Project:
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
     """Gives a copy at ``top`` of the project that ``make(its top)`` makes, which is called once a session."""
-    made: dict[Callable[[Path], Project], Project] = {}
+    made: dict[Callable[[Path], Project], tuple[Project, bytes]] = {}
 
     def copy(make: Callable[[Path], Project], top: Path) -> Project:
         if make not in made:
             folder = tmp_path_factory.mktemp("once")
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-                made[make] = make(folder / top.name)
-        return made[make].copy(top)
+                project = make(folder / top.name)
+            made[make] = project, project.script.read_bytes()
+        project, script = made[make]
+        project.script.write_bytes(script)
+        return project.copy(top)
 
     return copy
 

@@ -90,11 +90,10 @@ class Project:
         return made
 
     def copy(self, top: Path) -> Project:
-        """The same at another place: repository, records and script, and none of the trees."""
+        """The same at another place, but for the script, which is where the manifest says, and the trees."""
         shutil.copytree(self.top, top, symlinks=True)
         copied = Project(top, top / self.folder.relative_to(self.top))
-        if self.script.exists():
-            shutil.copy(self.script, copied.script)
+        copied.script = self.script
         return copied
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
@@ -110,8 +109,7 @@ class Project:
         if isinstance(manifest, str):
             self.manifest.write_text(manifest)
             return
-        script = os.path.relpath(self.script, self.folder)
-        usual = {**MANIFEST, "provider": {"name": "scripted", "script": script}}
+        usual = {**MANIFEST, "provider": {"name": "scripted", "script": str(self.script)}}
         self.manifest.write_text(tomli_w.dumps({**usual, **manifest}))
 
     def set_moves(self, *moves: str | Mapping[str, Any]) -> None:
