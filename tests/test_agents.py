@@ -18,7 +18,7 @@ from model_server.moves import Edit, Hang, Move, Refuse, Tokens, plan, review
 from model_server.server import ModelServer
 from project import Project, answer, ended, living
 
-pytestmark = pytest.mark.agents
+pytestmark = [pytest.mark.agents, pytest.mark.needs("bwrap")]
 FOLDER = Path(os.environ.get("AGENTS_FOLDER", Path.home() / ".cache" / "goalseek-agents"))
 SECRET = "sk-planted-by-the-test-0123456789"
 TOKENS = Tokens(fresh=100, cached=40, output=20)

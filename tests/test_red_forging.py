@@ -17,6 +17,7 @@ import pytest
 from project import Project, answer
 from red_team.attacks import LEVELS, NONE, NOWHERE, Attack
 from red_team.field import loot_in
+from skips import levels
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parent / "red_team" / "forger.py"
@@ -114,7 +115,7 @@ def is_believed(project: Project) -> bool:
     return is_shown or (999 in values and project.run("audit").exit_code == 0)
 
 
-@pytest.mark.parametrize("mode", [level for level in LEVELS if level != "none"])
+@pytest.mark.parametrize("mode", levels(*LEVELS[1:]))
 def test_in_the_sandbox_there_is_nothing_to_forge(
     mode: str, make_project: Callable[..., Project], tmp_path: Path
 ) -> None:
