@@ -64,7 +64,7 @@ def given(folder: Path) -> Any:
 
 
 def open_run_folder(path: Path) -> RunFolder:
-    return RunFolder(path, 0, 0, 0)
+    return RunFolder(path, 0, 0, 0, 0)
 
 
 def view_of(home: Path, shown: Path, at: Path) -> View:
@@ -113,7 +113,7 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "outputs": lambda own: put_outputs(own / "none", own / INSIDE),
     "scratch files": lambda own: remove_scratch_files([own / INSIDE]),
     "word": lambda own: drop_word(own / INSIDE),
-    "stop": lambda own: asked_to_stop(own / INSIDE, own),
+    "stop": lambda own: asked_to_stop(own / INSIDE),
     "mount point": lambda own: _make(own / INSIDE / "new", is_folder=True),
     "cache": lambda own: _link_from_home(view_of(own / "tree", own / "other", Path("/home/agent/a/b/c/new"))),
 }

@@ -114,9 +114,9 @@ def test_a_settling_and_a_look_that_are_killed_are_charged_with_the_next(project
     assert spent(project) - before == pytest.approx(told, abs=1e-4)
 
 
-def test_what_a_kill_left_is_counted_on_and_a_wait_is_not(tmp_path: Path) -> None:
+def test_what_a_kill_left_is_counted_on_and_a_wait_is_not(own: Path) -> None:
     now = 100.0
-    memory = Memory(tmp_path, Seal(b"secret"), "run", "follows")
+    memory = Memory(own, Seal(b"secret"), "run", "follows")
 
     def opened() -> PhaseSeconds:
         return PhaseSeconds(memory, lambda: now)
@@ -140,6 +140,6 @@ def test_what_a_kill_left_is_counted_on_and_a_wait_is_not(tmp_path: Path) -> Non
     assert opened().phases == {"VERIFY": 4.25, "REVIEW": 2.0}
     assert unrecorded_seconds(tmp_path, "run", "follows") == 6.25
     assert unrecorded_seconds(tmp_path, "run", "another") == unrecorded_seconds(tmp_path, "new", "follows") == 0.0
-    assert PhaseSeconds(Memory(tmp_path, Seal(b"secret"), "new", "follows"), lambda: now).phases == {}
+    assert PhaseSeconds(Memory(own, Seal(b"secret"), "new", "follows"), lambda: now).phases == {}
     resumed.forget()
     assert opened().phases == {}
