@@ -26,7 +26,7 @@ OTHER = 1000
 
 def give_away(place: Path, owner: int = OTHER) -> None:
     """Gives a folder and all in it to another account."""
-    subprocess.run(["chown", "-R", f"{owner}:{owner}", str(place)], check=True)
+    subprocess.run(["chown", "-R", f"{owner}:{owner}", str(place)], check=True, timeout=120)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_repository_cannot_say_that_it_is_trusted_and_the_remedy_is_to_be_type
     ended = anothers.run("status")
     assert ended.exit_code == 3 and "does not trust" in ended.stderr
     remedy = ended.stderr.partition("if you trust what is in it: ")[2].splitlines()[0]
-    subprocess.run(shlex.split(remedy), check=True)
+    subprocess.run(shlex.split(remedy), check=True, timeout=120)
     assert anothers.run("status").exit_code == 0
 
 

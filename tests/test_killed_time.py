@@ -138,8 +138,8 @@ def test_what_a_kill_left_is_counted_on_and_a_wait_is_not(own: Path) -> None:
     with resumed.of("REVIEW"):
         now += 2
     assert opened().phases == {"VERIFY": 4.25, "REVIEW": 2.0}
-    assert unrecorded_seconds(tmp_path, "run", "follows") == 6.25
-    assert unrecorded_seconds(tmp_path, "run", "another") == unrecorded_seconds(tmp_path, "new", "follows") == 0.0
+    assert unrecorded_seconds(own, "run", "follows") == 6.25
+    assert unrecorded_seconds(own, "run", "another") == unrecorded_seconds(own, "new", "follows") == 0.0
     assert PhaseSeconds(Memory(own, Seal(b"secret"), "new", "follows"), lambda: now).phases == {}
     resumed.forget()
     assert opened().phases == {}

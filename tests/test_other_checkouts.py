@@ -115,7 +115,7 @@ def test_below_the_systems_folders_as_well(
 
 def test_a_main_checkout_that_lies_elsewhere_and_borrowed_objects_are_known(project: Project, tmp_path: Path) -> None:
     clone, tree, linked = tmp_path / "clone", tmp_path / "tree", tmp_path / "linked"
-    subprocess.run(["git", "clone", "-q", "--shared", str(project.top), str(clone)], check=True)
+    subprocess.run(["git", "clone", "-q", "--shared", str(project.top), str(clone)], check=True, timeout=120)
     tree.mkdir()
     there = Project(clone, clone)
     there.git("worktree", "add", "-q", "-b", "linked", str(linked))

@@ -331,11 +331,12 @@ def test_what_a_prune_removed_that_looked_before_the_refs_moved_comes_back(
 def test_a_climb_goes_on_beside_a_gc_that_prunes_all_the_time(waiting: Project) -> None:
     home("go").touch()
     climb = waiting.start("iterate", "-n", "25")
-    while climb.poll() is None:
-        subprocess.run(["git", "gc", "--quiet", "--prune=now"], cwd=waiting.top, capture_output=True)
+    deadline = time.monotonic() + 300
+    while climb.poll() is None and time.monotonic() < deadline:
+        subprocess.run(["git", "gc", "--quiet", "--prune=now"], cwd=waiting.top, capture_output=True, timeout=120)
         time.sleep(0.1)
-    assert climb.returncode == 0, climb.communicate()
-    climb.communicate()
+    assert climb.returncode == 0, climb.communicate(timeout=120)
+    climb.communicate(timeout=120)
     assert [record["iteration"] for record in waiting.climb()] == list(range(27))
     waiting.git("gc", "--quiet")
     audit(waiting)
