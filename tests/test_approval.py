@@ -69,6 +69,7 @@ def state(project: Project) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_without_a_terminal_it_ends_with_5_and_an_approved_keep_goes_on_unmeasured(asking: Project) -> None:
     for _ in range(2):
         ended = asking.run("iterate", "-n", "2")
@@ -116,6 +117,7 @@ def test_before_each_a_revert_waits_as_well_and_stays_one_whatever_is_said(askin
     assert reasons == [("baseline", "measured"), ("reverted", "worse"), ("reverted", "worse")]
 
 
+@pytest.mark.slow
 def test_a_word_on_anything_but_what_waits_is_refused(asking: Project) -> None:
     refusals = {("approve", "1"): "nothing waits for a word", ("approve", "one"): "invalid int"}
     for words, why in refusals.items():
@@ -138,6 +140,7 @@ def test_a_word_on_anything_but_what_waits_is_refused(asking: Project) -> None:
     assert climbed(asking) == [(1, "kept", "better")]
 
 
+@pytest.mark.slow
 def test_a_word_bound_to_something_else_is_ignored_and_removed(asking: Project) -> None:
     waited(asking)
     said(asking, "approve", "1")
@@ -170,6 +173,7 @@ def test_what_waits_is_finished_though_a_limit_is_reached_meanwhile(asking: Proj
     assert climbed(asking, 9) == [(1, "kept", "better")]
 
 
+@pytest.mark.slow
 def test_step_names_the_wait_and_a_stored_word_is_not_asked_for_again(asking: Project) -> None:
     climb = goalseek.iterate(goalseek.load(asking.manifest))
     assert next(climb).outcome == "baseline"
@@ -218,6 +222,7 @@ def test_a_table_that_makes_no_sense_is_refused(asking: Project, table: dict[str
         goalseek.load(asking.manifest)
 
 
+@pytest.mark.slow
 def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) -> None:
     change(asking, notify={"command": ["sh", "-c", 'cat >> "$HOME/told"'], "on": ["needs_human"]})
     terminal = Terminal(asking, "iterate", "-n", "3")

@@ -48,6 +48,7 @@ def training(make_project: Callable[..., Project], log: dict[str, Any]) -> Proje
     return project
 
 
+@pytest.mark.slow
 def test_the_newest_the_best_and_the_baseline_stay(make_project: Callable[..., Project]) -> None:
     project = make_project(manifest={"log": {"keep_runs": 2}})
     project.set_moves(answer(2), answer(3), *(answer(1 + number / 10) for number in range(1, 5)))
@@ -58,6 +59,7 @@ def test_the_newest_the_best_and_the_baseline_stay(make_project: Callable[..., P
 
 
 @pytest.mark.parametrize(("written", "left"), [("none", [0, 1, 2, 3]), (1, [0, 1, 3])])
+@pytest.mark.slow
 def test_none_switches_it_off(make_project: Callable[..., Project], written: object, left: list[int]) -> None:
     project = make_project(manifest={"log": {"keep_runs": written}})
     project.set_moves(answer(2), answer(1.5), answer(1.6))
@@ -122,6 +124,7 @@ def test_outputs_of_whom_the_manifest_says(
     assert not (project.trees() / "scratch").exists()
 
 
+@pytest.mark.slow
 def test_the_baselines_are_the_bests_until_there_is_a_better(
     make_project: Callable[..., Project], tmp_path: Path
 ) -> None:

@@ -397,6 +397,7 @@ def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
     assert project.git("status", "--short") == ""
 
 
+@pytest.mark.slow
 def test_logs_beside_the_manifest_are_known_again_after_a_kill_in_the_first_baseline(project: Project) -> None:
     waiting = "touch $HOME/measuring; while [ ! -e $HOME/go ]; do sleep 0.01; done"
     verify = [{"name": "judge", "run": f"{waiting}; sh hidden/judge.sh", "sees": "both"}]

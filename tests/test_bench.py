@@ -18,6 +18,7 @@ def seen_by(project: Project, command: str) -> list[str]:
     return (project.run_folder(0) / "measurements" / "1" / command).read_text().split()
 
 
+@pytest.mark.slow
 def test_each_command_sees_what_sees_says_and_outputs_come_along(project: Project) -> None:
     project.write({"data/fixed.csv": "1\n", "src/lib.sh": "echo lib\n"})
     listing = 'printf "%s\\n" "$({})" > "$GOALSEEK_RUN_DIR/{}"'.format
@@ -104,6 +105,7 @@ def test_an_output_that_is_a_link_is_not_followed(project: Project) -> None:
     assert ended.exit_code in (1, 3) and "99" not in ended.stdout
 
 
+@pytest.mark.slow
 def test_setup_runs_once_for_a_ruler_and_each_measurement_has_its_own_copy(project: Project) -> None:
     judge = 'test "$(cat build/made)" = made || exit 7; echo spoilt > build/made; ' + COPY
     project.write({"hidden/judge.sh": judge})

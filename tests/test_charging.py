@@ -65,6 +65,7 @@ def tokens(record: dict[str, Any]) -> int:
         ("""printf '{"score": 1}' > answer.json; touch "$GOALSEEK_PROJECT_ROOT/.git/x"; exit 3""", "provider_failed"),
     ],
 )
+@pytest.mark.slow
 def test_a_call_that_failed_is_charged_what_it_reported(
     agent: Callable[..., Project], script: str, reason: str
 ) -> None:
@@ -97,6 +98,7 @@ def test_failed_calls_count_for_the_limit(agent: Callable[..., Project]) -> None
     assert len(project.iterations()) == 1 + 3
 
 
+@pytest.mark.slow
 def test_a_step_that_failed_is_charged_when_another_process_records_it(agent: Callable[..., Project]) -> None:
     project = agent(REPORT + "exit 1")
     for _ in range(5 + 3):
@@ -125,6 +127,7 @@ def test_a_call_past_its_time_is_charged_the_median_call_at_least(agent: Callabl
         """printf '%*s' 100000 | tr ' ' '[' > "$GOALSEEK_USAGE\"""",
     ],
 )
+@pytest.mark.slow
 def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(agent: Callable[..., Project], report: str) -> None:
     record = agent(f"{report}\n{BETTER}").climb()[-1]
     assert (record["outcome"], tokens(record), record["usage"]["cost_usd"]) == ("kept", 0, None)

@@ -108,6 +108,7 @@ def test_editing_the_judge_is_out_of_scope(tmp_path: Path) -> None:
     assert case.count() == 3
 
 
+@pytest.mark.slow
 def test_the_incumbent_is_what_a_cheat_is_tried_on(tmp_path: Path) -> None:
     case = with_cheats(tmp_path, more='[provider]\nname = "scripted"\n', seven=change("answer.txt", "6", "7"))
     (case.folder / "moves.toml").write_text('[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n')

@@ -31,6 +31,7 @@ def test_a_climb_beside_a_dirty_tree_touches_nothing_of_it(project: Project) -> 
     assert project.git("status", "--porcelain").splitlines() == [" M answer.json", "A  staged.txt", "?? untracked.txt"]
 
 
+@pytest.mark.slow
 def test_the_user_may_work_on_and_even_on_the_climbs_branch(project: Project) -> None:
     project.set_moves(answer(2), answer(3), answer(4))
     project.climb()
@@ -102,6 +103,7 @@ def test_a_manifest_outside_the_repository_speaks_of_the_repositorys_root(
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+@pytest.mark.slow
 def test_both_object_formats_work(make_project: Callable[..., Project], object_format: str) -> None:
     project = make_project(object_format=object_format)
     project.set_moves(answer(2), answer(0.5), answer(3))

@@ -62,6 +62,7 @@ class Sleeper(Watch):
 
 
 @pytest.mark.parametrize(("asleep", "reason", "records"), [(7200.0, "deadline", 1), (0.0, "count", 2)])
+@pytest.mark.slow
 def test_a_sleep_past_the_deadline_ends_the_run_and_a_clock_set_back_does_not_lengthen_it(
     project: Project, asleep: float, reason: str, records: int
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_clone_climbs_on_and_what_it_climbed_is_fetched_back(origin: Project, 
     assert "records 0-3, 6-7" in audited(clone)
 
 
+@pytest.mark.slow
 def test_a_clone_that_has_only_the_branch_is_told_to_fetch_the_records_before_anything_is_measured(
     origin: Project, tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_clone_that_has_only_the_branch_is_told_to_fetch_the_records_before_an
     assert clone.git("rev-parse", "goalseek/demo") == clone.git("rev-parse", TIP)
 
 
+@pytest.mark.slow
 def test_a_record_that_was_fetched_and_changed_is_still_a_difference(clone: Project) -> None:
     clone.climb()
     lines = results(clone).read_text().splitlines()

@@ -175,6 +175,7 @@ def test_guards_are_shown_beside_it(two: Project) -> None:
     assert "size: 3 and 3" in two.run("compare", "HEAD~2", "-n", "1").stdout
 
 
+@pytest.mark.slow
 def test_beside_a_climb_nothing_is_recorded_and_the_climb_goes_on(two: Project) -> None:
     two.set_moves(answer(14), answer(16))
     two.climb()
@@ -201,6 +202,7 @@ def test_what_the_climb_names_is_compared_where_git_knows_no_such_name(two: Proj
     assert told(two, "best")["before"]["median"] == 10, "git's names come first"
 
 
+@pytest.mark.slow
 def test_an_interrupt_shows_the_pairs_that_were_made(two: Project) -> None:
     (home() / "slow").touch()
     process = two.start("compare", "HEAD~1")

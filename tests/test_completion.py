@@ -36,6 +36,7 @@ def completed(folder: Path, *words: str) -> set[str]:
 
 
 @pytest.mark.parametrize("shell", INSTALLED)
+@pytest.mark.slow
 def test_the_shell_takes_its_script(shell: str, tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_text(script(shell))

@@ -34,6 +34,7 @@ def shell(project: Project, script: str, *options: str) -> Ended:
     return ended
 
 
+@pytest.mark.slow
 def test_the_agents_place_is_its_workspace_at_the_incumbent_without_hidden_files(climbed: Project) -> None:
     place = shell(climbed, "pwd -P", "--as", "agent").stdout.strip()
     assert place == str(climbed.trees() / "workspace")

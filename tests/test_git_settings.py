@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from project import Project, answer, home
+from skips import levels
 
 from goalseek.cli.init_command import _committed
 from goalseek.cli.main import run
@@ -20,7 +21,7 @@ from goalseek.packing import pack_when_due
 from goalseek.repository import Repository
 from goalseek.sharing import sharing_of
 
-only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository to another account")
+only_root = pytest.mark.needs("root")  # to give a repository to another account
 OTHER = 1000
 
 
@@ -101,6 +102,7 @@ def test_a_repository_cannot_say_that_it_is_trusted_and_the_remedy_is_to_be_type
 
 
 @only_root
+@pytest.mark.slow
 def test_every_command_works_in_a_trusted_checkout_of_another_account(anothers: Project) -> None:
     in_home(anothers.top)
     assert "answer.json" in _committed(anothers.folder)
@@ -232,7 +234,7 @@ def test_hostile_settings_run_nothing_beside_one_that_is_kept(project: Project) 
 
 @only_root
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("level", levels("bubblewrap", "landlock"))
 def test_the_agents_own_git_works_in_a_checkout_of_another_account(anothers: Project, level: str) -> None:
     in_home(anothers.top)
     script = anothers.top.parent / "agent.sh"

@@ -82,6 +82,7 @@ def _matched(patterns: list[str]) -> set[str]:
 @example(patterns=["[z-a]"])
 @example(patterns=["src[.-0]a"])
 @example(patterns=["\\!n", "\\#c"])
+@pytest.mark.slow
 def test_a_list_of_patterns_matches_the_files_that_git_ignores_by_it(repository: Path, patterns: list[str]) -> None:
     assert _matched(patterns) == _ignored(repository, patterns)
 

@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+import pytest
 from project import FILES, Project, answer
 
 OUTCOMES = [
@@ -107,6 +108,7 @@ def test_a_target_ends_the_run_and_the_next_invocation_says_so(project: Project)
     assert len(project.iterations()) == 3
 
 
+@pytest.mark.slow
 def test_limits_end_a_run_and_new_begins_another(project: Project) -> None:
     project.set_moves(*(answer(score) for score in (2, 3, 4, 5)))
     project.set_manifest({"limits": {"iterations": 2}})
@@ -139,6 +141,7 @@ def test_too_many_failures_of_provider_or_verifier_end_a_run_with_1(project: Pro
     assert len(project.iterations()) == 5
 
 
+@pytest.mark.slow
 def test_count_for_and_until_end_only_the_invocation(project: Project) -> None:
     project.set_moves(*(answer(score) for score in range(2, 60)))
     assert len(project.climb("iterate", "--until", "score>=4")) == 4
@@ -231,6 +234,7 @@ def test_a_query_over_json_lines_and_a_regex_over_output_give_numbers(project: P
     assert kept["guards"]["shown"] == 7 and kept["guards"]["rows"] == 1 and kept["guards"]["took"] > 0
 
 
+@pytest.mark.slow
 def test_a_guard_that_the_baseline_breaks_is_said_until_its_bound_holds(project: Project) -> None:
     project.set_manifest({"guard": [{"query": "size", "max": 5}]})
     project.commit()

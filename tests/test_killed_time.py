@@ -50,6 +50,7 @@ def stop_of(project: Project) -> dict[str, Any]:
     return dict(json.loads(project.run("--json", "iterate").stdout.splitlines()[-1]))
 
 
+@pytest.mark.slow
 def test_each_of_several_kills_counts_once_at_once_and_in_the_end(project: Project) -> None:
     project.climb("baseline")
     before = spent(project)

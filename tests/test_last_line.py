@@ -176,6 +176,7 @@ def test_it_is_the_last_on_stdout_in_the_events_and_in_the_notification(project:
     assert events[-1]["line"] == f"score 1 → 3 · 2 kept of 3 · {END}"
 
 
+@pytest.mark.slow
 def test_an_interrupted_climb_has_it_too_where_something_was_recorded(project: Project) -> None:
     project.set_moves(answer(2), answer(3, more='"hang": 1,\n'))
     climbing = project.start("iterate", "--forever")

@@ -46,6 +46,7 @@ def notes(ended: Ended) -> list[str]:
         ({"cost_usd": 1}, "cost", "limits.cost_usd = 1 is reached, 1 spent"),
     ],
 )
+@pytest.mark.slow
 def test_tokens_and_dollars_end_a_run_with_0_and_a_new_one_begins_at_none(
     spending: Callable[..., Project], limits: dict[str, Any], reason: str, named: str
 ) -> None:
@@ -126,6 +127,7 @@ def phases() -> list[str]:
 
 
 @pytest.mark.parametrize("limits", [{"tokens": 100}, {"cost_usd": 0.25}, {"total": {"tokens": 99}}])
+@pytest.mark.slow
 def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_higher_one_goes_on_from_there(
     spending: Callable[..., Project], limits: dict[str, Any]
 ) -> None:

@@ -378,6 +378,7 @@ class TestColours:
     def test_json_is_never_coloured(self, climbed: Project) -> None:
         assert ESCAPE not in climbed.run("log", "--json", "--color", "always").stdout
 
+    @pytest.mark.slow
     def test_a_terminal_gets_colours_unless_it_or_its_person_wants_none(
         self, climbed: Project, monkeypatch: pytest.MonkeyPatch
     ) -> None:

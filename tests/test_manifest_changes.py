@@ -260,6 +260,7 @@ def test_a_change_that_an_edit_of_the_manifest_takes_a_file_from_is_out_of_scope
     assert "notes.txt is not the candidate's to edit any more" in record["why"]
 
 
+@pytest.mark.slow
 def test_a_baseline_makes_way_where_iterate_cannot_finish(climb_at: Callable[[int], Project]) -> None:
     project = climb_at(4)
     assert "goalseek iterate finishes it" in project.run("baseline").stderr

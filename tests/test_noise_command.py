@@ -127,6 +127,7 @@ class TestOfAProject:
         assert len(found["runs"]) == 4 == len(noisy.records())
         assert "a run failed: verify_failed" in ended.stderr
 
+    @pytest.mark.slow
     def test_an_interrupt_keeps_and_shows_what_was_measured(self, noisy: Project) -> None:
         (home() / "slow").touch()
         process = noisy.start("noise", "-n", "4")

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 from project import Project, home
+from skips import levels
 
 from goalseek.location import elsewhere, locate
 
-LEVELS = pytest.mark.parametrize("mode", ["landlock", "bubblewrap"])
+LEVELS = pytest.mark.parametrize("mode", levels("landlock", "bubblewrap"))
 SECRET = "the hidden judge of this test"
 
 
@@ -95,7 +96,7 @@ def test_of_another_checkout_what_is_shared_by_name_is_seen(project: Project, sh
     assert "large data" in printed and SECRET not in printed
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can put a checkout below /opt")
+@pytest.mark.needs("root")  # who alone may put a checkout below /opt
 @LEVELS
 @pytest.mark.slow
 def test_below_the_systems_folders_as_well(

@@ -48,6 +48,7 @@ def test_a_limit_ends_grandchildren_that_left_the_session_and_keeps_half_a_line(
 
 
 @pytest.mark.parametrize(("takes", "timed_out"), [(0.2, False), (0.7, True)])
+@pytest.mark.slow
 def test_its_time_is_its_own_however_late_goalseek_looks(tmp_path: Path, takes: float, timed_out: bool) -> None:
     stopped = iter([1.2])  # goalseek does nothing for so long, as after a ^Z
     with Programs("test", pulse=lambda: time.sleep(next(stopped, 0.0))) as programs:

@@ -212,6 +212,7 @@ def test_what_a_killed_promotion_left_is_removed_by_the_next(climbed: Project) -
     assert not left.exists()
 
 
+@pytest.mark.slow
 def test_titles_reach_git_and_the_mail_as_they_are(make_project: Callable[..., Project]) -> None:
     titles = [
         "# not a comment",

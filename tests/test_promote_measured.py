@@ -81,6 +81,7 @@ def test_it_says_so_in_words(climbed: Project) -> None:
     assert "5 pairs" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_result_that_is_worse_there_or_breaks_a_guard_is_a_finding(climbed: Project) -> None:
     climbed.write({"factor.txt": "down\n"})
     climbed.commit("the other way round")
@@ -110,6 +111,7 @@ def test_a_base_without_a_number_is_named(climbed: Project) -> None:
     assert "better" not in climbed.git("for-each-ref") and not patch.exists()
 
 
+@pytest.mark.slow
 def test_killed_while_it_measures_the_same_command_measures_and_makes(climbed: Project, seen: Path) -> None:
     judge = 'while test -e "$HOME/hold"; do sleep 0.02; done\n' + JUDGE % seen
     climbed.write({"hidden/judge.sh": judge})

@@ -633,6 +633,7 @@ class TestSize:
             pytest.param("a title of the usual length, and a little more", marks=pytest.mark.slow),
         ],
     )
+    @pytest.mark.slow
     def test_ten_thousand_records_stay_under_five_megabytes(self, tmp_path: Path, text: str) -> None:
         page = reported(tmp_path, nights.night(10_000, texts=[text]))
         assert len(page.encode()) < 5_000_000

@@ -70,6 +70,7 @@ def state(project: Project) -> object:
     return project.users(), project.git("for-each-ref"), (logs / "results.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_seeded_verifier_agrees_to_the_last_bit_and_nothing_is_recorded(climbed: Project) -> None:
     before, records = state(climbed), climbed.iterations()
     for number in (0, 2):

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from project import FILES, Project, answer
 
 from goalseek import manifest_file
@@ -13,6 +14,7 @@ JUDGE_BY_SIZE = (
 )
 
 
+@pytest.mark.slow
 def test_later_commits_on_main_change_nothing_and_a_baseline_adopts_them(project: Project) -> None:
     project.set_moves(*(answer(score, size=20) for score in (2, 3, 4, 5)))
     project.climb()
@@ -47,6 +49,7 @@ def test_a_baseline_from_a_revision_takes_its_code_too(project: Project) -> None
     assert project.climb()[-1]["reason"] == "worse"
 
 
+@pytest.mark.slow
 def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(project: Project) -> None:
     project.set_moves(answer(2), answer(3), answer(4))
     project.climb()

@@ -56,6 +56,7 @@ def small_python(prefix: Path) -> Path:
 
 
 @BOTH
+@pytest.mark.slow
 def test_an_environment_whose_interpreter_lives_in_home(room: Room, level: str) -> None:
     managed = room.users_home / ".local/share/uv/python"
     interpreter = small_python(managed / "cpython-3.11.7-linux")

@@ -231,6 +231,7 @@ class TestRefusals:
 
 class TestCommand:
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+    @pytest.mark.slow
     def test_it_prints_its_address_serves_and_ends_cleanly(self, project: Project, number: int, code: int) -> None:
         project.set_moves(answer(2))
         project.climb("iterate")

@@ -66,6 +66,7 @@ class TestSettling:
         (record,) = of_kind(project, "settle")
         assert not decided & {value for pair in record["pairs"] for value in pair}
 
+    @pytest.mark.slow
     def test_it_is_done_once_and_not_at_the_end_of_an_invocation_only(
         self, make_project: Callable[..., Project]
     ) -> None:
@@ -81,6 +82,7 @@ class TestSettling:
         [({**SETTLE, "settle": "none"}, 5), ({**SETTLE, "noise": "none"}, 3)],
         ids=["settle", "noise"],
     )
+    @pytest.mark.slow
     def test_not_where_it_is_not_wished_until_a_person_asks_for_it(
         self, make_project: Callable[..., Project], metric: dict[str, Any], pairs: int
     ) -> None:
@@ -143,6 +145,7 @@ class TestSettling:
         assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [3]
 
     @pytest.mark.parametrize("limit", [{"time": 0.001}, {"deadline": datetime(2026, 1, 1, tzinfo=UTC)}], ids=str)
+    @pytest.mark.slow
     def test_without_time_for_a_pair_it_is_left_to_a_person(
         self, make_project: Callable[..., Project], limit: dict[str, Any]
     ) -> None:
@@ -232,6 +235,7 @@ class TestHoldout:
             },
         )
 
+    @pytest.mark.slow
     def test_it_is_looked_at_once_in_the_end_and_each_look_is_written_before_it_is_made(
         self, make_project: Callable[..., Project]
     ) -> None:
@@ -252,6 +256,7 @@ class TestHoldout:
         assert len((home() / "looks").read_text().splitlines()) == 2
         assert "holdout    look 2" in project.run("status").stdout
 
+    @pytest.mark.slow
     def test_its_number_never_comes_before_a_provider(self, make_project: Callable[..., Project]) -> None:
         project = self.made(make_project, when="kept")
         project.climb("iterate", "--forever")
@@ -278,6 +283,7 @@ class TestHoldout:
         ]
 
     @pytest.mark.parametrize("how", [{"run": "exit 3"}, {"run": "exit 127", "sees": "hidden"}], ids=["3", "127"])
+    @pytest.mark.slow
     def test_a_failing_one_is_recorded_and_not_tried_again(
         self, make_project: Callable[..., Project], how: dict[str, str]
     ) -> None:
@@ -337,6 +343,7 @@ class TestHoldout:
         assert 48 < claimed < 50 and project.iterations()[1]["metric"]["value"] > 90
         assert of_kind(project, "holdout")[-1]["gap"] == pytest.approx(claimed - 89)
 
+    @pytest.mark.slow
     def test_the_verifiers_own_number_cannot_stand_for_it(self, make_project: Callable[..., Project]) -> None:
         project = self.made(make_project, run="true", query="score")
         assert project.run("iterate", "--forever").exit_code == 0

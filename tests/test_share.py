@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from project import Project, answer
+from skips import levels
 
-LEVELS = pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
+LEVELS = pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
 JUDGE = """\
 score=$(($(sed -n 's/.*"score": \\([0-9]*\\).*/\\1/p' answer.json) + $(cat data/number) + $(cat src/data/number)))
 printf '{"score": %s}' "$score" > "$GOALSEEK_RUN_DIR/metrics.json"
@@ -79,7 +80,7 @@ def test_no_candidate_puts_anything_in_the_place_of_what_is_shared(shared: Proje
     assert [path for path in tree if path.startswith(("data", "src/data"))] == []
 
 
-@pytest.mark.parametrize("mode", ["none", "bubblewrap"])
+@pytest.mark.parametrize("mode", levels("none", "bubblewrap"))
 @pytest.mark.slow
 def test_what_candidate_code_puts_in_the_place_of_what_is_shared_is_gone_before_the_next(
     shared: Project, mode: str
@@ -127,7 +128,8 @@ def bare(make_project: Callable[..., Project]) -> Project:
     return project
 
 
-@pytest.mark.parametrize("mode", ["none", "landlock", "bubblewrap"])
+@pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
+@pytest.mark.slow
 def test_what_git_tracks_and_what_must_not_be_seen_is_refused_by_name(bare: Project, mode: str) -> None:
     before = bare.users()
     for path, said, remedy in (

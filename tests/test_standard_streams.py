@@ -47,6 +47,7 @@ def ended_in(
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.slow
 def test_a_closed_stream_is_as_dev_null(climbed: Project, closed: str) -> None:
     for command, done in ended_in(climbed, f"G {closed}", "log", "report -o -", "iterate"):
         assert done.returncode == 0, (command, done.stderr)
@@ -71,6 +72,7 @@ def test_a_climb_whose_lines_cannot_be_written_goes_on_later(climbed: Project) -
     assert [record["iteration"] for record in climbed.climb("iterate")] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_chatter_that_nobody_can_read_changes_nothing(climbed: Project) -> None:
     for command, done in ended_in(climbed, "G 2>/dev/full", "iterate", "report"):
         assert (done.returncode, done.stderr) == (0, b""), command
@@ -79,6 +81,7 @@ def test_chatter_that_nobody_can_read_changes_nothing(climbed: Project) -> None:
         assert done.returncode == 2
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it_silently(climbed: Project) -> None:
     for command, done in ended_in(climbed, "set -o pipefail; G | true", *LOOKS[:-1], "log --help"):
         assert (done.returncode, done.stderr) == (141, b""), command

@@ -51,6 +51,7 @@ def test_step_does_exactly_one_phase_and_names_the_next(project: Project) -> Non
     assert [record["notes"] for record in project.iterations()] == [[], []], "nothing was cut short"
 
 
+@pytest.mark.slow
 def test_iterate_finishes_what_step_began_and_calls_nobody_twice(waiting: Project) -> None:
     home("go").touch()
     for _ in range(5 + 3):
@@ -98,6 +99,7 @@ def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Projec
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.slow
 def test_a_signal_ends_it_at_a_place_that_resumes(waiting: Project, number: signal.Signals) -> None:
     started = started_and_waiting(waiting)
     started.send_signal(number)
@@ -112,6 +114,7 @@ def test_a_signal_ends_it_at_a_place_that_resumes(waiting: Project, number: sign
     assert home("called").read_text() == "x\n" * 2
 
 
+@pytest.mark.slow
 def test_a_second_run_ends_with_4_or_silently_with_0(waiting: Project) -> None:
     started = started_and_waiting(waiting)
     second = waiting.run("iterate")

@@ -39,6 +39,7 @@ def started_and_waiting(project: Project) -> subprocess.Popen[str]:
     return project.start_until(home("waiting"), "iterate", "--forever")
 
 
+@pytest.mark.slow
 def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) -> None:
     started = started_and_waiting(waiting)
     asked = waiting.run("stop")
@@ -104,6 +105,7 @@ def test_a_request_for_another_run_is_ignored_and_removed(waiting: Project, chan
     assert started.returncode == 0 and "goalseek stop asked for it" in stderr
 
 
+@pytest.mark.slow
 def test_from_another_worktree_it_reaches_the_climb_and_so_do_direct_and_status(waiting: Project) -> None:
     other = waiting.top.with_name("other")
     waiting.git("worktree", "add", "--quiet", str(other))
@@ -132,6 +134,7 @@ def test_a_command_that_looks_for_no_request_is_named_and_nothing_is_promised(pr
     assert second.exit_code == 4 and "goalseek doctor" in second.stderr and f"kill {os.getpid()}" in second.stderr
 
 
+@pytest.mark.slow
 def test_the_note_of_a_holder_that_was_killed_is_not_that_of_the_next(project: Project) -> None:
     own = project.top / ".git" / "goalseek" / "demo"
     with only_writer(own, doing="iterate"):

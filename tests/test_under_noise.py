@@ -135,6 +135,7 @@ fi
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.slow
 def test_an_incumbent_that_fails_once_is_asked_once_more_and_the_record_tells(noisy: Project, is_killed: bool) -> None:
     noisy.set_moves(answer(90))
     noisy.set_manifest({"metric": SHORT})

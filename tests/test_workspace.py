@@ -133,6 +133,7 @@ def test_a_relative_cache_folder_is_ignored_as_the_standard_says(monkeypatch: py
     assert cache_folder() == Path.home() / ".cache" / "goalseek"
 
 
+@pytest.mark.slow
 def test_trees_that_take_long_to_make_are_said_once_each(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
