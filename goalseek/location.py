@@ -91,7 +91,8 @@ def elsewhere(location: Location) -> tuple[Path, ...]:
         with contextlib.suppress(OSError):
             folders.append((note.parent / os.fsdecode(note.read_bytes().rstrip(b"\n"))).parent)
     folders += _borrowed(common / "objects", ())
-    found = (path.resolve() for path in folders if path.is_dir())
+    # os.path: a folder that this account may not look into is no error, nor can its programs read there
+    found = (path.resolve() for path in folders if os.path.isdir(path))
     return tuple(path for path in dict.fromkeys(found) if path != location.top.resolve())
 
 

@@ -26,7 +26,7 @@ class Holder:
     """Who holds a project's lock, as it says itself; ``pid`` is 0 where it has not said so yet.
 
     ``doing`` is its command and ``manifest`` the path of its manifest, each "" where it does not say. ``started`` tells
-    it from an earlier process with the same number.
+    it from an earlier process with the same number; ``namespace`` is where that number means it, a container's say.
     """
 
     pid: int = 0
@@ -35,6 +35,7 @@ class Holder:
     doing: str = ""
     manifest: str = ""
     started: str = ""
+    namespace: str = ""
 
     def __str__(self) -> str:
         """In words that stay the same."""
@@ -53,9 +54,14 @@ class Holder:
         return self.doing == CLIMBING
 
     @property
+    def is_seen_here(self) -> bool:
+        """Whether its number means that process here too."""
+        return self.host == os.uname().nodename and self.namespace == _namespace()
+
+    @property
     def way_to_end(self) -> str:
         """What ends it, in words."""
-        here = "" if self.host == os.uname().nodename else f", on {self.host}"
+        here = "" if self.is_seen_here else f", where it runs, on {self.host}"
         return "goalseek stop" if self.is_climbing else f"kill {self.pid}{here}" if self.pid else "its own end"
 
 
@@ -82,7 +88,7 @@ def only_writer(
             raise GoalseekError(message, "keep the repository on a local disk", UNFIT, "repository") from None
         now = datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
         own = os.getpid()
-        holder = Holder(own, os.uname().nodename, now, doing, str(manifest), _started(own))
+        holder = Holder(own, os.uname().nodename, now, doing, str(manifest), _started(own), _namespace())
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
         yield
@@ -148,8 +154,7 @@ def _noted(descriptor: int) -> Holder:
     try:
         note = json.loads(os.pread(descriptor, 65536, 0))
         holder = Holder(**{key: note[key] for key in Holder.__dataclass_fields__ if key in note})
-        is_here = holder.host == os.uname().nodename
-        is_gone = is_here and bool(holder.started) and not _is_process(holder.pid, holder.started)
+        is_gone = holder.is_seen_here and bool(holder.started) and not _is_process(holder.pid, holder.started)
         return Holder() if is_gone else holder
     except (ValueError, TypeError):
         return Holder()
@@ -166,6 +171,14 @@ def _is_process(pid: int, started: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _namespace() -> str:
+    """Which numbers of processes this one sees; "" where that cannot be told."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
 
 
 def _started(pid: int) -> str:

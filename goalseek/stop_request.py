@@ -35,7 +35,8 @@ def ask_to_stop(own: Path) -> Holder | None:
         return None
     if not holder.is_climbing:
         named = f"goalseek {holder.doing}" if holder.doing else "another command"
-        hint = f"it ends by itself; at once: {holder.way_to_end}" if holder.pid else "try again"
+        ends = "it ends by itself; at once" if holder.doing else "another version of goalseek began it; to end it"
+        hint = f"{ends}: {holder.way_to_end}" if holder.pid else "try again"
         raise GoalseekError(f"{named} is at work, which no request to stop reaches: {holder}", hint, LOCKED)
     write_durably(own / _NAME, _request_for(holder))
     return holder

@@ -114,6 +114,14 @@ def test_below_the_systems_folders_as_well(
     assert SECRET not in printed and "seen by all" in printed
 
 
+def test_a_worktree_that_nobody_can_look_into_is_no_error(project: Project) -> None:
+    before = elsewhere(locate(project.top))
+    note = project.top / ".git" / "worktrees" / "gone"
+    note.mkdir(parents=True)
+    (note / "gitdir").write_text(f"/{'x' * 300}/.git\n")  # as for EACCES, which root never meets
+    assert elsewhere(locate(project.top)) == before
+
+
 def test_a_main_checkout_that_lies_elsewhere_and_borrowed_objects_are_known(project: Project, tmp_path: Path) -> None:
     clone, tree, linked = tmp_path / "clone", tmp_path / "tree", tmp_path / "linked"
     subprocess.run(["git", "clone", "-q", "--shared", str(project.top), str(clone)], check=True, timeout=120)

@@ -149,4 +149,8 @@ def test_the_note_of_a_holder_that_was_killed_is_not_that_of_the_next(project: P
             assert asked.exit_code == 4 and "has not said who it is yet" in asked.stderr
         (own / "lock").write_text(json.dumps({**note, "started": "1", "host": "elsewhere"}))
         assert "process" in str(holder_of(own)), "nobody can look there"
+        (own / "lock").write_text(json.dumps({**note, "started": "1", "namespace": "pid:[1]"}))
+        assert "process" in str(holder_of(own)), "another container's numbers mean nothing here"
+        (own / "lock").write_text(json.dumps({**note, "doing": ""}))
+        assert "another version of goalseek began it" in project.run("stop").stderr
     assert not request_of(project).exists() and holder_of(own) is None
