@@ -213,7 +213,7 @@ def ledger_deleted_and_cleaned(project: Project) -> str:
     return ledger_deleted(project)
 
 
-STOPS = [tip_moved, tip_deleted, branch_deleted, branch_renamed, branch_committed_to, branch_rebased]
+STOPS = [tip_moved, tip_deleted, branch_committed_to, branch_rebased]
 LEDGER_STOPS = [ledger_deleted, ledger_set_back, ledger_deleted_and_cleaned]
 
 
@@ -245,6 +245,25 @@ def test_done_between_two_invocations_it_is_a_stop_that_says_the_way_on(
     told_way_on(waiting, ended)
     assert waiting.run("iterate").exit_code == 0
     assert values(waiting) == [1, 11, 12]
+    audit(waiting)
+
+
+@pytest.mark.parametrize("is_at_work", [True, False])
+@pytest.mark.parametrize("hand", [branch_deleted, branch_renamed])
+def test_a_branch_that_is_gone_is_made_again_and_stops_nobody(
+    waiting: Project, hand: Callable[[Project], str], is_at_work: bool
+) -> None:
+    if is_at_work:
+        started = at_work(waiting)
+        hand(waiting)
+        assert finished(started).exit_code == 0
+    else:
+        home("go").touch()
+        waiting.climb()
+        hand(waiting)
+    assert waiting.run("iterate").exit_code == 0
+    assert values(waiting)[:3] == [1, 11, 12]
+    assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
     audit(waiting)
 
 
