@@ -67,7 +67,7 @@ def no_process_is_left(isolated: Path, request: pytest.FixtureRequest) -> Iterat
     """After the test nothing runs any more that was started under its home."""
     failed_before = request.session.testsfailed
     yield
-    left = end_all(isolated, seconds=3)
+    left = end_all(isolated, seconds=10)
     if request.session.testsfailed > failed_before:
         forget_failure()
     assert not left, f"still running: {left}"
