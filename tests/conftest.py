@@ -79,6 +79,11 @@ def pytest_testnodedown(node: Any) -> None:
     end_all(node.config._tmp_path_factory.getbasetemp() / f"popen-{node.gateway.id}")
 
 
+def pytest_unconfigure(config: Any) -> None:
+    """Nor does anything stay of a test whose worker had no time to end it, as when ^C finds the machine busy."""
+    end_all(config._tmp_path_factory.getbasetemp())
+
+
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """The test's folder, as one that is goalseek's own: it may remove in it."""

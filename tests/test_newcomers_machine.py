@@ -29,9 +29,10 @@ def test_of_root(): pass
 def test_none(): pass
 """
 SLOW = """\
-import os, pathlib, subprocess, time
+import os, pathlib, signal, subprocess, time
 
 def test_long():
+    {first}
     started = subprocess.Popen(["sleep", "601"], stdout=subprocess.PIPE)
     pathlib.Path({there!r}).write_text(str(os.getpid()))
     time.sleep(60)
@@ -119,10 +120,18 @@ def test_one_that_does_not_work_is_missing_too_and_where_nothing_may_be_a_skip_f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cut", [signal.SIGKILL, signal.SIGINT])
-def test_a_test_that_is_cut_leaves_nothing_and_harms_no_other(suite: Path, cut: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("cut", "first"),
+    [
+        (signal.SIGKILL, "pass"),
+        (signal.SIGINT, "pass"),
+        (signal.SIGINT, "signal.signal(signal.SIGINT, signal.SIG_IGN)"),
+    ],
+    ids=["killed", "interrupted", "deaf"],
+)
+def test_a_test_that_is_cut_leaves_nothing_and_harms_no_other(suite: Path, cut: signal.Signals, first: str) -> None:
     there = suite.parent / "there"
-    (suite / "test_slow.py").write_text(SLOW.format(there=str(there)))
+    (suite / "test_slow.py").write_text(SLOW.format(there=str(there), first=first))
     running = start(suite, "-n", "1")
     pid = int(until(lambda: there.exists() and there.read_text()))
     os.kill(pid if cut == signal.SIGKILL else running.pid, cut)
@@ -135,7 +144,7 @@ def test_a_test_that_is_cut_leaves_nothing_and_harms_no_other(suite: Path, cut: 
 @pytest.mark.slow
 def test_a_test_that_hangs_is_ended_and_what_it_started_too(suite: Path) -> None:
     there = suite.parent / "there"
-    (suite / "test_slow.py").write_text(SLOW.format(there=str(there)))
+    (suite / "test_slow.py").write_text(SLOW.format(there=str(there), first="pass"))
     running = start(suite, "--timeout", "1")
     said = running.communicate(timeout=60)[0]
     assert "Timeout (>1.0s) from pytest-timeout" in said and "1 failed, 1 passed, 1 error" in said
