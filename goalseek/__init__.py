@@ -6,11 +6,12 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 
+from goalseek._version import __version__
+
 if typing.TYPE_CHECKING:
     from goalseek.manifest_file import Loaded
     from goalseek.records import IterationRecord, Record
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "iterate", "load", "read_results"]
 
 

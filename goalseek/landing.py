@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from goalseek import __version__
+from goalseek._version import __version__
 from goalseek.artifacts import is_ours, keep_few, keep_few_at_start
 from goalseek.beneath import clear
 from goalseek.calls import Calls, sum_of

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek import schemas
+from goalseek._version import __version__
 from goalseek.errors import GoalseekError
 from goalseek.manifest import Manifest
 from goalseek.plain import from_plain, to_line
@@ -176,8 +177,6 @@ def _memory_of(path: Path, plain: dict[str, Any]) -> Path | None:
 
 
 def _digest(path: Path, text: str) -> str:
-    from goalseek import __version__
-
     return hashlib.sha256(f"{__version__}\0{path}\0{text}".encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from goalseek import __version__
+from goalseek._version import __version__
 from goalseek.cli.commands import COMMANDS, help_text
 from goalseek.cli.standard_streams import make_usable
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted

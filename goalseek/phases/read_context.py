@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek import __version__
+from goalseek._version import __version__
 from goalseek.checkout import Checkout
 from goalseek.crashes import crash_endings, last_crashed, printed_by
 from goalseek.git import git_text

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import goalseek
+from goalseek._version import __version__
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.state import AT_WORK
 from goalseek.views.report.page import page, policy
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     server: PageServer
     timeout = 10.0
-    server_version = f"goalseek/{goalseek.__version__}"
+    server_version = f"goalseek/{__version__}"
     sys_version = ""
 
     def do_GET(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import goalseek
+from goalseek._version import __version__
 from goalseek.believed import own_folder
 from goalseek.errors import GoalseekError
 from goalseek.fetched import way_to_fetched
@@ -95,14 +95,14 @@ def surroundings(source: Source, has_kept: bool, is_live: bool = False) -> Surro
     if source.loaded is None:
         told = "where the repository is, goalseek "
         told += "promote takes the kept changes home" if has_kept else "status says what comes next"
-        return Surroundings(next=told, made_at=made_at, version=goalseek.__version__, is_live=is_live)
+        return Surroundings(next=told, made_at=made_at, version=__version__, is_live=is_live)
     bounds = {guard.name: ", ".join(_bounds(guard)) for guard in source.loaded.manifest.guard}
     try:
         seen = overview(source.loaded)
     except GoalseekError as error:
         status, phase = at_work(source)
         following = way_to_fetched(source.loaded) or error.hint
-        return Surroundings(status, phase, following, (), bounds, error.message, made_at, goalseek.__version__, is_live)
+        return Surroundings(status, phase, following, (), bounds, error.message, made_at, __version__, is_live)
     why = f" ({seen.stop_reason})" if seen.stop_reason and seen.stop_reason != seen.status else ""
     return Surroundings(
         status=f"{seen.status}{why}",
@@ -112,7 +112,7 @@ def surroundings(source: Source, has_kept: bool, is_live: bool = False) -> Surro
         bounds=bounds,
         trouble=seen.silent,
         made_at=made_at,
-        version=goalseek.__version__,
+        version=__version__,
         is_live=is_live,
     )
 
