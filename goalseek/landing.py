@@ -34,6 +34,7 @@ from goalseek.setting import Setting
 from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
 from goalseek.templates import versions
+from goalseek.values import Candidate
 
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 
@@ -266,7 +267,7 @@ def _land_refs(run: Run, refs: Refs, is_tip_ahead: bool = False) -> None:
     assert standing.last is not None
     moves = []
     if refs.tip != standing.tip and not is_tip_ahead:
-        make_roll_back_again(repository, standing.last)
+        _make_revert_again(repository, standing.last)
         moves.append(RefMove(repository.tip_ref, refs.tip, standing.tip))
     if refs.branch != standing.tip and not refs.branch_is_checked_out:
         _refuse_moved_branch(run, refs)
@@ -276,6 +277,15 @@ def _land_refs(run: Run, refs: Refs, is_tip_ahead: bool = False) -> None:
     except RefMoved:
         moved = next((move for move in moves if repository.resolve(move.ref) != move.before), moves[0])
         raise moved_by_somebody(moved.ref, standing.tip, repository.resolve(moved.ref)) from None
+
+
+def _make_revert_again(repository: Repository, record: IterationRecord) -> None:
+    if record.rollback_commit_hash is None:
+        return
+    assert record.commit_hash and record.tree_hash and record.parent_commit_hash
+    earlier = record.earlier_commits
+    candidate = Candidate(record.commit_hash, record.tree_hash, record.parent_commit_hash, earlier)
+    make_roll_back_again(repository, candidate, record.rollback_commit_hash)
 
 
 def _refuse_moved_tip(run: Run, refs: Refs) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 from goalseek import manifest as tables
 from goalseek.errors import GoalseekError
+from goalseek.globs import matcher
 from goalseek.manifest import Holdout, Manifest, Source
 from goalseek.manifest_together import Wrong, words_of, wrong_together
-from goalseek.scope import scope
 from goalseek.toml_lines import line_of
 
 _RENAMED = {"pass_": "pass"}
@@ -140,7 +140,7 @@ def _as_json(plain: Any) -> Any:
 
 def _resolved(manifest: Manifest, folder: Path) -> Manifest:
     """With the defaults that depend on other keys."""
-    hidden = scope("", (), hidden=manifest.scope.hidden).hidden
+    hidden = matcher(manifest.scope.hidden)
     more = folder / manifest.scope.hidden_from if manifest.scope.hidden_from else None
 
     def is_hidden(word: str) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from goalseek.middle import representative
-from goalseek.records import IterationRecord, MeasurementRecord, Record
 from goalseek.run_values import VerifierRun
 from goalseek.spread import Pair, successive
 
@@ -52,19 +51,6 @@ class NoiseState:
     tested: int = 0
     tree: str = ""
     ruler: str = ""
-
-    def after(self, record: Record) -> NoiseState:
-        """The state with one more record. A baseline begins anew."""
-        if isinstance(record, MeasurementRecord):
-            of = "incumbent" if (record.tree, record.ruler) == (self.tree, self.ruler) else "other"
-            return self.with_runs((VerifierRun(of, record.value, record.seed, record.seconds),))
-        if not isinstance(record, IterationRecord):
-            return self
-        ruler = record.digests.get("ruler", self.ruler)
-        if record.outcome == "baseline":
-            return replace(after_baseline(record.runs), tree=record.tree_hash or "", ruler=ruler)
-        following = self.after_candidate(record.runs, record.outcome == "kept", record.metric.odds)
-        return replace(following, tree=record.tree_hash or "", ruler=ruler) if record.outcome == "kept" else following
 
     def after_candidate(self, runs: Sequence[VerifierRun], kept: bool, odds: float | None) -> NoiseState:
         """With a candidate that was decided: its runs in the order in which they were made, and the rule's odds."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from goalseek.noise_state import NoiseState
+from goalseek.noise_state import NoiseState, after_baseline
 from goalseek.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
-from goalseek.run_values import CommandRun, Usage
+from goalseek.run_values import CommandRun, Usage, VerifierRun
 
 PROVIDER_FAILED = ("provider_failed", "provider_timeout")
 CRASHED = ("verify_failed", "verify_timeout", "no_metric", "not_finite", "unmeasurable")
@@ -98,7 +98,7 @@ class Standing:
 
     def after(self, record: Record) -> Standing:
         """The standing with one more record."""
-        following = replace(self, seq=record.seq, project=record.project, noise=self.noise.after(record))
+        following = replace(self, seq=record.seq, project=record.project, noise=noise_after(self.noise, record))
         if isinstance(record, RunRecord):
             return _after_run(following, record)
         if isinstance(record, MeasurementRecord):
@@ -219,3 +219,17 @@ def _mark(record: IterationRecord) -> Mark:
         guards=record.guards,
         seconds=slowest(record.verify),
     )
+
+
+def noise_after(noise: NoiseState, record: Record) -> NoiseState:
+    """What is known of the noise with one more record. A baseline begins anew."""
+    if isinstance(record, MeasurementRecord):
+        of = "incumbent" if (record.tree, record.ruler) == (noise.tree, noise.ruler) else "other"
+        return noise.with_runs((VerifierRun(of, record.value, record.seed, record.seconds),))
+    if not isinstance(record, IterationRecord):
+        return noise
+    ruler = record.digests.get("ruler", noise.ruler)
+    if record.outcome == "baseline":
+        return replace(after_baseline(record.runs), tree=record.tree_hash or "", ruler=ruler)
+    following = noise.after_candidate(record.runs, record.outcome == "kept", record.metric.odds)
+    return replace(following, tree=record.tree_hash or "", ruler=ruler) if record.outcome == "kept" else following

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from goalseek import process
 from goalseek.beneath import add_own, clear, remove_own
@@ -14,7 +15,6 @@ from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git import git, users_environment
 from goalseek.objects import Objects
 from goalseek.process import Answer
-from goalseek.promote import Promoted
 from goalseek.quoting import c_quoted, quote_path
 from goalseek.repository import Repository
 from goalseek.scratch_files import is_alive
@@ -28,6 +28,22 @@ _NO_HOOKS = (
     "the same without your hooks: goalseek promote --patch home.patch; git am --keep --keep-cr --no-verify home.patch"
 )
 _UNSIGNED = "unsigned: goalseek promote --patch home.patch; git -c commit.gpgSign=false am --keep --keep-cr home.patch"
+
+
+class PlannedCommit(Protocol):
+    """A commit that the user is to make."""
+
+    @property
+    def tree(self) -> str:
+        """Its tree, which is in the repository."""
+
+    @property
+    def message(self) -> str:
+        """Its message in full, title first."""
+
+    @property
+    def iterations(self) -> tuple[int, ...]:
+        """The iterations that it holds, for whoever is told that git made none of it."""
 
 
 def users_git(repository: Repository, *arguments: str) -> Answer:
@@ -49,7 +65,7 @@ def objects_apart(repository: Repository) -> Iterator[Objects]:
             objects.close()
 
 
-def commit_plainly(repository: Repository, objects: Objects, promoted: Sequence[Promoted], base: str) -> str:
+def commit_plainly(repository: Repository, objects: Objects, promoted: Sequence[PlannedCommit], base: str) -> str:
     """The commits by the user, made in this store without hooks or signatures, for a mailbox; gives the last one."""
     variables = {**users_environment(), **objects.variables(), "GIT_DIR": str(repository.location.git_dir)}
     commit = base
@@ -62,7 +78,7 @@ def commit_plainly(repository: Repository, objects: Objects, promoted: Sequence[
     return commit
 
 
-def commit_all(repository: Repository, promoted: Sequence[Promoted], base: str) -> str:
+def commit_all(repository: Repository, promoted: Sequence[PlannedCommit], base: str) -> str:
     """The commits, each by ``git commit`` as the user runs it, hooks included; gives the last one.
 
     Raises GoalseekError where git makes none, and where a hook made another commit of it than was asked for.
@@ -82,7 +98,7 @@ def commit_all(repository: Repository, promoted: Sequence[Promoted], base: str) 
         return base
 
 
-def _commit(repository: Repository, one: Promoted, git_dir: Path, tree: Path, hooks: Path | None) -> str:
+def _commit(repository: Repository, one: PlannedCommit, git_dir: Path, tree: Path, hooks: Path | None) -> str:
     # By the tool's own git directory: the files before the hooks are the bytes that were measured, whatever filters
     # the user has, which may fail in a place that they do not know.
     variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(tree)}
@@ -189,7 +205,7 @@ def _hooks(repository: Repository) -> Path | None:
     return folder if is_there else None
 
 
-def _no_commit(repository: Repository, one: Promoted, answer: Answer, hooks: Path | None) -> GoalseekError:
+def _no_commit(repository: Repository, one: PlannedCommit, answer: Answer, hooks: Path | None) -> GoalseekError:
     hints = [_NO_HOOKS] if hooks else []
     if users_git(repository, "var", "GIT_AUTHOR_IDENT").exit_code:
         hints = ["git config user.name and user.email say who you are"]
@@ -199,7 +215,7 @@ def _no_commit(repository: Repository, one: Promoted, answer: Answer, hooks: Pat
     return GoalseekError(message, "; ".join(["no branch was made", *hints]), UNFIT, "repository")
 
 
-def _which(one: Promoted) -> str:
+def _which(one: PlannedCommit) -> str:
     return f"iteration{'s' if len(one.iterations) > 1 else ''} {', '.join(map(str, one.iterations))}"
 
 
@@ -207,5 +223,5 @@ def _said(answer: Answer) -> str:
     return (answer.stderr + answer.stdout).decode("utf-8", "replace").strip()
 
 
-def _message(one: Promoted) -> bytes:
+def _message(one: PlannedCommit) -> bytes:
     return one.message.encode("utf-8", "replace")

@@ -11,6 +11,7 @@ from goalseek.noise_state import NoiseState
 from goalseek.plain import from_plain, to_plain
 from goalseek.records import Isolation, IterationRecord, MetricResult
 from goalseek.run_values import VerifierRun
+from goalseek.standing import noise_after
 from goalseek.values import Verdict
 
 RULER = "the ruler"
@@ -44,7 +45,7 @@ def record_of(
 
 
 def baseline_state(*values: float) -> NoiseState:
-    return NoiseState().after(record_of(0, "baseline", runs_of("candidate", *values)))
+    return noise_after(NoiseState(), record_of(0, "baseline", runs_of("candidate", *values)))
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Session:
 
     def add(self, outcome: str, runs: Sequence[VerifierRun], odds: float | None) -> None:
         self.records.append(record_of(len(self.records), outcome, runs, odds))
-        self.state = self.state.after(self.records[-1])
+        self.state = noise_after(self.state, self.records[-1])
 
     def baseline(self) -> None:
         values: list[float] = []
@@ -100,5 +101,5 @@ def noisy_session(terms: Terms, seed: int, candidates: int, turned: Callable[[fl
 def folded(records: Sequence[IterationRecord]) -> NoiseState:
     state = NoiseState()
     for record in records:
-        state = state.after(from_plain(IterationRecord, to_plain(record)))
+        state = noise_after(state, from_plain(IterationRecord, to_plain(record)))
     return state

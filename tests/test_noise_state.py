@@ -11,6 +11,7 @@ from goalseek.noise_state import NoiseState, TimedRun
 from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.records import MeasurementRecord, RunRecord
 from goalseek.run_values import VerifierRun
+from goalseek.standing import noise_after
 from tests.noise_sessions import RULER, baseline_state, folded, noisy_session, record_of, runs_of
 
 DOWN = Terms("minimize")
@@ -32,7 +33,7 @@ def test_it_stays_small_however_long_the_climb() -> None:
 
 def test_after_a_keep_the_incumbents_runs_are_the_candidates_without_the_first() -> None:
     runs = (*runs_of("candidate", 8.0), *runs_of("incumbent", 10.5), *runs_of("candidate", 9.0, 9.5))
-    state = baseline_state(10.0, 10.2, 9.9, 10.1, 10.0).after(record_of(1, "kept", runs, 20.0))
+    state = noise_after(baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "kept", runs, 20.0))
     assert state.incumbent == (TimedRun(9.0, 8), TimedRun(9.5, 9))
     assert state.value == 9.25
     assert (state.kept, state.tested, state.tree) == (1, 1, "tree 1")
@@ -41,35 +42,37 @@ def test_after_a_keep_the_incumbents_runs_are_the_candidates_without_the_first()
 
 def test_a_rejected_candidate_leaves_the_incumbents_fresh_runs() -> None:
     runs = (*runs_of("candidate", 9.0), *runs_of("incumbent", 10.5), *runs_of("candidate", 10.0))
-    state = baseline_state(10.0, 10.2, 9.9, 10.1, 10.0).after(record_of(1, "reverted", runs, 0.1))
+    state = noise_after(baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "reverted", runs, 0.1))
     assert state.incumbent[-1] == TimedRun(10.5, 7)
     assert (state.kept, state.tested, state.tree, state.clock) == (0, 1, "tree 0", 8)
 
 
 def test_who_did_not_pass_the_screen_was_not_tested() -> None:
-    state = baseline_state(10.0, 10.2, 9.9, 10.1, 10.0).after(record_of(1, "reverted", runs_of("candidate", 11.0)))
+    state = noise_after(
+        baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "reverted", runs_of("candidate", 11.0))
+    )
     assert state.tested == 0
 
 
 def test_a_failed_run_counts_as_time_only() -> None:
     failed = (VerifierRun("candidate", None, 1, 1.0),)
     before = baseline_state(10.0, 10.2, 9.9, 10.1, 10.0)
-    assert before.after(record_of(1, "reverted", failed)) == replace(before, clock=6)
+    assert noise_after(before, record_of(1, "reverted", failed)) == replace(before, clock=6)
 
 
 def test_another_baseline_begins_anew() -> None:
     session = noisy_session(DOWN, 2, 10)
-    following = session.state.after(record_of(99, "baseline", runs_of("candidate", 5.0, 5.0, 5.0)))
+    following = noise_after(session.state, record_of(99, "baseline", runs_of("candidate", 5.0, 5.0, 5.0)))
     assert following == replace(baseline_state(5.0, 5.0, 5.0), tree="tree 99")
 
 
 def test_a_measurement_of_the_incumbent_elsewhere_is_a_run_of_it() -> None:
     before = baseline_state(10.0, 10.0, 10.0)
-    same, moved = before.after(measurement("tree 0", 10.0)), before.after(measurement("tree 0", 10.5))
+    same, moved = noise_after(before, measurement("tree 0", 10.0)), noise_after(before, measurement("tree 0", 10.5))
     assert (same.agreed, same.differed) == (3, False)
     assert (moved.differed, moved.incumbent, moved.pairs) == (True, (TimedRun(10.5, 4),), ())
-    assert before.after(measurement("another", 10.5)) == replace(before, clock=4)
-    assert before.after(measurement("tree 0", 10.5, "another ruler")) == replace(before, clock=4)
+    assert noise_after(before, measurement("another", 10.5)) == replace(before, clock=4)
+    assert noise_after(before, measurement("tree 0", 10.5, "another ruler")) == replace(before, clock=4)
 
 
 def test_the_beginning_of_a_run_changes_nothing() -> None:
@@ -77,7 +80,7 @@ def test_the_beginning_of_a_run_changes_nothing() -> None:
         seq=1, kind="run", project="p", run_id="r", epoch=0, timestamp="", began="", versions={}, sandbox="",
         limits={}, ruler=RULER,
     )  # fmt: skip
-    assert baseline_state(1.0).after(began) == baseline_state(1.0)
+    assert noise_after(baseline_state(1.0), began) == baseline_state(1.0)
 
 
 def measurement(tree: str, value: float, ruler: str = RULER) -> MeasurementRecord:

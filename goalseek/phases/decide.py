@@ -5,7 +5,6 @@ from __future__ import annotations
 from goalseek.manifest import Manifest
 from goalseek.missing import Missing
 from goalseek.noise import Next
-from goalseek.records import IterationRecord
 from goalseek.repository import Repository
 from goalseek.standing import Standing
 from goalseek.turns import what_next
@@ -47,16 +46,12 @@ def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
     return tip
 
 
-def make_roll_back_again(repository: Repository, record: IterationRecord) -> None:
-    """Makes a recorded revert commit again where it is gone: nothing held it before the tip did, and somebody pruned.
+def make_roll_back_again(repository: Repository, candidate: Candidate, revert: str) -> None:
+    """Makes a candidate's revert commit again where it is gone: before the tip nothing held it, and somebody pruned.
 
     The same values give the same commit. Raises Missing where they do not.
     """
-    made = record.rollback_commit_hash
-    if made is None or repository.objects.has(made):
+    if repository.objects.has(revert):
         return
-    assert record.commit_hash and record.tree_hash and record.parent_commit_hash
-    earlier = record.earlier_commits
-    candidate = Candidate(record.commit_hash, record.tree_hash, record.parent_commit_hash, earlier)
-    if roll_back(repository, candidate, repository.moment_of(candidate.commit)) != made:
-        raise Missing(made)
+    if roll_back(repository, candidate, repository.moment_of(candidate.commit)) != revert:
+        raise Missing(revert)
