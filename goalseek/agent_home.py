@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from goalseek.beneath import clear, make_anew, open_beneath, own_folder
-from goalseek.memory import write_durably
+from goalseek.files import write_durably
+from goalseek.own_folders import clear, make_anew, open_beneath, own_folder
 
 _CREDENTIAL_MOST = 2**20
 _FILE_MOST = 2**26

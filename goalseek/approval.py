@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from goalseek.beneath import clear
 from goalseek.errors import NEEDS_HUMAN, USAGE, GoalseekError
+from goalseek.files import write_durably
 from goalseek.manifest import Manifest
-from goalseek.memory import write_durably
-from goalseek.plain import from_plain
+from goalseek.own_folders import clear
+from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
 from goalseek.quoting import quote_path
 from goalseek.standing import Standing
-from goalseek.values import Candidate, Change, Decision, Review, Verdict
+from goalseek.values import from_plain
 
 _NAME = "word.json"
 Word = Literal["approve", "decline"]

@@ -10,10 +10,10 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from goalseek import outputs
-from goalseek.beneath import clear
+from goalseek import files
 from goalseek.history import History
 from goalseek.manifest import LogTable
+from goalseek.own_folders import clear
 from goalseek.standing import Standing
 
 OUTPUTS = "outputs"
@@ -102,7 +102,7 @@ def put_outputs(source: Path, folder: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        outputs.take(source, folder / OUTPUTS, None, 2**63)
+        files.take(source, folder / OUTPUTS, None, 2**63)
         clear(source)
 
 

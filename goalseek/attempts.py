@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from goalseek.beneath import clear
+from goalseek.own_folders import clear
 
 ATTEMPTS = "attempts"
 REVIEWS = "reviews"

@@ -20,20 +20,20 @@ from goalseek.conversations import ObjectsFailed
 from goalseek.deviations import NOTHING, Deviation, of_rows, of_values, runs_of
 from goalseek.errors import GoalseekError
 from goalseek.history import History
+from goalseek.humanize import counted
 from goalseek.ledger_repair import RULER_FILE, repair_head
 from goalseek.manifest_file import RESULTS, Loaded
 from goalseek.memory import Memory
 from goalseek.missing import Missing
 from goalseek.named_commits import NamedCommits, is_next_candidate
 from goalseek.objects import Objects
-from goalseek.plain import to_line, to_plain
 from goalseek.records import IterationRecord
 from goalseek.repository import Refs, Repository
 from goalseek.ruler import Ruler
 from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing
 from goalseek.twin import SNAPSHOT, compare, rebuild
-from goalseek.units import counted
+from goalseek.values import to_line, to_plain
 
 SEALS_CHECKED = "seals checked"
 

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from goalseek.beneath import clear
 from goalseek.checkout import LINK, OURS, Checkout
 from goalseek.confinement.mount_points import occupied
 from goalseek.conversations import ObjectsFailed
@@ -15,6 +14,7 @@ from goalseek.errors import GoalseekError
 from goalseek.manifest import Sees
 from goalseek.missing import Missing
 from goalseek.objects import FOLDER, Entry, Objects
+from goalseek.own_folders import clear
 from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
 from goalseek.planted import Hazard, hijacks
 from goalseek.scope import Scope

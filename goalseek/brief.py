@@ -9,9 +9,9 @@ from typing import Any
 
 from goalseek.families import Family, families
 from goalseek.manifest import Limits, Manifest
-from goalseek.plain import to_plain
+from goalseek.phase_values import Context, PastTry
 from goalseek.standing import Standing
-from goalseek.values import Context, PastTry
+from goalseek.values import to_plain
 
 BYTES_MOST = 32 * 1024
 _DIRECTIONS_MOST = 6 * 1024

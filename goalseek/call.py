@@ -11,18 +11,18 @@ from goalseek.calls import Calls
 from goalseek.manifest import Manifest
 from goalseek.memory import named
 from goalseek.patience import wait
+from goalseek.phase_values import Context, PastTry, Plan
 from goalseek.prompt import Judged, Problem, make_prompt
 from goalseek.prompt_files import write_prompt
 from goalseek.providers.provider import Call
 from goalseek.recording import recorder
 from goalseek.run import Run
-from goalseek.run_values import Usage
 from goalseek.sandbox import passed_credentials
 from goalseek.seat import Seat
 from goalseek.secret import Secrets
 from goalseek.setting import Setting
 from goalseek.told import past_try
-from goalseek.values import Context, PastTry, Plan
+from goalseek.values import Usage
 from goalseek.workspace import Workspace
 
 

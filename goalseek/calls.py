@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from goalseek.charge import killed_call
 from goalseek.memory import Memory
-from goalseek.run_values import Usage
-from goalseek.values import Session
+from goalseek.phase_values import Session
+from goalseek.values import Usage
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from goalseek.deviations import Deviation
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.missing import Missing
 from goalseek.objects import Objects
-from goalseek.plain import to_line
 from goalseek.records import IterationRecord, Record, from_line
+from goalseek.values import to_line
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from itertools import islice
 from statistics import median
 
 from goalseek.records import IterationRecord
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 USUAL_OF = 20
 

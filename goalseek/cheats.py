@@ -18,13 +18,13 @@ from goalseek.middle import representative
 from goalseek.newcomers import Newcomers
 from goalseek.objects import SUBMODULE, SYMLINK, Difference, Entry, Objects
 from goalseek.patching import DoesNotApply, patched
+from goalseek.phase_values import Verdict
 from goalseek.pool import Subject, measure_subject, stand_back
 from goalseek.quoting import quote_path
 from goalseek.run import Run
 from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.setting import Setting
 from goalseek.sieve import why_shared
-from goalseek.values import Verdict
 
 _FIRST_PLACE = 2000  # of its measurements in this process: the trial's are below, so that no seed is used twice
 

@@ -7,9 +7,9 @@ import os
 import shutil
 
 from goalseek import process
-from goalseek.beneath import clear
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git import users_environment
+from goalseek.own_folders import clear
 from goalseek.repository import Repository
 
 _UNTOUCHED = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")

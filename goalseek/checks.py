@@ -11,10 +11,10 @@ from goalseek.chosen_provider import chosen_provider, programs_of
 from goalseek.confinement import level
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
-from goalseek.few import few
 from goalseek.findings import Finding
 from goalseek.folder_check import refuse_unfit_gives, refuse_unfit_shares
 from goalseek.globs import matcher
+from goalseek.humanize import counted, few
 from goalseek.isolation_words import words_about
 from goalseek.landing import check_refs
 from goalseek.objects import Entry
@@ -22,7 +22,6 @@ from goalseek.opening import refuse_nothing_writable, scope_notes, writable_file
 from goalseek.quoting import quote_path
 from goalseek.run import Run
 from goalseek.setting import Setting
-from goalseek.units import counted
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from goalseek import units
+from goalseek import humanize
 from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.records import IterationRecord
@@ -62,7 +62,7 @@ def since(text: str, now: datetime) -> tuple[int, datetime | None]:
         pass
     age = word.removesuffix("ago").replace("days", "d").replace("day", "d").replace("hours", "h").replace("hour", "h")
     try:
-        return 0, now - timedelta(seconds=units.seconds(age.strip()))
+        return 0, now - timedelta(seconds=humanize.seconds(age.strip()))
     except (ValueError, OverflowError):
         message = f"--since {text!r}: an iteration, a time or an age"
         raise GoalseekError(message, "--since 12, --since 2h, --since yesterday, --since 2026-11-21T07:00") from None

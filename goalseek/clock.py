@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-
-def seconds_with_sleep() -> float:
-    """Seconds that only grow, those in which the machine slept among them where the system counts them."""
-    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
+from goalseek.process import seconds_with_sleep
 
 
 @dataclass(frozen=True)

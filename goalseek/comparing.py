@@ -10,10 +10,11 @@ from goalseek import fitness
 from goalseek.baseline import failed_baseline
 from goalseek.checkout_tree import tree_of_checkout
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.few import few
+from goalseek.humanize import few
 from goalseek.manifest_file import ignore_home
 from goalseek.objects import Entry
 from goalseek.opening import check_confines
+from goalseek.phase_values import Side
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of
 from goalseek.quoting import quote_path
 from goalseek.ruler import Ruler, digest_of_files, keys_of
@@ -21,7 +22,6 @@ from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.settle import Settled, settle
 from goalseek.turns import unfit
-from goalseek.values import Side
 
 CHECKOUT = "the checkout"
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from goalseek.beneath import make_anew
 from goalseek.confinement import level as levels
 from goalseek.confinement.furnish import furnish
 from goalseek.confinement.launch import Launch
@@ -22,6 +21,7 @@ from goalseek.hidden_from import folder_of
 from goalseek.location import Location, elsewhere
 from goalseek.manifest import Manifest, SandboxTable
 from goalseek.manifest_file import Loaded
+from goalseek.own_folders import make_anew
 from goalseek.places import Places
 from goalseek.sandbox import expanded
 

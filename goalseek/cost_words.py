@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from goalseek.humanize import in_words
 from goalseek.manifest import Manifest
 from goalseek.noise_state import AGREEING, BASELINE_MOST, CONFIRMED_KEEPS, INCUMBENT_MOST
-from goalseek.units import in_words
 
 
 def cost_of_deciding(manifest: Manifest, is_noisy: bool, seconds: float) -> str:

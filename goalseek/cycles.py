@@ -12,12 +12,12 @@ from pathlib import Path
 from goalseek.call import Briefing
 from goalseek.desk import Desk
 from goalseek.memory import named
+from goalseek.phase_values import Decision, Plan, Review
 from goalseek.phases.decide import judge
 from goalseek.review import notes_of, reviewed
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.tries import Tries, tried_again
-from goalseek.values import Decision, Plan, Review
 
 
 def decided(

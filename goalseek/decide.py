@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from goalseek.guards import broken
+from goalseek.humanize import counted, number, share_of
 from goalseek.manifest import Guard, Metric
 from goalseek.middle import representative
-from goalseek.units import counted, number, share_of
-from goalseek.values import Evidence, Verdict
+from goalseek.phase_values import Evidence, Verdict
 
 
 @dataclass(frozen=True)

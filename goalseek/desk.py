@@ -8,30 +8,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from goalseek.calls import Calls
-from goalseek.errors import Rejected
-from goalseek.limits import Stop
+from goalseek.errors import Paused, Rejected
 from goalseek.memory import Memory, rejected_as
 from goalseek.phase_seconds import PhaseSeconds
-from goalseek.run_values import Usage
-from goalseek.values import Rejection
+from goalseek.phase_values import Rejection
+from goalseek.values import Usage
 
 Value = TypeVar("Value")
-
-
-class Paused(Exception):
-    """Enough was done for now; ``following`` is the phase that comes next."""
-
-    def __init__(self, following: str) -> None:
-        super().__init__(following)
-        self.following = following
-
-
-class LimitReached(Exception):
-    """A limit ends the invocation before a phase that spends; what is stored stays, and is gone on from."""
-
-    def __init__(self, stop: Stop) -> None:
-        super().__init__(stop.why)
-        self.stop = stop
 
 
 @dataclass(frozen=True)

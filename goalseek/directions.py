@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.memory import write_durably
-from goalseek.plain import from_plain, to_line
+from goalseek.files import write_durably
+from goalseek.values import from_plain, to_line
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from goalseek.checks import FURTHER, NEEDED, Patient, cheats, provider
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.findings import Finding
 from goalseek.git import git_text
+from goalseek.humanize import counted, in_words
 from goalseek.manifest_file import Loaded, ignore_home
 from goalseek.middle import median
 from goalseek.opening import opened
@@ -17,7 +18,6 @@ from goalseek.pool import Subject, baseline_subject, incumbent_subject
 from goalseek.run import Run
 from goalseek.sabotage import BREAKAGES
 from goalseek.trial import trial
-from goalseek.units import counted, in_words
 
 LEAST_GIT = (2, 38)
 

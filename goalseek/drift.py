@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from goalseek.git import GitFailed, git
+from goalseek.errors import GitFailed
+from goalseek.git import git
+from goalseek.humanize import counted
 from goalseek.location import Location, prefix_below
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.project_scope import scope_of
 from goalseek.quoting import quote_path
 from goalseek.ruler import Ruler, differing_keys
 from goalseek.standing import Standing
-from goalseek.units import counted
 
 _NAMED_MOST = 5
 

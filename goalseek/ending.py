@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
+from goalseek.disk import as_machine_fault
 from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.landing import tell
 from goalseek.last_line import last_line
-from goalseek.limits import EXIT_CODES, Stop
-from goalseek.machine_faults import as_machine_fault
 from goalseek.run import Run
 from goalseek.typed import typed
+from goalseek.values import EXIT_CODES, Stop
 
 _GO_ON = "the same command goes on"
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}

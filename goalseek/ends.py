@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from goalseek.limits import Spending, Stop
+from goalseek.humanize import counted, in_words
+from goalseek.limits import Spending
 from goalseek.standing import Standing
-from goalseek.units import counted, in_words
+from goalseek.values import Stop
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,

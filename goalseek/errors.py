@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import typing
 
-if TYPE_CHECKING:
-    from goalseek.run_values import Usage
-    from goalseek.values import Edit
+from goalseek.values import Stop
+
+if typing.TYPE_CHECKING:
+    from goalseek.phase_values import Edit
+    from goalseek.values import Usage
+
 
 BAD_FINDING = 1
 USAGE = 2
@@ -47,7 +50,7 @@ class Rejected(Exception):
         usage: Usage | None = None,
         edits: tuple[Edit, ...] | None = None,
     ) -> None:
-        from goalseek.run_values import Usage
+        from goalseek.values import Usage
 
         super().__init__(f"{outcome} / {reason}: {why}")
         self.outcome = outcome
@@ -64,3 +67,35 @@ class Interrupted(BaseException):
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
         self.signal_number = signal_number
+
+
+class GitFailed(Exception):
+    """A git command that should have worked did not."""
+
+    def __init__(self, arguments: tuple[str, ...], exit_code: int, stderr: bytes) -> None:
+        said = stderr.decode("utf-8", "replace").strip()
+        super().__init__(f"git {' '.join(arguments)} ended with {exit_code}: {said}")
+        self.exit_code = exit_code
+        self.said = said
+
+
+def tampered(message: str, hint: str = "") -> GoalseekError:
+    """The error that stops a run whose ruler changed."""
+    usual = "put back what was measured with, and run the same command; or goalseek baseline adopts what is there now"
+    return GoalseekError(message, hint or usual, UNFIT, "tampered")
+
+
+class Paused(Exception):
+    """Enough was done for now; ``following`` is the phase that comes next."""
+
+    def __init__(self, following: str) -> None:
+        super().__init__(following)
+        self.following = following
+
+
+class LimitReached(Exception):
+    """A limit ends the invocation before a phase that spends; what is stored stays, and is gone on from."""
+
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.why)
+        self.stop = stop

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from goalseek.errors import GoalseekError
-from goalseek.plain import to_plain
+from goalseek.files import exported
 from goalseek.records import IterationRecord
-from goalseek.whole_file import exported
+from goalseek.values import to_plain
 
 _BATCH = 5000
 _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {

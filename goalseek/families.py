@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from goalseek.values import PastTry
+from goalseek.phase_values import PastTry
 
 FAMILIES_MOST = 10
 _WORDS_MOST = 3

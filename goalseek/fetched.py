@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import json
 
-from goalseek.errors import GoalseekError
-from goalseek.git import GitFailed, git
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git import git
 from goalseek.history import History
 from goalseek.location import Location, locate
-from goalseek.lock import holder_of
+from goalseek.locks import holder_of
 from goalseek.manifest_file import Loaded
 from goalseek.one_folder import other_folder
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from goalseek import hidden_from
 from goalseek.artifacts import is_foreign
 from goalseek.errors import UNFIT, USAGE, GoalseekError
-from goalseek.few import few
 from goalseek.globs import literal, matcher
+from goalseek.humanize import few
 from goalseek.listing import Listing
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded

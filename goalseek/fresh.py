@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.beneath import empty, make_anew, open_beneath
-from goalseek.clock import seconds_with_sleep
+from goalseek.own_folders import empty, make_anew, open_beneath
+from goalseek.process import seconds_with_sleep
 
 _REPLACED = "the run folder was replaced"
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from goalseek import process
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import UNFIT, GitFailed, GoalseekError
 
 AUTHOR = ("goalseek", "goalseek@localhost")
 
@@ -49,16 +49,6 @@ OVERRULED = {
 editors, ssh commands and external diffs need no row: no command that would run one is ever called."""
 HARDENED = [word for name, value in OVERRULED.items() for word in ("-c", f"{name}={value}")]
 _SETTLED = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_SSH")
-
-
-class GitFailed(Exception):
-    """A git command that should have worked did not."""
-
-    def __init__(self, arguments: tuple[str, ...], exit_code: int, stderr: bytes) -> None:
-        said = stderr.decode("utf-8", "replace").strip()
-        super().__init__(f"git {' '.join(arguments)} ended with {exit_code}: {said}")
-        self.exit_code = exit_code
-        self.said = said
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from goalseek.humanize import number, share_of
 from goalseek.manifest import Guard, Manifest
 from goalseek.standing import Standing
-from goalseek.units import number, share_of
 
 
 def broken(guard: Guard, value: float, baseline: float | None) -> str | None:

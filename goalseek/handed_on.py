@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalseek import outputs
+from goalseek import files
 from goalseek.fresh import RunFolder
 from goalseek.globs import matcher
 from goalseek.manifest import VerifyCommand
+from goalseek.phase_values import Failure
 from goalseek.quoting import quote_path
-from goalseek.values import Failure
 from goalseek.verifier import Verifier
 
 
@@ -34,8 +34,8 @@ def take_outputs(
         return matches(path) and not is_there_anyhow
 
     try:
-        taken = outputs.take(below, kept_outputs, is_wanted, command.output_max)
-    except outputs.TooMuch as error:
+        taken = files.take(below, kept_outputs, is_wanted, command.output_max)
+    except files.TooMuch as error:
         return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
     except (FileNotFoundError, NotADirectoryError):
         return Failure("verify_failed", f"{command.name} left no tree to take outputs from")

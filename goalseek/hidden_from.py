@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.beneath import read_regular
 from goalseek.checkout import COPY, COPY_PROGRAM
-from goalseek.errors import USAGE, GoalseekError
-from goalseek.few import few
+from goalseek.errors import USAGE, GoalseekError, tampered
+from goalseek.humanize import few
 from goalseek.listing import Listing, differing, list_folder
 from goalseek.manifest import Manifest
 from goalseek.objects import Entry
-from goalseek.pinned import tampered
+from goalseek.own_folders import read_regular
 from goalseek.quoting import quote_path
 from goalseek.recorded import parents
 from goalseek.scope import DROPPINGS

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.plain import from_plain, to_line
 from goalseek.records import IterationRecord, Record, from_line
 from goalseek.standing import Standing
+from goalseek.values import from_plain, to_line
 
 _BLOCK = 65536
 _SNAPSHOT = "standing.json"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from goalseek.history import History
+from goalseek.humanize import number
 from goalseek.records import IterationRecord
 from goalseek.standing import Standing
-from goalseek.units import number
 from goalseek.workspace import Step
 
 

@@ -10,7 +10,7 @@ from goalseek.relay import Relay
 from goalseek.watch import Watch
 
 if TYPE_CHECKING:
-    from goalseek.limits import Stop
+    from goalseek.values import Stop
 
 OUTPUT = "output.log"
 BYTES_MOST = 2**20

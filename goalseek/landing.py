@@ -7,34 +7,33 @@ from pathlib import Path
 
 from goalseek._version import __version__
 from goalseek.artifacts import is_ours, keep_few, keep_few_at_start
-from goalseek.beneath import clear
 from goalseek.calls import Calls, sum_of
 from goalseek.charge import killed_call, usual_call
-from goalseek.desk import Desk, LimitReached
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.desk import Desk
+from goalseek.errors import UNFIT, GoalseekError, LimitReached
 from goalseek.fitness import refuse_foreign_logs
 from goalseek.limits import why_not_begin
 from goalseek.listing import digest_of
 from goalseek.manifest import Limits
 from goalseek.manifest_file import ignore_home
 from goalseek.memory import Memory
+from goalseek.own_folders import clear
 from goalseek.phase_seconds import PhaseSeconds
+from goalseek.phase_values import Candidate, IterationResult
 from goalseek.phases.decide import make_roll_back_again
-from goalseek.phases.log import Outcome, build_record, write_for_people
+from goalseek.phases.log import build_record, write_for_people
 from goalseek.phases.read_context import commit_lines, write_git_state
-from goalseek.plain import to_plain
 from goalseek.providers.answer import usage_of
 from goalseek.records import Isolation, IterationRecord, RunRecord
 from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
 from goalseek.ruler import Ruler
 from goalseek.run import Run
-from goalseek.run_values import Usage
 from goalseek.seal import key_of
 from goalseek.setting import Setting
 from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
 from goalseek.templates import versions
-from goalseek.values import Candidate
+from goalseek.values import Usage, to_plain
 
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 
@@ -81,7 +80,7 @@ def desk_for(
 
 
 def record_iteration(
-    run: Run, setting: Setting, desk: Desk, outcome: Outcome, folder: Path, ruler: Ruler | None = None
+    run: Run, setting: Setting, desk: Desk, outcome: IterationResult, folder: Path, ruler: Ruler | None = None
 ) -> IterationRecord:
     """LOG: builds the record once, commits it to the ledger, and writes it for people."""
     standing = run.standing
@@ -136,17 +135,17 @@ def record_iteration(
     return sealed
 
 
-def _who(outcome: Outcome) -> str:
+def _who(outcome: IterationResult) -> str:
     """Who made the change, or else the plan; "" where that is not told."""
     return (outcome.change.provider if outcome.change else "") or (outcome.plan.provider if outcome.plan else "")
 
 
-def _model(outcome: Outcome) -> str:
+def _model(outcome: IterationResult) -> str:
     source = outcome.change if outcome.change and outcome.change.provider else outcome.plan
     return source.model if source else ""
 
 
-def _of_incumbent(outcome: Outcome) -> tuple[str, ...]:
+def _of_incumbent(outcome: IterationResult) -> tuple[str, ...]:
     """Each run in which the incumbent failed; the next one is that which was made in its place."""
     runs = outcome.evidence.runs if outcome.evidence else ()
     failed = [place for place, run in enumerate(runs, 1) if run.of == "incumbent" and run.value is None]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
+from goalseek.humanize import apart, number, percent
 from goalseek.luck import luck_in_words
 from goalseek.manifest import Manifest
-from goalseek.noise_words import percent
 from goalseek.records import SettleRecord
 from goalseek.standing import Standing
-from goalseek.units import apart, number
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:

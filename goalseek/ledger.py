@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError
+from goalseek.files import write_durably
 from goalseek.history import History, Snapshot
 from goalseek.ledger_repair import RULER_FILE, repair_head, ruler_copy
-from goalseek.memory import write_durably
 from goalseek.objects import Entry
-from goalseek.plain import to_line
 from goalseek.records import Record
 from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing
 from goalseek.torn import append_line, mend, refuse_edited
+from goalseek.values import to_line
 
 _HEAD_FILE = "ledger"
 _SNAPSHOT_EVERY = 16

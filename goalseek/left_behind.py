@@ -10,19 +10,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from goalseek.desk import Desk, LimitReached, Paused
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.desk import Desk
+from goalseek.disk import as_machine_fault
+from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
 from goalseek.landing import candidate_commits, desk_for, land, record_iteration
-from goalseek.machine_faults import as_machine_fault
 from goalseek.memory import Memory
+from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.phases.decide import roll_back
-from goalseek.phases.log import Outcome
 from goalseek.phases.read_context import read_context
-from goalseek.records import Attempt, IterationRecord
+from goalseek.records import IterationRecord
 from goalseek.repository import Refs
 from goalseek.run import Run
 from goalseek.setting import Setting
-from goalseek.values import Candidate, Change, Context, Decision, Edit, Verdict
+from goalseek.values import Attempt
 
 WHY = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
 CHANGED = "what it was to be measured with has changed, and a new baseline was asked for before it was measured"
@@ -131,7 +131,7 @@ def record_left_behind(
     change = Change(_title(run, candidate), "", edits, (), 0, 0, provider=author)
     attempts = tuple(Attempt(commit, verdict.reason) for commit in candidate.earlier)
     decision = Decision(verdict, rollback)
-    outcome = Outcome(context, verdict, None, change, candidate, None, decision, attempts)
+    outcome = IterationResult(context, verdict, None, change, candidate, None, decision, attempts)
     record = record_iteration(run, setting, desk, outcome, folder)
     land(run)
     return record

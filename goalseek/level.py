@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from goalseek.humanize import amount
 from goalseek.noise_state import OPENING, NoiseState
-from goalseek.noise_words import amount
 from goalseek.spread import scale_of, spread
 
 MOVED = 3.0  # sd; the difference of two medians of five has an sd of about 0.76

@@ -7,21 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
+from goalseek.humanize import counted, in_words, number
 from goalseek.manifest import Limits, Metric
 from goalseek.records import IterationRecord
-from goalseek.run_values import Usage
 from goalseek.standing import Standing
-from goalseek.units import counted, in_words, number
+from goalseek.values import Stop, Usage
 
-EXIT_CODES = {
-    **dict.fromkeys(
-        ("count", "for", "until", "asked", "target", "iterations", "time", "deadline", "tokens", "cost"), 0
-    ),
-    **dict.fromkeys(("failures", "baseline_failed", "incumbent_failed", "verifier_said_stop"), 1),
-    **dict.fromkeys(("repository", "provider", "sandbox", "auth", "disk", "tampered"), 3),
-    "needs_human": 5,
-    "bug": 70,
-}
 SPENT_IN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("PLAN", "APPLY_CHANGE"), ("iterations", "time", "tokens", "cost")),
     "VERIFY": ("time",),
@@ -32,21 +23,6 @@ NEAR = 0.75
 PACE_OF = 5
 RAISE = "raise it in the manifest"
 NEW = "goalseek iterate --new"
-
-
-@dataclass(frozen=True)
-class Stop:
-    """The end of an invocation: the contract's reason, one sentence, what to do next, and its last line where told."""
-
-    reason: str
-    why: str
-    next: str = ""
-    line: str = ""
-
-    @property
-    def exit_code(self) -> int:
-        """The contract's exit code for this reason."""
-        return EXIT_CODES[self.reason]
 
 
 def why_stop(

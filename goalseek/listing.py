@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.plain import to_line
 from goalseek.scope import DROPPINGS
+from goalseek.values import to_line
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek import process
-from goalseek.errors import UNFIT, GoalseekError
-from goalseek.git import GitFailed, git_text, users_environment
+from goalseek.errors import UNFIT, GitFailed, GoalseekError
+from goalseek.git import git_text, users_environment
 
 _QUESTION = (
     "rev-parse",

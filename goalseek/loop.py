@@ -12,30 +12,28 @@ from goalseek.baseline import baseline_candidate, failed_baseline, note_left_out
 from goalseek.call import briefing_for
 from goalseek.chosen_provider import commands_of
 from goalseek.cycles import decided
-from goalseek.desk import LimitReached, Paused
 from goalseek.ending import told_at_the_end
 from goalseek.ends import Ends
-from goalseek.errors import GoalseekError, Rejected
+from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
 from goalseek.fitness import uncommitted_words
 from goalseek.guards import guard_warning
 from goalseek.holdout import look
 from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
 from goalseek.left_behind import failure_kept, left_behind, make_way, record_left_behind
-from goalseek.limits import ENDS_THE_RUN, Stop, nearing, pace, why_stop
+from goalseek.limits import ENDS_THE_RUN, nearing, pace, why_stop
 from goalseek.missing import Missing
 from goalseek.notify import NotifyWatch
 from goalseek.opening import check_fit, check_provider, files_of, opened
 from goalseek.out_of_sight import agent_out_of_sight, out_of_sight
 from goalseek.packing import pack_when_due
 from goalseek.phase_seconds import unrecorded_seconds
-from goalseek.phases.log import Outcome
+from goalseek.phase_values import Candidate, Context, Decision, Evidence, IterationResult, Verdict
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes
 from goalseek.records import IterationRecord
 from goalseek.repository import Refs
 from goalseek.run import Run
-from goalseek.run_values import Usage
 from goalseek.scene import scene_of
 from goalseek.setting import Setting
 from goalseek.settling import seconds_to_settle, settle_at_end
@@ -43,7 +41,7 @@ from goalseek.small_set import small_set
 from goalseek.stop_request import asked_to_stop
 from goalseek.tries import Tries, planned, tried
 from goalseek.turns import baseline_verdict
-from goalseek.values import Candidate, Context, Decision, Evidence, Verdict
+from goalseek.values import Stop, Usage
 from goalseek.verifier import said_stop
 from goalseek.warned import not_said_yet
 from goalseek.word import heard, is_asked
@@ -135,7 +133,7 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
         verdict = Verdict(rejected.outcome, rejected.reason, rejected.why + _out_of_sight(run, setting, rejected))
     assert context
     found = (tries.change, tries.candidate, tries.evidence)
-    outcome = Outcome(context, verdict, plan, *found, decision, tries.attempts, tries.notes)
+    outcome = IterationResult(context, verdict, plan, *found, decision, tries.attempts, tries.notes)
     record = record_iteration(run, setting, desk, outcome, folder)
     land(run)
     drop_word(run.loaded.logs)
@@ -186,7 +184,7 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
         raise failed_baseline(decision.verdict, folder, remedy=remedy)
     broken = guard_warning(guards, "the baseline", evidence.guards, {})
     notes = (broken,) if broken else ()
-    outcome = Outcome(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
+    outcome = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
     record = record_iteration(run, setting, desk, outcome, folder, ruler)
     land(run)
     return record

@@ -20,7 +20,7 @@ from goalseek import schemas
 from goalseek._version import __version__
 from goalseek.errors import GoalseekError
 from goalseek.manifest import Manifest
-from goalseek.plain import from_plain, to_line
+from goalseek.values import from_plain, to_line
 
 FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from goalseek import units
+from goalseek import humanize
 from goalseek.manifest_paths import normal_glob, normal_path
 
 LONGEST_NAME = 100
@@ -37,7 +37,7 @@ class Written:
 
 
 def _duration(text: Any) -> float | None:
-    return None if text in ("none", None) else units.seconds(text)
+    return None if text in ("none", None) else humanize.seconds(text)
 
 
 def _timeout(text: Any) -> float | str | None:
@@ -136,13 +136,13 @@ def _globs(patterns: Any) -> Any:
 
 
 def _margin(text: Any) -> Any:
-    if not math.isfinite(units.share_of(text, 1.0)):
+    if not math.isfinite(humanize.share_of(text, 1.0)):
         raise ValueError('a finite number, or a percentage such as "0.5%"')
     return text
 
 
 def _least(text: Any) -> Any:
-    if units.share_of(text, 1.0) < 0:
+    if humanize.share_of(text, 1.0) < 0:
         raise ValueError('zero or more, such as 0.01 or "0.5%"; which way is better, metric.direction says')
     return text
 
@@ -184,7 +184,7 @@ def _devices(text: Any) -> Any:
 _TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 Seconds = Annotated[float | None, Written(_duration, _TEXT_OR_NUMBER)]
 Timeout = Annotated[float | str | None, Written(_timeout, _TEXT_OR_NUMBER)]
-Size = Annotated[int, Written(units.size, {"type": ["string", "integer"]})]
+Size = Annotated[int, Written(humanize.size, {"type": ["string", "integer"]})]
 Margin = Annotated[float | str, Written(_margin, _TEXT_OR_NUMBER)]
 LeastMargin = Annotated[float | str, Written(_least, _TEXT_OR_NUMBER)]
 Count = Annotated[int | None, Written(_count, {"type": ["integer", "string"], "minimum": 1})]

@@ -7,23 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek import outputs
-from goalseek.beneath import clear, make_anew
+from goalseek import files
 from goalseek.capture import Sink
-from goalseek.few import few
+from goalseek.disk import is_full, is_full_disk, refuse_full
 from goalseek.fresh import RunFolder
-from goalseek.full_disk import is_full, is_full_disk, refuse_full
 from goalseek.globs import literal, matcher
 from goalseek.handed_on import take_outputs
+from goalseek.humanize import few
 from goalseek.manifest import Reading, VerifyCommand
 from goalseek.metric import NoNumber
 from goalseek.once import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once
+from goalseek.own_folders import clear, make_anew
+from goalseek.phase_values import Failure
 from goalseek.programs import Finished
 from goalseek.quoting import quote_path
 from goalseek.reading import read_number
-from goalseek.run_values import CommandRun
 from goalseek.setup_once import give
-from goalseek.values import Failure
+from goalseek.values import CommandRun
 from goalseek.verifier import Verifier, failure_of, run_command, timeout_of
 
 _ARTIFACTS_MOST = 256 * 2**20
@@ -126,10 +126,10 @@ def _number(
 def _keep(run_folder: Path, artifacts: Path, log: Sink) -> None:
     """Copies what is in a run folder, as far as there is room for it."""
     try:
-        outputs.take(run_folder, artifacts, None, _ARTIFACTS_MOST)
+        files.take(run_folder, artifacts, None, _ARTIFACTS_MOST)
     except (FileNotFoundError, NotADirectoryError):
         log.write(b"[the run folder is gone]\n")
-    except outputs.TooMuch as error:
+    except files.TooMuch as error:
         log.write(f"[the run folder was not kept whole: {error}]\n".encode())
     except OSError as error:
         if not is_full_disk(error):
@@ -206,7 +206,7 @@ def _run(
     if command.sees != "hidden":
         give(verifier, below)
     kept_outputs.mkdir(parents=True, exist_ok=True)
-    outputs.take(kept_outputs, below, None, 2**63)
+    files.take(kept_outputs, below, None, 2**63)
     variables = {
         "GOALSEEK_RUN_DIR": str(run_folder),
         "GOALSEEK_ITERATION": str(iteration),

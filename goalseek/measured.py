@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from goalseek.beneath import clear
 from goalseek.history import History
+from goalseek.own_folders import clear
 from goalseek.records import IterationRecord, Record
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from goalseek.beneath import clear
-from goalseek.plain import from_plain, to_line, to_plain
+from goalseek.files import write_durably
+from goalseek.own_folders import clear
 from goalseek.seal import Seal
+from goalseek.values import from_plain, to_line, to_plain
 
 Value = TypeVar("Value")
 _ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
@@ -143,14 +143,3 @@ def _is_sealed(path: Path, seal: Seal) -> bool:
         return seal.holds(stored.pop("seal"), "memory", to_line(stored))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Replaces a file whole, its folder made if need be: after a crash it has the old content or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".new")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

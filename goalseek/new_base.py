@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from goalseek.comparing import Compared, Contender, compared, pairs_in_turn
 from goalseek.guards import broken
+from goalseek.humanize import counted, in_words
 from goalseek.objects import Entry, Objects
 from goalseek.pool import Subject
 from goalseek.run import Run
 from goalseek.scope import Scope
-from goalseek.units import counted, in_words
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from itertools import islice
 from statistics import median
 
+from goalseek.humanize import counted, in_words, number
 from goalseek.limits import pace
 from goalseek.manifest import Limits
 from goalseek.records import IterationRecord
-from goalseek.units import counted, in_words, number
 
 RATE_OF = 20
 USUAL_NIGHT = 8 * 3600.0

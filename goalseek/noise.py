@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from goalseek.decide import compared
+from goalseek.humanize import in_one_line, number, share_of
 from goalseek.middle import representative
 from goalseek.noise_state import (
     AGREEING,
@@ -32,11 +33,9 @@ from goalseek.noise_state import (
     repeats_of,
     values_of,
 )
-from goalseek.noise_words import in_one_line
-from goalseek.run_values import VerifierRun
+from goalseek.phase_values import Verdict
 from goalseek.spread import Scale, scale_of, spread, successive
-from goalseek.units import number, share_of
-from goalseek.values import Verdict
+from goalseek.values import VerifierRun
 
 INCUMBENT_LEAST = 3
 REUSED_IN_TURNS = 3

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from goalseek.few import few
+from goalseek.humanize import few, in_words, number, percent, share_of
 from goalseek.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
-from goalseek.noise_words import percent
-from goalseek.units import in_words, number, share_of
 
 ITERATIONS = 100
 LONG_SECONDS = 5.0

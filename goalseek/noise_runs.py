@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from goalseek.baseline import failed_baseline
-from goalseek.interrupts import held_back
 from goalseek.opening import check_fit
+from goalseek.phase_values import Failure
 from goalseek.pool import (
     Measurement,
     Subject,
@@ -21,10 +21,10 @@ from goalseek.pool import (
     measurement_of,
     record_measurement,
 )
+from goalseek.process import held_back
 from goalseek.run import Run
-from goalseek.run_values import VerifierRun
 from goalseek.turns import unfit
-from goalseek.values import Failure
+from goalseek.values import VerifierRun
 
 FAILURES_MOST = 3
 

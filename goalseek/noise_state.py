@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from goalseek.middle import representative
-from goalseek.run_values import VerifierRun
 from goalseek.spread import Pair, successive
+from goalseek.values import VerifierRun
 
 BASELINE_MOST = 5
 AGREEING = 2

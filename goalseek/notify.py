@@ -13,13 +13,12 @@ from goalseek.approval import Question, Word, commands_for
 from goalseek.believed import believed_standing
 from goalseek.capture import HeadAndTail
 from goalseek.errors import GoalseekError
-from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded
-from goalseek.plain import to_line, to_plain
 from goalseek.programs import Programs
 from goalseek.project_scope import scope_of
 from goalseek.records import IterationRecord
 from goalseek.relay import Relay
+from goalseek.values import Stop, to_line, to_plain
 from goalseek.watch import Watch
 
 SECONDS_MOST = 30.0

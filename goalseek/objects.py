@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from goalseek.beneath import add_own, clear, remove
 from goalseek.conversations import Conversations, ObjectsFailed
-from goalseek.full_disk import refuse_full
-from goalseek.git import GitFailed, git
+from goalseek.disk import refuse_full
+from goalseek.errors import GitFailed
+from goalseek.git import git
 from goalseek.missing import Missing, missing_in
+from goalseek.own_folders import add_own, clear, remove
 from goalseek.quoting import c_quoted
 from goalseek.recent import RecentObjects
 from goalseek.sharing import UNSHARED, Sharing

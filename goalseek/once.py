@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from goalseek import outputs
-from goalseek.beneath import make_anew
+from goalseek import files
+from goalseek.files import write_durably
 from goalseek.globs import matcher
 from goalseek.manifest import Manifest, Reading, VerifyCommand
-from goalseek.memory import write_durably
+from goalseek.own_folders import make_anew
 
 _ALL = 2**63
 Facts = Mapping[str, tuple[int, int]]
@@ -44,17 +44,17 @@ class OnceLeft:
     def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:
         """Puts what they left where they put it."""
         for kind, run_folder in run_folders.items():
-            for path in outputs.take(self.folder / kind, run_folder, None, _ALL):
+            for path in files.take(self.folder / kind, run_folder, None, _ALL):
                 os.utime(run_folder / path)  # as if it had just been written: it is of this measurement
-        outputs.take(self.folder / "outputs", kept_outputs, None, _ALL)
+        files.take(self.folder / "outputs", kept_outputs, None, _ALL)
 
     def take(self, command: VerifyCommand, kind: Kind, run_folder: Path, before: Facts, kept_outputs: Path) -> None:
         """Takes what a command has just left: files of its run folder that were not so ``before``, and its outputs."""
         made = {path: facts for path, facts in facts_of(run_folder).items() if before.get(path) != facts}
         self.made.update({(kind, path): facts for path, facts in made.items()})
-        outputs.take(run_folder, self.folder / kind, made.__contains__, _ALL)
+        files.take(run_folder, self.folder / kind, made.__contains__, _ALL)
         if command.outputs:
-            outputs.take(kept_outputs, self.folder / "outputs", matcher(command.outputs), _ALL)
+            files.take(kept_outputs, self.folder / "outputs", matcher(command.outputs), _ALL)
 
     def is_as_left(self, path: str, kind: Kind, run_folder: Path) -> bool:
         """Whether a file of a run folder was written by one of them, and by nobody after."""
@@ -91,5 +91,5 @@ def reads_once(manifest: Manifest, reading: Reading) -> bool:
 
 def facts_of(folder: Path) -> dict[str, tuple[int, int]]:
     """The regular files below a folder: inode and time, by path."""
-    found = {path: (folder / path).lstat() for path in outputs.regular_files(folder)}
+    found = {path: (folder / path).lstat() for path in files.regular_files(folder)}
     return {path: (facts.st_ino, facts.st_mtime_ns) for path, facts in found.items()}

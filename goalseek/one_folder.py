@@ -10,7 +10,7 @@ from pathlib import Path
 from goalseek.believed import own_folder
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.location import Location, prefix_below
-from goalseek.lock import holder_of
+from goalseek.locks import holder_of
 from goalseek.manifest_file import Loaded, base_of, load
 
 _FILE = "folder"

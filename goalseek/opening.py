@@ -14,20 +14,20 @@ from pathlib import Path
 from goalseek import editable, fitness, process
 from goalseek.agent_home import AgentHome
 from goalseek.approval import Question, refuse_while_waiting, waiting
-from goalseek.beneath import add_own, clear, empty, remove, remove_own
 from goalseek.conversations import ObjectsFailed
+from goalseek.disk import free_room
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.folder_check import refuse_unfit_shares
-from goalseek.full_disk import free_room
 from goalseek.guards import broken_guard_of
 from goalseek.location import locate
-from goalseek.lock import LOCK, only_writer
+from goalseek.locks import LOCK, only_writer
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of, ignore_home
 from goalseek.manifest_providers import ProviderTable
 from goalseek.objects import Entry
 from goalseek.one_folder import note_folder, refuse_other_folder
+from goalseek.own_folders import add_own, clear, empty, remove, remove_own
 from goalseek.places import places
 from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.project_scope import scope_of

@@ -13,8 +13,8 @@ from goalseek.manifest import Manifest
 from goalseek.manifest_together import words_of
 from goalseek.objects import Entry
 from goalseek.quoting import quote_path
-from goalseek.run_values import CommandRun
 from goalseek.scope import Scope, scope
+from goalseek.values import CommandRun
 
 _OUTSIDE = "or keep it outside of the repository and give its absolute path"
 

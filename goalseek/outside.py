@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.beneath import clear
 from goalseek.confinement.programs import to_paste
 from goalseek.confinement.system import is_systems
 from goalseek.findings import Finding
 from goalseek.manifest import Manifest
+from goalseek.own_folders import clear
 from goalseek.pool import Subject, measure_subject
 from goalseek.run import Run
 

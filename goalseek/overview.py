@@ -13,22 +13,22 @@ from goalseek.cost_words import cost_of_deciding
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
 from goalseek.guards import broken_guard_of
+from goalseek.humanize import in_words
 from goalseek.level import level_moved
 from goalseek.limits import why_stop
 from goalseek.location import Location, locate
-from goalseek.lock import Holder, holder_of
+from goalseek.locks import Holder, holder_of
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.phase_seconds import all_unrecorded
 from goalseek.records import HoldoutRecord, SettleRecord
-from goalseek.run_values import Usage
 from goalseek.shared import Shares
 from goalseek.small_set import small_set
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.stop_request import pending_run
 from goalseek.typed import typed
-from goalseek.units import in_words
+from goalseek.values import Usage
 
 if TYPE_CHECKING:
     from goalseek.approval import Question, Word

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from goalseek.beneath import clear, make_anew, remove
-from goalseek.git import GitFailed
-from goalseek.memory import write_durably
+from goalseek.errors import GitFailed
+from goalseek.files import write_durably
+from goalseek.own_folders import clear, make_anew, remove
 from goalseek.quoting import c_quoted
 from goalseek.repository import Refs, Repository
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
-from goalseek.beneath import clear
-from goalseek.git import GitFailed
+from goalseek.errors import GitFailed
 from goalseek.objects import Objects
+from goalseek.own_folders import clear
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _FAILED = re.compile(r"patch failed: (.+):(\d+)$", re.MULTILINE)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
-from goalseek.clock import seconds_with_sleep
-from goalseek.desk import LimitReached
+from goalseek.errors import LimitReached
+from goalseek.humanize import in_words
 from goalseek.limits import seconds_left
 from goalseek.manifest import Limits
+from goalseek.process import seconds_with_sleep
 from goalseek.run import Run
 from goalseek.stop_request import asked_to_stop
-from goalseek.units import in_words
 
 _PAUSE = 0.1
 

@@ -6,16 +6,10 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import tampered
 from goalseek.objects import Entry, Objects
 from goalseek.quoting import quote_path
 from goalseek.scope import Scope
-
-
-def tampered(message: str, hint: str = "") -> GoalseekError:
-    """The error that stops a run whose ruler changed."""
-    usual = "put back what was measured with, and run the same command; or goalseek baseline adopts what is there now"
-    return GoalseekError(message, hint or usual, UNFIT, "tampered")
 
 
 def refuse_other_ruler(objects: Objects, scope: Scope, baseline_tree: str, tree: str) -> None:

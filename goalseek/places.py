@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.location import Location, prefix_below
-from goalseek.values import Side
+from goalseek.phase_values import Side
 
 
 @dataclass(frozen=True)

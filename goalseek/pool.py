@@ -9,12 +9,12 @@ from goalseek.baseline import take_ruler
 from goalseek.manifest_file import ignore_home
 from goalseek.memory import Memory
 from goalseek.phase_seconds import PhaseSeconds
+from goalseek.phase_values import Evidence, Side
 from goalseek.phases.verify import one_more
 from goalseek.records import MeasurementRecord
 from goalseek.run import Run
-from goalseek.run_values import CommandRun
 from goalseek.setting import Setting
-from goalseek.values import Evidence, Side
+from goalseek.values import CommandRun
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
-from goalseek.descendants import TOKEN
-from goalseek.interrupts import left_to_another
+from goalseek.errors import Interrupted
 
 Companion = subprocess.Popen[bytes]
 _mark: ContextVar[str] = ContextVar("mark", default="")
@@ -109,3 +112,124 @@ def detach(arguments: Sequence[str], log: Path) -> Companion:
 def _marked(environment: Mapping[str, str]) -> dict[str, str]:
     mark = _mark.get()
     return {**environment, TOKEN: mark} if mark else dict(environment)
+
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ONE_WISH_SECONDS = 10.0
+_heard_at: list[float] = []
+
+
+def answer_signals() -> None:
+    """From now on a signal that ends the tool raises, KeyboardInterrupt for ^C and Interrupted for the others.
+
+    Those that follow within ten seconds are the same wish, and must not end the cleaning up: somebody presses ^C again,
+    and a terminal that is closed is told by the system and by the shell. One that whoever started us has switched off,
+    as ``nohup`` does, stays so.
+    """
+    _heard_at.clear()
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _raise_once)
+
+
+def is_ending() -> bool:
+    """Whether a signal was heard just now, so that all ends."""
+    return bool(_heard_at) and time.monotonic() - _heard_at[0] < ONE_WISH_SECONDS
+
+
+def _raise_once(number: int, frame: FrameType | None) -> None:
+    if is_ending():
+        return
+    _heard_at[:] = [time.monotonic()]
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise Interrupted(number)
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """What would interrupt this block does so right after it. Signals that nobody handles in Python end at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    caught: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    handled = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in handled:
+        signal.signal(number, lambda signal_number, frame: caught.append(signal_number))
+    try:
+        yield
+    finally:
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+        for signal_number in caught:
+            handled[signal.Signals(signal_number)](signal_number, None)
+
+
+@contextlib.contextmanager
+def left_to_another() -> Iterator[None]:
+    """Around a program that has the terminal: what is pressed there, ^C and ^\\, is meant for it."""
+    numbers = [signal.SIGINT, signal.SIGQUIT] if threading.current_thread() is threading.main_thread() else []
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+TOKEN = "GOALSEEK_PROCESS"
+
+
+def end_marked(token: str, grace: float) -> int:
+    """Ends the programs whose mark begins with ``token``; gives how many there were.
+
+    SIGTERM first; what is left after ``grace`` seconds gets SIGKILL. Returns when none is left. Where there is no
+    /proc to look in, none is found.
+    """
+    left = living(token)
+    for pid in left:
+        _send(pid, signal.SIGTERM)
+    wait_for(token, grace if left else 0.0)
+    while left and (stubborn := living(token)):
+        for pid in stubborn:
+            _send(pid, signal.SIGKILL)
+        time.sleep(0.005)
+    return len(left)
+
+
+def wait_for(token: str, seconds: float) -> None:
+    """Waits until none of the marked programs is left, but no longer than so many seconds."""
+    deadline, pause = time.monotonic() + seconds, 0.001
+    while time.monotonic() < deadline and living(token):
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+
+
+def living(token: str) -> list[int]:
+    """The marked programs that still run; one that has ended but was not waited for does not."""
+    try:
+        names = os.listdir("/proc")
+    except FileNotFoundError:
+        return []
+    mark, own = f"{TOKEN}={token}".encode(), os.getpid()
+    found: list[int] = []
+    for name in names:
+        if not name.isdigit() or int(name) == own:
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123 - hundreds
+            # That of a zombie is empty.
+            if any(variable.startswith(mark) for variable in file.read().split(b"\0")):
+                found.append(int(name))
+    return found
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def seconds_with_sleep() -> float:
+    """Seconds that only grow, those in which the machine slept among them where the system counts them."""
+    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)

@@ -14,8 +14,7 @@ from typing import Any
 
 from goalseek import process, reaper
 from goalseek.capture import KEPT_BYTES, HeadAndTail, Sink
-from goalseek.descendants import TOKEN, end_marked, wait_for
-from goalseek.interrupts import held_back
+from goalseek.process import TOKEN, end_marked, held_back, wait_for
 from goalseek.streams import LOST, Child, Streams
 
 GRACE_SECONDS = reaper.GRACE_SECONDS

@@ -12,11 +12,11 @@ from goalseek.bench import Bench
 from goalseek.globs import matcher
 from goalseek.listing import Listing
 from goalseek.objects import Entry, Objects
+from goalseek.phase_values import Side
 from goalseek.places import Places
-from goalseek.plain import to_line
 from goalseek.scope import Scope
 from goalseek.trees import Making
-from goalseek.values import Side
+from goalseek.values import to_line
 from goalseek.workspace import Workspace
 
 

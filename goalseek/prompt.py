@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from goalseek.humanize import in_words, number
 from goalseek.manifest import Manifest
+from goalseek.phase_values import Context, Plan, VisibleFile
 from goalseek.templates import Templates
-from goalseek.units import in_words, number
-from goalseek.values import Context, Plan, VisibleFile
 
 _FILES_SHOWN = 60
 _PATH_MOST = 300

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.beneath import make_anew
 from goalseek.call import given_for
 from goalseek.chosen_provider import commands_of
 from goalseek.errors import GoalseekError, Rejected
@@ -16,16 +15,17 @@ from goalseek.findings import Finding
 from goalseek.night import night
 from goalseek.objects import Entry
 from goalseek.out_of_sight import agent_out_of_sight
+from goalseek.own_folders import make_anew
+from goalseek.phase_values import Context
 from goalseek.providers.agent import AgentProvider
 from goalseek.providers.chain import Chain
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.failures import IN_WORDS, Failed
 from goalseek.providers.provider import Call, Provider, Starting
 from goalseek.run import Run
-from goalseek.run_values import Usage
 from goalseek.seat import Seat
 from goalseek.setting import Setting
-from goalseek.values import Context
+from goalseek.values import Usage
 
 LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0

@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from goalseek.beneath import open_beneath
 from goalseek.fresh import RunFolder, Stale
 from goalseek.manifest import Reading
 from goalseek.metric import NoNumber, finite, from_json, from_text
+from goalseek.own_folders import open_beneath
 from goalseek.programs import Finished
 
 _FILE_MOST = 64 * 2**20

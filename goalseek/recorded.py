@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from goalseek.beneath import ForeignPath, parts_of
 from goalseek.objects import Entry
+from goalseek.own_folders import ForeignPath, parts_of
 
 RACY_NANOSECONDS = 20_000_000
 Signature = tuple[int, int, int, int, int]

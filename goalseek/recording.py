@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 
 from goalseek.errors import Rejected
-from goalseek.memory import write_durably
+from goalseek.files import write_durably
+from goalseek.phase_values import Rejection
 from goalseek.providers.provider import Reply
 from goalseek.providers.recordings import Recording, file_name
 from goalseek.run import Run
 from goalseek.secret import Secrets
-from goalseek.values import Rejection
 
 
 def recorder(

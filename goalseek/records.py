@@ -6,8 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from goalseek.plain import from_plain
-from goalseek.run_values import CommandRun, Usage, VerifierRun
+from goalseek.values import Attempt, CommandRun, Usage, VerifierRun, from_plain
 
 SCHEMA = 1
 REASONS = {
@@ -73,15 +72,6 @@ class MetricResult:
     incumbent: float | None
     delta: float | None
     odds: float | None = None
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash."""
-
-    commit_hash: str | None
-    reason: str
-    usage: Usage = Usage()
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from goalseek.watch import Watch
 if TYPE_CHECKING:
     from goalseek.approval import Question, Word
     from goalseek.confinement.level import Level
-    from goalseek.limits import Stop
     from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
     from goalseek.scene import Scene
+    from goalseek.values import Stop
 
 
 class Relay(Watch):

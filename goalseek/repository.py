@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from goalseek import process
-from goalseek.beneath import add_own, clear
-from goalseek.errors import NEEDS_HUMAN, UNFIT, GoalseekError
-from goalseek.full_disk import as_full_disk
-from goalseek.git import AUTHOR, HARDENED, GitFailed, environment, git, users_environment
+from goalseek.disk import as_full_disk
+from goalseek.errors import NEEDS_HUMAN, UNFIT, GitFailed, GoalseekError
+from goalseek.git import AUTHOR, HARDENED, environment, git, users_environment
 from goalseek.location import Location
 from goalseek.missing import Missing
 from goalseek.objects import Entry, Objects
+from goalseek.own_folders import add_own, clear
 from goalseek.recent import RecentObjects
 from goalseek.sharing import Sharing, sharing_of
 

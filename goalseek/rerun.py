@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from goalseek.audit import audit
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.humanize import in_words
+from goalseek.phase_values import Evidence
 from goalseek.pool import Subject, measure_subject
 from goalseek.records import IterationRecord
 from goalseek.run import Run
-from goalseek.run_values import VerifierRun
 from goalseek.same_again import SameAgain, same_again
 from goalseek.standing import CRASHED
-from goalseek.units import in_words
-from goalseek.values import Evidence
+from goalseek.values import VerifierRun
 from goalseek.within_noise import among_noise, may_be_noise
 
 

@@ -17,13 +17,13 @@ from goalseek.charge import killed_call
 from goalseek.errors import Rejected
 from goalseek.manifest_providers import ReviewTable
 from goalseek.objects import Entry
+from goalseek.phase_values import Candidate, Change, Decision, Plan, Review
 from goalseek.phases.decide import roll_back
 from goalseek.prompt import Judged
 from goalseek.providers.answer import title_of
 from goalseek.providers.provider import Reply
 from goalseek.run import Run
 from goalseek.setting import Setting
-from goalseek.values import Candidate, Change, Decision, Plan, Review
 from goalseek.workspace import Workspace
 
 DIFF_MOST = 64 * 1024

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from goalseek.listing import Listing
 from goalseek.manifest import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
 from goalseek.manifest_paths import normal_glob, normal_path
-from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.scope import Scope
+from goalseek.values import from_plain, to_line, to_plain
 
 if TYPE_CHECKING:
     from goalseek.objects import Entry

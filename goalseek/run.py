@@ -14,7 +14,6 @@ from pathlib import Path
 
 from goalseek import hidden_from, manifest_file
 from goalseek.bench import Bench
-from goalseek.beneath import add_own, clear
 from goalseek.chosen_provider import ChosenProvider
 from goalseek.clock import Clock
 from goalseek.confinement.level import Level
@@ -22,14 +21,15 @@ from goalseek.confines import Confines, confines
 from goalseek.errors import GoalseekError
 from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
-from goalseek.limits import Stop
 from goalseek.listing import Listing
 from goalseek.location import elsewhere
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
 from goalseek.manifest_providers import ProviderTable
 from goalseek.measured import Measured
+from goalseek.own_folders import add_own, clear
 from goalseek.phase_seconds import PhaseSeconds
+from goalseek.phase_values import Context, Side
 from goalseek.places import Places
 from goalseek.programs import PROGRAMS_LOCK, Programs
 from goalseek.project_trees import ProjectTrees, TreePlan
@@ -43,7 +43,7 @@ from goalseek.setting import Setting, Settings
 from goalseek.shared import Shares
 from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
-from goalseek.values import Context, Side
+from goalseek.values import Stop
 from goalseek.verifier import Verifier
 from goalseek.watch import Watch
 from goalseek.workspace import Workspace

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from goalseek.humanize import number
 from goalseek.objects import SUBMODULE, Entry
+from goalseek.phase_values import Evidence
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, stand_back
 from goalseek.run import Run
-from goalseek.units import number
-from goalseek.values import Evidence
 
 GARBAGE = b"goalseek sabotage ((((\n"
 BREAKAGES: tuple[tuple[str, bytes | None], ...] = (

@@ -8,11 +8,11 @@ from typing import Literal
 
 from goalseek.decide import outside
 from goalseek.guards import broken
+from goalseek.humanize import number, share_of
 from goalseek.manifest import Guard, Manifest
+from goalseek.phase_values import Evidence
 from goalseek.records import IterationRecord
-from goalseek.run_values import CommandRun
-from goalseek.units import number, share_of
-from goalseek.values import Evidence
+from goalseek.values import CommandRun
 
 How = Literal["equal", "within", "differs"]
 

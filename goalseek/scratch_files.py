@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.beneath import clear
+from goalseek.own_folders import clear
 
 _NAMES = re.compile(r"(?:index-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)
 

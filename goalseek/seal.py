@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 
-from goalseek.beneath import remove
+from goalseek.own_folders import remove
 
 _KEY_LENGTH = 8
 _FORM = re.compile(rf"([0-9a-f]{{{_KEY_LENGTH}}})-[0-9a-f]{{64}}")

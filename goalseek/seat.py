@@ -10,14 +10,15 @@ from typing import Any
 
 from goalseek import sandbox
 from goalseek.agent_home import AgentHome
-from goalseek.beneath import clear, make_anew
 from goalseek.brief import in_json
 from goalseek.calls import Calls
 from goalseek.capture import HeadAndTail
 from goalseek.confines import Job
-from goalseek.exclusive import alone
-from goalseek.full_disk import refuse_full
+from goalseek.disk import refuse_full
+from goalseek.locks import alone
 from goalseek.manifest import Manifest
+from goalseek.own_folders import clear, make_anew
+from goalseek.phase_values import Session
 from goalseek.places import cache_folder
 from goalseek.programs import Finished
 from goalseek.providers.login import Login
@@ -25,7 +26,6 @@ from goalseek.providers.provider import Starting
 from goalseek.run import Run
 from goalseek.sandbox import credentials_of
 from goalseek.secret import Secrets
-from goalseek.values import Session
 
 
 @dataclass(frozen=True)

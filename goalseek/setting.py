@@ -14,10 +14,10 @@ from goalseek.listing import Listing
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
 from goalseek.manifest_providers import ProviderTable
-from goalseek.plain import to_line
 from goalseek.project_scope import scope_of
 from goalseek.scope import Scope
 from goalseek.templates import Templates, load_templates
+from goalseek.values import to_line
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from goalseek.humanize import counted, percent
 from goalseek.middle import median
-from goalseek.noise_words import percent
 from goalseek.spread import scale_of
 from goalseek.student import student_quantile
-from goalseek.units import counted
 
 PAIRS = 5
 CONFIDENCE = 0.95

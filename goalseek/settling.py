@@ -9,19 +9,19 @@ from dataclasses import replace
 from datetime import datetime
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.humanize import counted, in_words
 from goalseek.landing import tell
 from goalseek.limits import seconds_left
 from goalseek.manifest import Manifest
 from goalseek.phase_seconds import settle_key
+from goalseek.phase_values import Side
 from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement, took_outside
 from goalseek.records import SettleRecord
 from goalseek.run import Run
-from goalseek.run_values import Usage
 from goalseek.setting import Setting
 from goalseek.settle import PAIRS, settle
 from goalseek.standing import Mark, Standing
-from goalseek.units import counted, in_words
-from goalseek.values import Side
+from goalseek.values import Usage
 
 ASKED_BY = "settle"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalseek import outputs
-from goalseek.beneath import clear, make_anew
+from goalseek import files
 from goalseek.capture import Sink
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest import Setup, VerifyCommand
 from goalseek.manifest_paths import normal_path
 from goalseek.metric import NoNumber
+from goalseek.own_folders import clear, make_anew
 from goalseek.verifier import Verifier, run_command
 
 _SETUPS_MOST = 3
@@ -38,7 +38,7 @@ def prepare(verifier: Verifier, log: Sink) -> None:
     make_anew(given)
     for name in _paths(setup):
         try:
-            outputs.copy_tree(root / verifier.places.prefix / name, given / "gives" / name)
+            files.copy_tree(root / verifier.places.prefix / name, given / "gives" / name)
         except (FileNotFoundError, NotADirectoryError):
             raise NoNumber("verify_failed", f"setup.gives: there is no folder {name} after setup") from None
     (given / "done").touch()
@@ -51,7 +51,7 @@ def give(verifier: Verifier, below: Path) -> None:
     if given is None or verifier.manifest.setup is None:
         return
     for name in _paths(verifier.manifest.setup):
-        outputs.copy_tree(given / "gives" / name, below / name)
+        files.copy_tree(given / "gives" / name, below / name)
 
 
 def _paths(setup: Setup) -> tuple[str, ...]:

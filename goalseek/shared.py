@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalseek.few import few
+from goalseek.files import write_durably
+from goalseek.humanize import few
 from goalseek.listing import Listing, differing, digest_of, list_folder
-from goalseek.memory import write_durably
-from goalseek.plain import from_plain, to_line
 from goalseek.quoting import quote_path
+from goalseek.values import from_plain, to_line
 
 LOOKED_AT_MOST = 20_000
 

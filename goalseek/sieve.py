@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalseek.beneath import read_regular
 from goalseek.checkout import LINK, Checkout
 from goalseek.flood import Flood
 from goalseek.globs import matcher
 from goalseek.newcomers import Newcomers
 from goalseek.objects import SYMLINK, Entry, Objects
+from goalseek.own_folders import read_regular
 from goalseek.quoting import quote_path
 from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.walk import Changes

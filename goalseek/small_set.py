@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from goalseek.humanize import number
 from goalseek.manifest import Metric
 from goalseek.standing import Standing
-from goalseek.units import number
 
 KEEPS = 5
 WIDTH = 4.0  # standard errors of a proportion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from goalseek.beneath import clear
+from goalseek.own_folders import clear
 from goalseek.places import Places
 from goalseek.repository import Repository
 

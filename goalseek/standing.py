@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from goalseek.noise_state import NoiseState, after_baseline
 from goalseek.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
-from goalseek.run_values import CommandRun, Usage, VerifierRun
+from goalseek.values import CommandRun, Usage, VerifierRun
 
 PROVIDER_FAILED = ("provider_failed", "provider_timeout")
 CRASHED = ("verify_failed", "verify_timeout", "no_metric", "not_finite", "unmeasurable")

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from goalseek.humanize import since
 from goalseek.manifest import Limits
-from goalseek.plain import to_plain
-from goalseek.since import since
 from goalseek.standing import Mark, Standing
+from goalseek.values import to_plain
 
 HEARTBEAT_SECONDS = 5.0
 CALM_SECONDS = 0.1

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from goalseek.beneath import clear
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.lock import Holder, holder_of
-from goalseek.memory import write_durably
+from goalseek.files import write_durably
+from goalseek.locks import Holder, holder_of
+from goalseek.own_folders import clear
 
 if TYPE_CHECKING:
-    from goalseek.limits import Stop
+    from goalseek.values import Stop
 
 _NAME = "stop.json"
 _SAID_WITHIN = 1.0
@@ -55,7 +55,7 @@ def asked_to_stop(own: Path) -> Stop | None:
     holder = holder_of(own)
     if holder is None or request != _request_for(holder):
         return None
-    from goalseek.limits import Stop
+    from goalseek.values import Stop
 
     return Stop("asked", "goalseek stop asked for it", "the same command goes on")
 

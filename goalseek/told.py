@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from goalseek.manifest import VerifyCommand
+from goalseek.phase_values import PastTry
 from goalseek.records import IterationRecord
 from goalseek.standing import CRASHED
-from goalseek.values import PastTry
 
 _INSTEAD = {
     "verify_failed": "the verifier failed",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.history import History, Snapshot
-from goalseek.units import counted
+from goalseek.humanize import counted
 
 Messages = Callable[[], Iterator[str]]
 

@@ -11,18 +11,18 @@ from goalseek.cost_words import cost_of_deciding
 from goalseek.decide import ToBeat, decide
 from goalseek.findings import Finding
 from goalseek.guards import guard_warning
+from goalseek.humanize import in_words, number
 from goalseek.manifest import Manifest
 from goalseek.middle import median
 from goalseek.noise_findings import fixed_seed
 from goalseek.out_of_sight import out_of_sight
 from goalseek.outside import why_inside
+from goalseek.phase_values import Evidence, Verdict
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
 from goalseek.run import Run
-from goalseek.run_values import VerifierRun
 from goalseek.sabotage import BREAKAGES, sabotage
 from goalseek.turns import unfit
-from goalseek.units import in_words, number
-from goalseek.values import Evidence, Verdict
+from goalseek.values import VerifierRun
 
 NUMBERS = 2
 

@@ -13,21 +13,21 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.attempts import clear_attempts, place_of, publish, put_by, snapshot_of
-from goalseek.beneath import make_anew
 from goalseek.call import Briefing, call_for
-from goalseek.desk import Desk, LimitReached
-from goalseek.errors import Rejected
+from goalseek.desk import Desk
+from goalseek.errors import LimitReached, Rejected
 from goalseek.manifest import VerifyCommand
 from goalseek.memory import named, rejected_as
+from goalseek.own_folders import make_anew
+from goalseek.phase_values import Candidate, Change, Evidence, Failure, Plan, Review
 from goalseek.phases.apply_change import Begun, apply_change
 from goalseek.phases.commit import commit
 from goalseek.phases.plan import make_plan
 from goalseek.phases.verify import candidate_owes
 from goalseek.prompt import Problem
-from goalseek.records import Attempt
 from goalseek.run import Run
 from goalseek.setting import Setting
-from goalseek.values import Candidate, Change, Evidence, Failure, Plan, Review
+from goalseek.values import Attempt
 
 CHANGES_REQUESTED = "changes_requested"
 

@@ -10,7 +10,7 @@ from goalseek.manifest import Guard, Metric
 from goalseek.middle import representative
 from goalseek.noise import Next, Terms, baseline_needs_run, next_step
 from goalseek.noise_state import NoiseState, values_of
-from goalseek.values import Evidence, Verdict
+from goalseek.phase_values import Evidence, Verdict
 
 
 def terms_of(metric: Metric) -> Terms:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from goalseek.beneath import clear
 from goalseek.deviations import NOTHING, Deviation, of_rows, shown
+from goalseek.humanize import counted
 from goalseek.manifest_file import RESULTS, Loaded, ignore_home
-from goalseek.units import counted
+from goalseek.own_folders import clear
 
 SNAPSHOT = "standing.json"
 

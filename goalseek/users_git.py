@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from goalseek import process
-from goalseek.beneath import add_own, clear, remove_own
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git import git, users_environment
 from goalseek.objects import Objects
+from goalseek.own_folders import add_own, clear, remove_own
 from goalseek.process import Answer
 from goalseek.quoting import c_quoted, quote_path
 from goalseek.repository import Repository

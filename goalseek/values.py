@@ -1,241 +1,238 @@
-"""What one phase hands to the next. Paths are text relative to the repository's root, odd bytes as surrogates."""
+"""What calls of a provider and runs of the verifier came to, as the records keep it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-from goalseek.run_values import CommandRun, Usage, VerifierRun
-
-VISIBLE_FILES_MOST = 200
-Side = Literal["candidate", "incumbent"]
+import functools
+import json
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from datetime import datetime
+from typing import Any, TypeVar
 
 
 @dataclass(frozen=True)
-class Session:
-    """By what ``name`` an agent goes on with what it was asked before, and with which ``model``.
+class Usage:
+    """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
 
-    ``told`` is what all its calls used by the agent's own running total, as it was told last; nothing where it tells of
-    each call by itself.
+    ``about_usd`` is what calls under a subscription said that they cost: nobody pays it, and no limit counts it.
     """
 
-    name: str
-    model: str = ""
-    told: Usage = Usage()
-
-
-@dataclass(frozen=True)
-class PastTry:
-    """One earlier iteration as the next proposal may know it."""
-
-    iteration: int
-    outcome: str
-    reason: str
-    value: float | None
-    changed_files: tuple[str, ...]
-    title: str
-    why: str
-
-
-@dataclass(frozen=True)
-class VisibleFile:
-    """A file that the agent can see: its size in bytes and its blob's hash; writable or read-only."""
-
-    path: str
-    size: int
-    blob: str
-    writable: bool
-
-
-@dataclass(frozen=True)
-class Context:
-    """READ_CONTEXT's answer: all that a proposal may know, gathered once.
-
-    ``attempt`` counts proposals, baselines not among them; ``moment`` is when this was, in seconds since 1970.
-    ``files`` are at most VISIBLE_FILES_MOST, writable ones first, of ``files_total``. ``common_ending`` is how the
-    output of the last ``crashes`` candidates ended, as far as the agent may see it, and ``last_crash`` how that of the
-    last one did which crashed, in the iteration ``crashed_in``. ``best_iteration`` is where the best was kept.
-    ``writable`` and ``generated`` are the manifest's globs as the iteration began; none where an older version did it.
-    """
-
-    iteration: int
-    attempt: int
-    moment: int
-    incumbent_commit: str
-    incumbent_value: float
-    baseline_value: float
-    best_value: float
-    stagnation: int
-    flattened: bool
-    program: str
-    directions: tuple[str, ...]
-    files: tuple[VisibleFile, ...]
-    files_total: int
-    commits: tuple[str, ...]
-    crashes: int = 0
-    common_ending: str = ""
-    crashed_in: int = 0
-    last_crash: str = ""
-    best_iteration: int = 0
-    writable: tuple[str, ...] = ()
-    generated: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Plan:
-    """PLAN's answer. ``files`` are those that the provider means to change.
-
-    Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
-    say who answered.
-    """
-
-    title: str
-    text: str
-    files: tuple[str, ...] = ()
-    usage: Usage = Usage()
-    provider: str = ""
-    model: str = ""
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One path of a change: its new mode and blob; a mode of "" means that it was deleted."""
-
-    path: str
-    mode: str
-    blob: str
-
-
-@dataclass(frozen=True)
-class Change:
-    """APPLY_CHANGE's answer: what the candidate is made of; strays that were left out are named in ``dropped``.
-
-    ``provider`` and ``model`` are whose change it is; "" for the manifest's own.
-    """
-
-    title: str
-    text: str
-    edits: tuple[Edit, ...]
-    dropped: tuple[str, ...]
-    lines_added: int
-    lines_removed: int
-    usage: Usage = Usage()
-    provider: str = ""
-    model: str = ""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """COMMIT's answer: the candidate's commit, its tree, and the commit that the iteration stands on.
-
-    ``earlier`` are the commits of its earlier tries, oldest first, each on the one before; the candidate's own stands
-    on the last of them.
-    """
-
-    commit: str
-    tree: str
-    parent: str
-    earlier: tuple[str, ...] = ()
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    estimated: bool = False
+    about_usd: float | None = field(default=None, metadata={"left out where it is None": True})
 
     @property
-    def commits(self) -> tuple[str, ...]:
-        """Every commit of the iteration, oldest first."""
-        return (*self.earlier, self.commit)
+    def tokens(self) -> int:
+        """Input, cached and output tokens together."""
+        return self.input_tokens + self.cached_tokens + self.output_tokens
 
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a measurement has no number: the contract's reason, and one sentence for people.
-
-    ``printed`` is the end of what the failed command printed, only where that command sees no hidden file.
-    """
-
-    reason: str
-    why: str
-    printed: str = ""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """VERIFY's answer: the runs in the order in which they were made, and what failed where one did.
-
-    ``guard_runs`` has the guards of each of the candidate's runs, ``verify`` its commands, both in that order.
-    """
-
-    runs: tuple[VerifierRun, ...] = ()
-    guard_runs: tuple[dict[str, float], ...] = ()
-    verify: tuple[CommandRun, ...] = ()
-    failure: Failure | None = None
-
-    @property
-    def guards(self) -> dict[str, float]:
-        """Each guard's median over the candidate's runs."""
-        names = self.guard_runs[0] if self.guard_runs else ()
-        from statistics import median
-
-        return {name: median([guards[name] for guards in self.guard_runs]) for name in names}
-
-    def plus(self, more: Evidence) -> Evidence:
-        """With what was measured after it."""
-        return Evidence(
-            self.runs + more.runs, self.guard_runs + more.guard_runs, self.verify + more.verify, more.failure
+    def plus(self, other: Usage) -> Usage:
+        """Both together; the cost is unknown only where neither is known."""
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        about = [cost for cost in (self.about_usd, other.about_usd) if cost is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+            sum(costs) if costs else None,
+            self.estimated or other.estimated,
+            sum(about) if about else None,
         )
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """DECIDE's answer. Values are medians in the metric's units, ``delta`` is positive where better.
+class VerifierRun:
+    """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed."""
 
-    ``odds`` are those of "1.5 sd better" against "no better"; None where none were needed.
-    """
+    of: str
+    value: float | None
+    seed: int
+    seconds: float
 
-    outcome: str
+
+@dataclass(frozen=True)
+class CommandRun:
+    """One verify command as it ended; ``killed`` counts what had to be killed at its end."""
+
+    name: str
+    exit_code: int | None
+    seconds: float
+    killed: int = 0
+
+
+EXIT_CODES = {
+    **dict.fromkeys(
+        ("count", "for", "until", "asked", "target", "iterations", "time", "deadline", "tokens", "cost"), 0
+    ),
+    **dict.fromkeys(("failures", "baseline_failed", "incumbent_failed", "verifier_said_stop"), 1),
+    **dict.fromkeys(("repository", "provider", "sandbox", "auth", "disk", "tampered"), 3),
+    "needs_human": 5,
+    "bug": 70,
+}
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The end of an invocation: the contract's reason, one sentence, what to do next, and its last line where told."""
+
     reason: str
     why: str
-    value: float | None = None
-    incumbent: float | None = None
-    delta: float | None = None
-    odds: float | None = None
+    next: str = ""
+    line: str = ""
 
-    def __bool__(self) -> bool:
-        """Whether the candidate becomes the incumbent."""
-        return self.outcome in ("kept", "baseline")
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The verdict, and the commit that takes the candidate back where it was rejected."""
-
-    verdict: Verdict
-    rollback: str | None = None
+    @property
+    def exit_code(self) -> int:
+        """The contract's exit code for this reason."""
+        return EXIT_CODES[self.reason]
 
 
 @dataclass(frozen=True)
-class Review:
-    """REVIEW's answer: APPROVED, CHANGES_REQUESTED or REJECTED, "" where none could be read; a reason each criterion.
+class Attempt:
+    """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash."""
 
-    ``decision`` is the verdict as it stands after it. Where it ``goes_on``, the change is back with its author, and the
-    decision holds only if nothing comes of that. ``provider`` and ``model`` are whose word it is.
-    """
-
-    word: str
-    reasons: tuple[str, ...]
-    decision: Decision
-    goes_on: bool = False
-    usage: Usage = Usage()
-    provider: str = ""
-    model: str = ""
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """How a try ended before its measurement, and what the call cost that ended so.
-
-    ``edits`` are what it has within its scope, where it can go back to its author; None where it cannot.
-    """
-
-    outcome: str
+    commit_hash: str | None
     reason: str
-    why: str
     usage: Usage = Usage()
-    edits: tuple[Edit, ...] | None = None
+
+
+Value = TypeVar("Value")
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+LEFT_OUT = "left out where it is None"  # in the metadata of a field
+_LEFT_OUT: dict[type, tuple[str, ...]] = {}
+_NAMES: dict[type, tuple[str, ...] | None] = {}
+_SCALARS: dict[Any, type | tuple[type, ...]] = {str: str, bool: bool, int: int, float: (int, float)}
+
+
+def to_plain(value: Any) -> Any:
+    """The JSON form of a value: dicts in the order of the fields, tuples as lists."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    names = _field_names(kind)
+    if names is not None:
+        plain = {name: to_plain(getattr(value, name)) for name in names}
+        for name in _LEFT_OUT[kind]:
+            if plain[name] is None:
+                del plain[name]
+        return plain
+    if isinstance(value, dict):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_plain(item) for item in value]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def from_plain(kind: type[Value], plain: Any) -> Value:
+    """The value of type ``kind`` that ``plain`` describes. Raises ValueError where it does not fit."""
+    try:
+        return typing.cast(Value, _builder(typing.cast(Any, kind))(plain))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"not a {kind.__name__}: {error}") from error
+
+
+def to_line(value: Any) -> str:
+    """One line of ASCII JSON without a newline; the same value always gives the same bytes."""
+    return json.dumps(to_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    if kind not in _NAMES:
+        found = fields(kind) if is_dataclass(kind) else ()
+        _LEFT_OUT[kind] = tuple(field.name for field in found if LEFT_OUT in field.metadata)
+        _NAMES[kind] = tuple(field.name for field in found) if is_dataclass(kind) else None
+    return _NAMES[kind]
+
+
+@functools.cache
+def _builder(kind: Any) -> Callable[[Any], Any]:
+    """A function from plain values to those of a type, put together once a type: records are read by the million."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _dataclass_builder(kind)
+    if kind is datetime:
+        return datetime.fromisoformat
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        return _tuple_builder(arguments)
+    if origin is dict:
+        item = _builder(arguments[1])
+        return lambda plain: {key: item(value) for key, value in plain.items()}
+    if origin in (types.UnionType, typing.Union):
+        return _union_builder([choice for choice in arguments if choice is not type(None)])
+    if kind in _SCALARS:
+        return functools.partial(_as_it_is, _SCALARS[kind])
+    return lambda plain: plain
+
+
+def _dataclass_builder(kind: type) -> Callable[[Any], Any]:
+    @functools.cache
+    def parts() -> list[tuple[str, Callable[[Any], Any], bool]]:
+        hints = typing.get_type_hints(kind)  # at the first value: a type may have one of its own kind in it
+        return [
+            (field.name, _builder(hints[field.name]), field.default is MISSING and field.default_factory is MISSING)
+            for field in fields(kind)
+        ]
+
+    def build(plain: Any) -> Any:
+        _must_be(dict, plain)
+        values = {}
+        for name, item, is_required in parts():
+            if name in plain:
+                values[name] = item(plain[name])
+            elif is_required:
+                raise KeyError(name)
+        return kind(**values)
+
+    return build
+
+
+def _union_builder(choices: list[Any]) -> Callable[[Any], Any]:
+    """Of several types only a dataclass is built, from a dict; anything else is taken as it is."""
+    built: list[Any] = [choice for choice in choices if is_dataclass(choice)]
+    if len(choices) == 1:
+        only = _builder(choices[0])
+    elif len(built) == 1:
+        table = _builder(built[0])
+
+        def only(plain: Any) -> Any:
+            return table(plain) if isinstance(plain, dict) else plain
+
+    else:
+
+        def only(plain: Any) -> Any:
+            return plain
+
+    return lambda plain: None if plain is None else only(plain)
+
+
+def _tuple_builder(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
+    if arguments[-1] is Ellipsis:
+        item = _builder(arguments[0])
+
+        def build(plain: Any) -> Any:
+            _must_be(list, plain)
+            return tuple([item(value) for value in plain])
+
+        return build
+    items = [_builder(argument) for argument in arguments]
+
+    def build_each(plain: Any) -> Any:
+        _must_be(list, plain)
+        return tuple(items[place](value) for place, value in enumerate(plain))
+
+    return build_each
+
+
+def _as_it_is(kind: type | tuple[type, ...], plain: Any) -> Any:
+    if not isinstance(plain, kind):
+        _must_be(kind, plain)
+    return plain
+
+
+def _must_be(kind: type | tuple[type, ...], plain: Any) -> None:
+    if not isinstance(plain, kind):
+        raise TypeError(f"{plain!r:.80} is no {kind}")

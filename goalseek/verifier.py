@@ -13,10 +13,10 @@ from goalseek.bench import Bench
 from goalseek.capture import Sink
 from goalseek.confines import Confines, Job
 from goalseek.manifest import Manifest, VerifyCommand
+from goalseek.phase_values import Failure, Side
 from goalseek.places import Places
 from goalseek.programs import Finished, Programs
-from goalseek.run_values import CommandRun
-from goalseek.values import Failure, Side
+from goalseek.values import CommandRun
 
 UNJUDGEABLE = 125
 STOP_THE_RUN = 127

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalseek.beneath import open_folder
+from goalseek.own_folders import open_folder
 from goalseek.recorded import Recorded, Signature, signature_of
 
 _NOTHING: dict[str, Signature] = {}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from goalseek.approval import Question, Word
     from goalseek.confinement.level import Level
-    from goalseek.limits import Stop
     from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
     from goalseek.scene import Scene
+    from goalseek.values import Stop
 
 
 class Watch:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from goalseek.humanize import number, percent
 from goalseek.noise_state import NoiseState
-from goalseek.noise_words import percent
 from goalseek.same_again import Compared, SameAgain
 from goalseek.spread import scale_of, spread
-from goalseek.units import number
 
 # In sd of one run: two runs of the same code differ by less 19 times in 20 (the repeatability limit, ISO 5725).
 REACH = 2.8

@@ -15,10 +15,10 @@ from goalseek.approval import (
     word_on,
 )
 from goalseek.landing import tell
+from goalseek.phase_values import Candidate, Context, Decision
 from goalseek.phases.decide import roll_back
 from goalseek.run import Run
 from goalseek.setting import Setting
-from goalseek.values import Candidate, Context, Decision
 
 
 def is_asked(run: Run, setting: Setting, decision: Decision) -> bool:

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from goalseek.beneath import clear, make_anew, remove
 from goalseek.checkout import LINK, Checkout
 from goalseek.confinement.mount_points import occupied
 from goalseek.conversations import ObjectsFailed
-from goalseek.git import AUTHOR, GitFailed, git
+from goalseek.errors import GitFailed
+from goalseek.git import AUTHOR, git
 from goalseek.globs import literal
 from goalseek.missing import Missing
 from goalseek.objects import Entry, Objects
+from goalseek.own_folders import clear, make_anew, remove
 from goalseek.trees import Making, visible, visible_changes
 from goalseek.walk import Changes
 

@@ -16,7 +16,7 @@ import pytest
 from fake_agents import Fake
 from project import IDENTITY, Project, end_all
 
-from goalseek.beneath import add_own
+from goalseek.own_folders import add_own
 
 pytest_plugins = ["skips"]
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and given back to what it starts

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 from goalseek.noise import Next, RunIncumbent, Terms, baseline_needs_run, next_step
 from goalseek.noise_state import NoiseState
-from goalseek.plain import from_plain, to_plain
+from goalseek.phase_values import Verdict
 from goalseek.records import Isolation, IterationRecord, MetricResult
-from goalseek.run_values import VerifierRun
 from goalseek.standing import noise_after
-from goalseek.values import Verdict
+from goalseek.values import VerifierRun, from_plain, to_plain
 
 RULER = "the ruler"
 

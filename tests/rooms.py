@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from goalseek.beneath import add_own
 from goalseek.capture import HeadAndTail
 from goalseek.confinement.furnish import furnish
 from goalseek.confinement.launch import Launch
 from goalseek.confinement.level import Level
 from goalseek.confinement.programs import needs
 from goalseek.confinement.view import View
+from goalseek.own_folders import add_own
 from goalseek.programs import Finished, Programs
 
 SECRET = "the-hidden-labels"

@@ -10,11 +10,11 @@ from fake_agents import COSTS, Fake
 from test_presets import GOING_ON, Asked
 
 from goalseek.errors import Rejected
-from goalseek.manifest import ProviderTable
+from goalseek.manifest_providers import ProviderTable
+from goalseek.phase_values import Session
 from goalseek.providers.preset import Answer
 from goalseek.providers.session import added, following
-from goalseek.run_values import Usage
-from goalseek.values import Session
+from goalseek.values import Usage
 
 TOTAL = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
 

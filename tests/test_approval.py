@@ -16,7 +16,7 @@ from terminal import Terminal
 
 import goalseek
 from goalseek.errors import NEEDS_HUMAN, GoalseekError
-from goalseek.values import Verdict
+from goalseek.phase_values import Verdict
 from goalseek.views.asking import _Lines, prompt_of, question_lines
 
 COUNTING = 'echo "$GOALSEEK_ITERATION" >> "$HOME/measured"; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'

@@ -191,8 +191,8 @@ def test_outputs_are_moved_not_copied(own: Path) -> None:
 
 
 def _standing(last: int) -> Standing:
-    from goalseek.plain import from_plain
     from goalseek.records import IterationRecord
+    from goalseek.values import from_plain
 
     row = {
         "seq": last,

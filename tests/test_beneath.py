@@ -14,31 +14,31 @@ from typing import Any
 import pytest
 from test_import_rows import PACKAGE, module_of, sources
 
-from goalseek import beneath, outputs
+from goalseek import files, own_folders
 from goalseek.agent_home import AgentHome
 from goalseek.approval import drop_word
 from goalseek.artifacts import put_outputs
 from goalseek.attempts import clear_attempts
-from goalseek.beneath import ForeignPath
 from goalseek.checkout import LINK, Checkout
 from goalseek.confinement.furnish import furnish
 from goalseek.confinement.landlock import _link_from_home
 from goalseek.confinement.mount_points import _make
 from goalseek.confinement.view import Shown, View
 from goalseek.fresh import RunFolder
-from goalseek.lock import LOCK, only_writer
+from goalseek.locks import LOCK, only_writer
 from goalseek.objects import Entry
 from goalseek.once import once_left
+from goalseek.own_folders import ForeignPath
 from goalseek.scratch_files import remove_scratch_files
 from goalseek.setup_once import give
 from goalseek.stop_request import asked_to_stop
 
 INSIDE = "tree/a/b/c"
 REMOVES_BY_EXACT_NAMES = {
-    "beneath": "the list, and all that it lets be removed",
+    "own_folders": "the list, and all that it lets be removed",
     "packing": "loose objects that a pack of ours holds, and a pack's half-written file",
     "stale_locks": "the locks of our own refs",
-    "whole_file": "the half-written file beside the one that -o names",
+    "files": "the half-written file beside the one that -o names",
     "opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
 }
 ADDS_TO_THE_LIST = "beneath opening repository objects run users_git confinement.level cli.show_command".split()
@@ -79,7 +79,7 @@ def source_in(folder: Path) -> Path:
 
 
 def put(folder: Path, name: str) -> None:
-    with beneath.own_folder(folder / "tree") as opened:
+    with own_folders.own_folder(folder / "tree") as opened:
         for inside in ("a/b/c/empty", "a/b/c"):
             with contextlib.suppress(OSError):
                 made = getattr(opened, name)(inside, *{"create": (0o600,), "link": ("/elsewhere",)}.get(name, ()))
@@ -88,21 +88,21 @@ def put(folder: Path, name: str) -> None:
 
 
 ACTS: dict[str, Callable[[Path], object]] = {
-    "remove": lambda own: beneath.remove(own / INSIDE),
-    "clear": lambda own: beneath.clear(own / INSIDE),
-    "clear a file": lambda own: beneath.clear(own / INSIDE / "mine"),
-    "empty": lambda own: beneath.empty(own / INSIDE),
-    "make_anew": lambda own: beneath.make_anew(own / INSIDE),
-    "create": lambda own: os.close(beneath.create(own / INSIDE, 0o600)),
-    "create below": lambda own: os.close(beneath.create(own / INSIDE / "mine", 0o600)),
+    "remove": lambda own: own_folders.remove(own / INSIDE),
+    "clear": lambda own: own_folders.clear(own / INSIDE),
+    "clear a file": lambda own: own_folders.clear(own / INSIDE / "mine"),
+    "empty": lambda own: own_folders.empty(own / INSIDE),
+    "make_anew": lambda own: own_folders.make_anew(own / INSIDE),
+    "create": lambda own: os.close(own_folders.create(own / INSIDE, 0o600)),
+    "create below": lambda own: os.close(own_folders.create(own / INSIDE / "mine", 0o600)),
     "open, remove": lambda own: put(own, "remove"),
     "open, remove_if_empty": lambda own: put(own, "remove_if_empty"),
     "open, create": lambda own: put(own, "create"),
     "open, link": lambda own: put(own, "link"),
     "give": lambda own: give(given(own), own / "tree"),
-    "copy_tree to": lambda own: outputs.copy_tree(source_in(own), own / INSIDE),
-    "copy_tree from": lambda own: outputs.copy_tree(own / INSIDE, own / "copy"),
-    "take": lambda own: outputs.take(source_in(own), own / INSIDE, None, 10**6),
+    "copy_tree to": lambda own: files.copy_tree(source_in(own), own / INSIDE),
+    "copy_tree from": lambda own: files.copy_tree(own / INSIDE, own / "copy"),
+    "take": lambda own: files.take(source_in(own), own / INSIDE, None, 10**6),
     "run folder made": lambda own: RunFolder.make(own / INSIDE),
     "run folder emptied": lambda own: open_run_folder(own / INSIDE).empty(),
     "home made": lambda own: AgentHome(own / INSIDE).make("label", {"x/mine": (own, own)}, {"mine": "ours"}),
@@ -153,7 +153,7 @@ def put_link(own: Path, depth: int, precious: Path) -> Path:
     """A link to what is the user's, in the place of a part of the path."""
     place = own.joinpath(*Path(INSIDE).parts[: depth + 1])
     place.parent.mkdir(parents=True, exist_ok=True)
-    beneath.clear(place)
+    own_folders.clear(place)
     place.symlink_to(precious)
     return place
 
@@ -162,7 +162,7 @@ def put_link(own: Path, depth: int, precious: Path) -> Path:
 @pytest.mark.parametrize("act", ACTS)
 def test_nothing_goes_through_a_link(act: str, depth: int, tmp_path: Path) -> None:
     own, precious = tmp_path / "own", precious_in(tmp_path)
-    beneath.add_own(own)
+    own_folders.add_own(own)
     put_link(own, depth, precious)
     before = facts(precious)
     with contextlib.suppress(OSError):
@@ -174,7 +174,7 @@ def test_nothing_goes_through_a_link(act: str, depth: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("act", ON_A_CHECKOUT)
 def test_a_checkout_goes_through_no_link(act: str, depth: int, tmp_path: Path) -> None:
     own, precious = tmp_path / "own", precious_in(tmp_path)
-    beneath.add_own(own)
+    own_folders.add_own(own)
     tree = tree_of(own)
     place = put_link(own, depth, precious)
     before = facts(precious)
@@ -188,7 +188,7 @@ def test_a_checkout_goes_through_no_link(act: str, depth: int, tmp_path: Path) -
 @pytest.mark.parametrize("form", ["{precious}", "../precious", "a/../../precious", "./a", "a//b", ""])
 def test_an_entry_that_leads_out_of_its_tree_is_a_bug_that_costs_nothing(form: str, tmp_path: Path) -> None:
     own, precious = tmp_path / "own", precious_in(tmp_path)
-    beneath.add_own(own)
+    own_folders.add_own(own)
     before, path = facts(precious), form.format(precious=precious)
     for mode in (LINK, "100644"):
         tree = tree_of(own)
@@ -206,7 +206,7 @@ def test_an_entry_that_leads_out_of_its_tree_is_a_bug_that_costs_nothing(form: s
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_file_below_a_link_is_a_bug_that_costs_nothing(order: tuple[str, str], is_new: bool, tmp_path: Path) -> None:
     own, precious = tmp_path / "own", precious_in(tmp_path)
-    beneath.add_own(own)
+    own_folders.add_own(own)
     entries = {"data": Entry(LINK, str(precious)), "data/x": Entry("100644", "1")}
     tree, before = tree_of(own), facts(precious)
     first, second = ({path: entries[path]} for path in order)
@@ -224,7 +224,7 @@ def test_a_home_that_became_a_link_to_the_users_costs_no_login(own: Path) -> Non
     precious = precious_in(own)
     home = AgentHome(own / "agent")
     home.make("label", {"mine": (precious / "mine", precious / "mine")}, {})
-    beneath.remove(home.path)
+    own_folders.remove(home.path)
     home.path.symlink_to(precious)
     before = facts(precious)
     assert home.take_back() == [] and not home.is_of("label")
@@ -237,25 +237,30 @@ def test_what_is_not_below_a_folder_of_the_list_is_not_removed(path: str, tmp_pa
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "own" / "a").mkdir(parents=True)
     (tmp_path / "ownelse" / "x").mkdir(parents=True)
-    beneath.add_own(tmp_path / "own")
+    own_folders.add_own(tmp_path / "own")
     before = facts(tmp_path)
-    for act in (beneath.remove, beneath.clear, beneath.make_anew, lambda path: beneath.create(path, 0o600)):
+    for act in (
+        own_folders.remove,
+        own_folders.clear,
+        own_folders.make_anew,
+        lambda path: own_folders.create(path, 0o600),
+    ):
         with pytest.raises(ForeignPath):
             act(Path(f"{tmp_path}/{path}"))
     with pytest.raises(ForeignPath):
-        beneath.remove_own(tmp_path / "own" / "a")
+        own_folders.remove_own(tmp_path / "own" / "a")
     assert facts(tmp_path) == before
-    beneath.remove_own(tmp_path / "own")
+    own_folders.remove_own(tmp_path / "own")
     assert not (tmp_path / "own").exists()
 
 
 def test_the_folder_itself_may_be_reached_through_links_of_the_users(tmp_path: Path) -> None:
     (tmp_path / "disk" / "cache").mkdir(parents=True)
     (tmp_path / ".cache").symlink_to(tmp_path / "disk" / "cache")
-    beneath.add_own(tmp_path / ".cache" / "project")
-    os.close(beneath.create(tmp_path / ".cache" / "project" / "a" / "b", 0o600))
+    own_folders.add_own(tmp_path / ".cache" / "project")
+    os.close(own_folders.create(tmp_path / ".cache" / "project" / "a" / "b", 0o600))
     assert (tmp_path / "disk/cache/project/a/b").is_file()
-    beneath.remove(tmp_path / ".cache" / "project" / "a")
+    own_folders.remove(tmp_path / ".cache" / "project" / "a")
     assert list((tmp_path / "disk/cache/project").iterdir()) == []
 
 
@@ -275,9 +280,9 @@ def test_nobody_else_removes(path: Path) -> None:
 
 
 def test_every_row_of_the_list_is_where_it_says() -> None:
-    assert beneath.__doc__
-    for name in (*ADDS_TO_THE_LIST[1:], *[name for name in REMOVES_BY_EXACT_NAMES if name != "beneath"]):
-        assert name in beneath.__doc__ and (PACKAGE / f"{name.replace('.', '/')}.py").exists(), name
+    assert own_folders.__doc__
+    for name in (*ADDS_TO_THE_LIST[1:], *[name for name in REMOVES_BY_EXACT_NAMES if name != "own_folders"]):
+        assert name in own_folders.__doc__ and (PACKAGE / f"{name.replace('.', '/')}.py").exists(), name
 
 
 def hold(own: str, taken: Any, may_go: Any) -> None:
@@ -290,7 +295,7 @@ def test_a_lock_that_was_removed_while_somebody_waited_for_it_is_taken_anew(own:
     folder = own / "goalseek" / "demo"
     with only_writer(folder):
         stale = os.open(folder / LOCK, os.O_RDWR)
-        beneath.clear(folder / LOCK)
+        own_folders.clear(folder / LOCK)
         folder.rmdir()
     opened = [stale]
 

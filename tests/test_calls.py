@@ -4,9 +4,9 @@ from pathlib import Path
 
 from goalseek.calls import Calls
 from goalseek.memory import Memory
-from goalseek.run_values import Usage
+from goalseek.phase_values import Session
 from goalseek.seal import Seal
-from goalseek.values import Session
+from goalseek.values import Usage
 
 USUAL = Usage(50, 20, 10, 0.1)
 NOTHING = Usage()

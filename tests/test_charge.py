@@ -9,7 +9,7 @@ from test_standing import iteration
 
 from goalseek.charge import USUAL_OF, killed_call, usual_call
 from goalseek.records import IterationRecord
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 COUNTS = st.integers(0, 10**6)
 USAGES = st.builds(Usage, COUNTS, COUNTS, COUNTS, st.none() | st.floats(0, 100))

@@ -11,8 +11,8 @@ from goalseek.guards import broken
 from goalseek.limits import reached
 from goalseek.manifest import Guard, Metric
 from goalseek.middle import median, representative
-from goalseek.run_values import VerifierRun
-from goalseek.values import Evidence, Failure, Verdict
+from goalseek.phase_values import Evidence, Failure, Verdict
+from goalseek.values import VerifierRun
 
 numbers = st.floats(-1e9, 1e9)
 directions = st.sampled_from(["maximize", "minimize"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalseek.families import FAMILIES_MOST, families, name_of
-from goalseek.values import PastTry
+from goalseek.phase_values import PastTry
 
 OUTCOMES = st.sampled_from(["kept", "reverted", "skipped"])
 WORDS = st.sampled_from("raise lower rate depth prune cache layer width dropout seed".split())

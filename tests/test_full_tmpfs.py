@@ -68,7 +68,7 @@ def iterate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
     It starts on a disk that is nearly full, which it would else refuse: what is wanted is a disk that fills up later.
     """
-    monkeypatch.setattr("goalseek.full_disk.LEAST_FREE", 0)
+    monkeypatch.setattr("goalseek.disk.LEAST_FREE", 0)
 
     def call(project: Project, *arguments: str) -> tuple[int, str]:
         code = run(["-C", str(project.folder), "iterate", *arguments])

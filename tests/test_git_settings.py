@@ -16,7 +16,7 @@ from goalseek.cli.init_command import _committed
 from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
 from goalseek.location import locate
-from goalseek.lock import holder_of, only_writer
+from goalseek.locks import holder_of, only_writer
 from goalseek.packing import pack_when_due
 from goalseek.repository import Repository
 from goalseek.sharing import sharing_of

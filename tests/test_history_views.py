@@ -26,10 +26,9 @@ from goalseek import read_results
 from goalseek.chosen import since
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
-from goalseek.plain import to_line, to_plain
+from goalseek.humanize import ago, ago_in_short
 from goalseek.records import Isolation, IterationRecord, MetricResult
-from goalseek.run_values import CommandRun, Usage, VerifierRun
-from goalseek.views.ago import ago, ago_in_short
+from goalseek.values import CommandRun, Usage, VerifierRun, to_line, to_plain
 from goalseek.views.lines import record_line
 
 NOW = datetime.now(UTC)

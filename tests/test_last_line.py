@@ -17,8 +17,8 @@ from goalseek.manifest import Manifest
 from goalseek.manifest_file import load
 from goalseek.noise_state import NoiseState
 from goalseek.records import HoldoutRecord, SettleRecord, from_line
-from goalseek.run_values import Usage
 from goalseek.standing import Mark, Spend, Standing
+from goalseek.values import Usage
 from goalseek.views.legible import LEGIBLE, know_plain_letters
 from goalseek.views.report.claim import kept_in_words
 from goalseek.views.report.night import Night

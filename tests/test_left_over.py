@@ -11,7 +11,8 @@ import pytest
 from project import Project, answer, home, living, until
 
 from goalseek.capture import HeadAndTail
-from goalseek.programs import LOST, Finished, Programs
+from goalseek.programs import Finished, Programs
+from goalseek.streams import LOST
 
 HIDING = 'env -i setsid sh -c \'echo $$ > "{pid}.new"; mv "{pid}.new" "{pid}"; exec sleep 7777\' &\n'
 STUBBORN = HIDING.replace("echo", 'trap "" TERM; echo', 1).replace("exec sleep 7777", "while :; do sleep 0.1; done")

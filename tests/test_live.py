@@ -15,7 +15,7 @@ import pytest
 from project import FILES, JUDGE, Project, answer, home, living
 from shown import Shown
 
-from goalseek import exclusive
+from goalseek import locks
 from goalseek.limits import Spending
 from goalseek.scene import Scene
 from goalseek.views.panel import Doing, Signs, rows, spark
@@ -175,7 +175,7 @@ def test_a_wait_takes_the_phases_place_and_is_not_charged_to_it(slow: Project, g
     slow.set_manifest({"metric": metric, "env": {"verify": {"set": {"WAIT": str(go)}}}})
     told = f"waits for {name}: process {os.getpid()} measures with it"
     with Shown(slow.folder, "iterate", columns=100) as shown, contextlib.ExitStack() as held:
-        held.enter_context(exclusive.alone(name, lambda text: contextlib.nullcontext()))
+        held.enter_context(locks.alone(name, lambda text: contextlib.nullcontext()))
         assert panel_of(shown.until(is_waiting))["waiting"] == told
         with Shown(slow.folder, "status", "--watch", columns=100) as other:
             assert panel_of(other.until(is_waiting))["waiting"] == told
@@ -186,7 +186,7 @@ def test_a_wait_takes_the_phases_place_and_is_not_charged_to_it(slow: Project, g
         go.touch()
         shown.until_end()
         assert shown.child.returncode == 0
-    for path in exclusive.FOLDER.glob(f"goalseek-exclusive-card-{os.getpid()}-*"):
+    for path in locks.FOLDER.glob(f"goalseek-exclusive-card-{os.getpid()}-*"):
         path.unlink()
 
 

@@ -12,8 +12,7 @@ from project import Project, answer
 
 from goalseek import loop
 from goalseek.cli import main
-from goalseek.errors import BUG, UNFIT
-from goalseek.git import GitFailed
+from goalseek.errors import BUG, UNFIT, GitFailed
 
 FILE = "/somewhere/of the user's/0001"
 

@@ -16,9 +16,9 @@ import pytest
 from goalseek import decide, manifest, manifest_check, manifest_file
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
-from goalseek.plain import from_plain, to_line
 from goalseek.ruler import Ruler, under
 from goalseek.ruler import keys_of as keys_of_ruler
+from goalseek.values import from_plain, to_line
 
 SMALLEST = """\
 version = 1

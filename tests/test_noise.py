@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from goalseek.humanize import in_one_line
 from goalseek.noise import RunCandidate, RunIncumbent, Terms, alpha_of, baseline_needs_run, next_step
 from goalseek.noise_state import NoiseState
-from goalseek.noise_words import in_one_line
-from goalseek.run_values import VerifierRun
+from goalseek.phase_values import Verdict
 from goalseek.spread import scale_of, smallest_step, spread
-from goalseek.values import Verdict
+from goalseek.values import VerifierRun
 from tests.noise_sessions import Session, baseline_state, noisy_session, runs_of
 
 DOWN = Terms("minimize")

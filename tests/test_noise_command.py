@@ -22,7 +22,7 @@ import pytest
 from project import Ended, Project, answer, ended, home
 from terminal import read_soon
 
-from goalseek.lock import only_writer
+from goalseek.locks import only_writer
 
 NOISY = """\
 echo ran >> "$HOME/journal"

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from goalseek.level import level_moved
 from goalseek.noise import Terms
 from goalseek.noise_state import NoiseState, TimedRun
-from goalseek.plain import from_plain, to_line, to_plain
 from goalseek.records import MeasurementRecord, RunRecord
-from goalseek.run_values import VerifierRun
 from goalseek.standing import noise_after
+from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 from tests.noise_sessions import RULER, baseline_state, folded, noisy_session, record_of, runs_of
 
 DOWN = Terms("minimize")

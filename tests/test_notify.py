@@ -9,9 +9,9 @@ import pytest
 from project import Project, answer
 
 from goalseek import notify
-from goalseek.limits import Stop
 from goalseek.manifest_file import Loaded, load
 from goalseek.programs import Programs
+from goalseek.values import Stop
 from goalseek.watch import Watch
 
 TELL = 'cat >> "$HOME/told"'

@@ -14,12 +14,12 @@ from test_presets import Asked
 
 from goalseek.agent_home import AgentHome
 from goalseek.errors import Rejected
-from goalseek.manifest import ProviderTable
+from goalseek.humanize import in_words
+from goalseek.manifest_providers import ProviderTable
 from goalseek.providers import preset
 from goalseek.providers.answer import usage_of
 from goalseek.providers.preset import Answer, Printed
-from goalseek.run_values import Usage
-from goalseek.units import in_words
+from goalseek.values import Usage
 
 HUGE = 10**400
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalseek.plain import from_plain, to_line, to_plain
+from goalseek.phase_values import Candidate, Change, Context, Evidence, Plan, Verdict
 from goalseek.records import (
     KINDS,
     HoldoutRecord,
@@ -20,8 +20,7 @@ from goalseek.records import (
     SettleRecord,
     from_line,
 )
-from goalseek.run_values import Usage
-from goalseek.values import Candidate, Change, Context, Evidence, Plan, Verdict
+from goalseek.values import Usage, from_plain, to_line, to_plain
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from test_standing import iteration, run
 
 from goalseek.errors import GoalseekError
 from goalseek.history import History, Snapshot
-from goalseek.plain import to_line
 from goalseek.standing import Standing
+from goalseek.values import to_line
 
 BLOCK = 65536
 

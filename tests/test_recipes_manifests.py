@@ -14,7 +14,7 @@ from project import Project
 from recipes import block, home, let_go, until
 from test_real_setups import C_FILES, CMAKE, DEVICE, with_device
 
-from goalseek import exclusive
+from goalseek import locks
 
 SCRIPTED = '\n[provider]\nname = "scripted"\nscript = "{}"\n'
 ASKED = '\n[provider]\nname = "command"\ncommand = ["sh", "-c", \'{}\']\n\n[sandbox]\nmode = "{}"\n'
@@ -60,7 +60,7 @@ def card(tmp_path: Path) -> Iterator[str]:
     text = block("A machine with one graphics card", "toml")
     assert text.count('exclusive = "gpu0"') == 1
     yield text.replace("gpu0", f"gpu of {tmp_path.name}")
-    for path in exclusive.FOLDER.glob(f"goalseek-exclusive-gpu-of-{tmp_path.name}*"):
+    for path in locks.FOLDER.glob(f"goalseek-exclusive-gpu-of-{tmp_path.name}*"):
         path.unlink()
 
 

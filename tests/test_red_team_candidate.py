@@ -27,7 +27,7 @@ from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack
 from red_team.field import agent_that_knows, field, is_there, loot_in
 from skips import levels
 
-from goalseek.beneath import add_own, clear
+from goalseek.own_folders import add_own, clear
 
 pytestmark = pytest.mark.slow
 RED_TEAM = Path(__file__).parent / "red_team"

@@ -23,6 +23,7 @@ from project import Ended, Project, answer, ended
 from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
+from goalseek.files import exported
 from goalseek.views.report.claim import claim_of, gain_in_words
 from goalseek.views.report.diffs import diff_of, most_for
 from goalseek.views.report.markdown import code
@@ -33,7 +34,6 @@ from goalseek.views.report.surroundings import Surroundings
 from goalseek.views.report.thinned import Thinned
 from goalseek.views.report.tries import Label, label_of, try_of
 from goalseek.views.report.words import REASONS
-from goalseek.whole_file import exported
 
 LARGEST = sys.float_info.max
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))

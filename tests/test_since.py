@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from goalseek.since import since
+from goalseek.humanize import since
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

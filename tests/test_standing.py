@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalseek.plain import from_plain, to_line
 from goalseek.records import Isolation, IterationRecord, MeasurementRecord, MetricResult, Record, RunRecord
-from goalseek.run_values import CommandRun, Usage
 from goalseek.standing import CRASHED, PROVIDER_FAILED, Standing
+from goalseek.values import CommandRun, Usage, from_plain, to_line
 
 KEPT = ("kept", "better")
 WORSE = ("reverted", "worse")

@@ -10,8 +10,8 @@ from project import FILES, JUDGE, Project, answer
 from shown import Shown
 
 from goalseek.kept_output import BYTES_MOST, KeptOutput
-from goalseek.limits import Stop
 from goalseek.state import read_state
+from goalseek.values import Stop
 from goalseek.watch import Watch
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from project import Project, answer, living
 
 import goalseek
 from goalseek import loop
-from goalseek.beneath import add_own
+from goalseek.own_folders import add_own
 from goalseek.packing import pack_when_due
 from goalseek.scratch_files import remove_scratch_files
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer, home
 
-from goalseek.lock import Holder, holder_of, only_writer
+from goalseek.locks import Holder, holder_of, only_writer
 
 WAITING = """\
 if [ "$GOALSEEK_ITERATION" = 2 ]; then

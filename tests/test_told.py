@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from test_standing import iteration
 
 from goalseek.manifest import VerifyCommand
-from goalseek.run_values import CommandRun
 from goalseek.standing import CRASHED
 from goalseek.told import common_ending, past_try
+from goalseek.values import CommandRun
 
 SECRET = "the label of row 7 is cat"
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate")

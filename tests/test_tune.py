@@ -13,11 +13,11 @@ import pytest
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest_providers import ProviderTable
+from goalseek.phase_values import Context, PastTry, Plan
 from goalseek.programs import Finished
 from goalseek.providers import marks
 from goalseek.providers.provider import Call, Provider, Reply, Starting
 from goalseek.providers.tune import make, parse, title
-from goalseek.values import Context, PastTry, Plan
 
 Loss = Callable[[dict[str, Any]], float]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalseek import units
+from goalseek import humanize
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from goalseek import units
     ],
 )  # fmt: skip
 def test_a_duration_is_read_in_seconds(written: str | float, expected: float) -> None:
-    assert units.seconds(written) == expected
+    assert humanize.seconds(written) == expected
 
 
 @pytest.mark.parametrize(
@@ -26,25 +26,25 @@ def test_a_duration_is_read_in_seconds(written: str | float, expected: float) ->
 )
 def test_what_is_no_duration_is_refused(written: str | float) -> None:
     with pytest.raises(ValueError, match="duration"):
-        units.seconds(written)
+        humanize.seconds(written)
 
 
 def test_a_long_text_that_is_no_duration_is_refused_at_once() -> None:
     began = time.monotonic()
     with pytest.raises(ValueError, match="duration"):
-        units.seconds("1" * 26 + "!")
+        humanize.seconds("1" * 26 + "!")
     assert time.monotonic() - began < 0.5
 
 
 @given(st.integers(0, 400), st.integers(0, 23), st.integers(0, 59), st.integers(1, 59))
 def test_the_parts_of_a_duration_add_up(days: int, hours: int, minutes: int, seconds: int) -> None:
     expected = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    assert units.seconds(f"{days}d{hours}h{minutes}m{seconds}s") == expected
+    assert humanize.seconds(f"{days}d{hours}h{minutes}m{seconds}s") == expected
 
 
 @given(st.floats(0, 1e8))
 def test_a_duration_in_words_is_right_to_the_units_that_it_shows(duration: float) -> None:
-    words = units.in_words(duration)
+    words = humanize.in_words(duration)
     coarse = 0.05 if duration < 10 else 0.5 if duration < 3600 else 60.5 if duration < 86400 else 3600.5
     total = sum(float(word[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[word[-1]] for word in words.split())
     assert abs(total - duration) <= coarse + 1e-6
@@ -58,7 +58,7 @@ def test_a_duration_in_words_is_right_to_the_units_that_it_shows(duration: float
     ],
 )  # fmt: skip
 def test_a_duration_is_shown_as_people_say_it(duration: float, words: str) -> None:
-    assert units.in_words(duration) == words
+    assert humanize.in_words(duration) == words
 
 
 @pytest.mark.parametrize(
@@ -69,35 +69,35 @@ def test_a_duration_is_shown_as_people_say_it(duration: float, words: str) -> No
     ],
 )  # fmt: skip
 def test_a_size_is_read_in_bytes(written: str | int, expected: int) -> None:
-    assert units.size(written) == expected
+    assert humanize.size(written) == expected
 
 
 @pytest.mark.parametrize("written", ["", "many", "5 kilos", "-5", -1, True, 1.5, "1e3", None])
 def test_what_is_no_size_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match="size"):
-        units.size(written)  # type: ignore[arg-type]
+        humanize.size(written)  # type: ignore[arg-type]
 
 
 @given(st.floats(0, 1e3), st.floats(-1e6, 1e6))
 def test_a_share_is_of_the_magnitude_and_never_negative(percent: float, whole: float) -> None:
-    assert units.share_of(f"{percent:.3f}%", whole) == pytest.approx(abs(whole) * percent / 100, rel=1e-2, abs=1e1)
-    assert units.share_of(f"{percent:.3f}%", whole) == units.share_of(f" {percent:.3f} %", -whole) >= 0
+    assert humanize.share_of(f"{percent:.3f}%", whole) == pytest.approx(abs(whole) * percent / 100, rel=1e-2, abs=1e1)
+    assert humanize.share_of(f"{percent:.3f}%", whole) == humanize.share_of(f" {percent:.3f} %", -whole) >= 0
 
 
 def test_an_absolute_amount_is_itself() -> None:
-    assert units.share_of(0.25, 1000.0) == 0.25
+    assert humanize.share_of(0.25, 1000.0) == 0.25
 
 
 @pytest.mark.parametrize("written", ["5", "%", "-5%", "five%", "5%%", ""])
 def test_what_is_no_share_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="percentage"):
-        units.share_of(written, 1.0)
+        humanize.share_of(written, 1.0)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
-    assert float(units.number(value)) == pytest.approx(value, rel=1e-5)
-    assert len(units.number(value)) <= 13
+    assert float(humanize.number(value)) == pytest.approx(value, rel=1e-5)
+    assert len(humanize.number(value)) <= 13
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
     ],
 )
 def test_numbers_side_by_side_are_told_apart(values: tuple[float, ...], told: tuple[str, ...]) -> None:
-    assert units.apart(*values) == told
+    assert humanize.apart(*values) == told
 
 
 def test_one_of_a_thing_is_singular() -> None:
-    assert [units.counted(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
-    assert units.counted(2, "try", "tries") == "2 tries"
+    assert [humanize.counted(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+    assert humanize.counted(2, "try", "tries") == "2 tries"

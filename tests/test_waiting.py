@@ -15,10 +15,10 @@ from typing import Any, cast
 import pytest
 from project import Project, answer, home, living, until
 
-from goalseek import exclusive, state
+from goalseek import locks, state
 from goalseek.clock import Clock
 from goalseek.errors import GoalseekError
-from goalseek.limits import Limits
+from goalseek.manifest import Limits
 from goalseek.patience import wait
 from goalseek.run import Run
 from goalseek.standing import Standing
@@ -101,7 +101,7 @@ def two(
     made[0].write({"hidden/judge.sh": WAITING})
     made[0].commit()
     yield made
-    for path in exclusive.FOLDER.glob(f"goalseek-exclusive-card-of-{tmp_path.name}*"):
+    for path in locks.FOLDER.glob(f"goalseek-exclusive-card-of-{tmp_path.name}*"):
         path.unlink()
 
 
@@ -186,14 +186,14 @@ def test_what_cannot_start_detached_says_why_with_its_own_exit_code(project: Pro
 def test_a_nearly_full_disk_is_named_before_the_first_iteration(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from goalseek import full_disk
+    from goalseek import disk
     from goalseek.cli.main import run
 
     project.set_moves(answer(2))
-    monkeypatch.setattr(full_disk, "LITTLE_FREE", 2**80)
+    monkeypatch.setattr(disk, "LITTLE_FREE", 2**80)
     assert run(["-C", str(project.folder), "iterate", "-n", "1"]) == 0
     assert "MiB are free where" in capsys.readouterr().err
-    monkeypatch.setattr(full_disk, "LEAST_FREE", 2**80)
+    monkeypatch.setattr(disk, "LEAST_FREE", 2**80)
     assert run(["-C", str(project.folder), "iterate", "-n", "1"]) == 3
     assert "make room: at least" in capsys.readouterr().err
     state_file = project.folder / ".goalseek" / "demo" / "logs" / "state.json"
@@ -221,13 +221,13 @@ def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(
 
 
 def test_a_link_in_the_place_of_a_lock_is_said_and_not_followed(tmp_path: Path) -> None:
-    with exclusive.alone("gpu0", contextlib.nullcontext, folder=tmp_path):
+    with locks.alone("gpu0", contextlib.nullcontext, folder=tmp_path):
         (lock,) = tmp_path.glob("goalseek-exclusive-*")
     lock.unlink()
     lock.symlink_to(tmp_path / "elsewhere")
     with (
         pytest.raises(GoalseekError, match="cannot open the lock"),
-        exclusive.alone("gpu0", contextlib.nullcontext, folder=tmp_path),
+        locks.alone("gpu0", contextlib.nullcontext, folder=tmp_path),
     ):
         pytest.fail("it was opened")
     assert not (tmp_path / "elsewhere").exists()

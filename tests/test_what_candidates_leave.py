@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek.beneath import clear, create
+from goalseek.own_folders import clear, create
 
 SHOW = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from goalseek.errors import GoalseekError
-from goalseek.plain import to_plain
 from goalseek.query_fault import query_fault
+from goalseek.values import to_plain
 from goalseek.views.harmless import harmless
 
 

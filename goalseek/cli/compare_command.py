@@ -12,6 +12,7 @@ from goalseek.cli.watching import watch_in_words
 from goalseek.comparing import Contender, compared, pairs_in_turn, sides
 from goalseek.doctor import NothingToKeep
 from goalseek.errors import USAGE, GoalseekError, Interrupted
+from goalseek.humanize import counted, in_words, number
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
 from goalseek.middle import median
@@ -19,7 +20,6 @@ from goalseek.opening import opened
 from goalseek.pool import Measurement
 from goalseek.run import Run
 from goalseek.settle import PAIRS
-from goalseek.units import counted, in_words, number
 from goalseek.views.style import painter
 
 Pairs = list[tuple[Measurement, Measurement]]

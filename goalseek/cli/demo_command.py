@@ -7,16 +7,16 @@ import os
 import shlex
 from pathlib import Path
 
-from goalseek import demo, loop
+from goalseek import demo, ends
 from goalseek.cli.answer import answer, answer_lines, say, wants_json
 from goalseek.cli.iterate_command import climb
 from goalseek.cli.options import start_folder
 from goalseek.cli.watching import watch_live
 from goalseek.errors import GoalseekError
+from goalseek.humanize import counted
 from goalseek.manifest_file import Loaded
 from goalseek.opening import opened
 from goalseek.standing import Standing
-from goalseek.units import counted
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         f"{chosen.summary}\na fresh repository in {folder}; {counted(count, 'iteration')} of goalseek iterate in it:",
     )
     with watch_live(options) as watch, opened(loaded, watch, asked, doing="iterate") as opened_run:
-        exit_code = climb(opened_run, loop.Ends(count))
+        exit_code = climb(opened_run, ends.Ends(count))
         standing = opened_run.standing
     if wants_json(options):
         answer(options, {"event": "demo", "folder": str(folder), **_numbers(standing)})

@@ -10,7 +10,7 @@ from pathlib import Path
 from goalseek import process
 from goalseek.cli.answer import answer, wants_json
 from goalseek.fitness import refuse_missing_home
-from goalseek.lock import holder_of
+from goalseek.locks import holder_of
 from goalseek.manifest_file import Loaded, ignore_home
 from goalseek.opening import open_repository
 from goalseek.state import AT_WORK, read_state

@@ -8,9 +8,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek import outputs, process, sandbox
+from goalseek import files, process, sandbox
 from goalseek.artifacts import OUTPUTS
-from goalseek.beneath import clear, make_anew
 from goalseek.capture import HeadAndTail
 from goalseek.chosen_provider import programs_of
 from goalseek.cli.options import loaded
@@ -18,10 +17,11 @@ from goalseek.cli.show_command import find_record
 from goalseek.confinement.landlock import alone
 from goalseek.confines import Job
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.few import few
 from goalseek.globs import matcher
+from goalseek.humanize import few
 from goalseek.metric import NoNumber
 from goalseek.opening import opened
+from goalseek.own_folders import clear, make_anew
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.setup_once import give, prepare
@@ -89,7 +89,7 @@ def _verify(
     if command.sees != "hidden":
         give(verifier, below)
     if wanted := tuple(pattern for one in earlier for pattern in one.outputs):
-        taken = outputs.take(made, below, matcher(wanted), 2**63) if made.is_dir() else {}
+        taken = files.take(made, below, matcher(wanted), 2**63) if made.is_dir() else {}
         missing = [pattern for pattern in wanted if not any(map(matcher((pattern,)), taken))]
         if missing:
             told = f"not kept of that measurement, and not here: {few(missing)}; see log.keep_outputs"

@@ -11,7 +11,7 @@ from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.history import History
-from goalseek.lock import holder_of, last_manifest
+from goalseek.locks import holder_of, last_manifest
 from goalseek.manifest_file import Loaded
 from goalseek.one_folder import climb_at_work
 from goalseek.opening import open_repository

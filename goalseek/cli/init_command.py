@@ -14,10 +14,10 @@ from goalseek.cli.options import start_folder
 from goalseek.cli.watching import watch_in_words
 from goalseek.first_manifest import Answers
 from goalseek.git import git
+from goalseek.humanize import in_words, number
 from goalseek.location import locate
 from goalseek.repository import Repository
 from goalseek.typed import typed
-from goalseek.units import in_words, number
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,10 +15,10 @@ from goalseek.cli.answer import answer, answer_lines, queried, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.history import History
+from goalseek.humanize import counted
 from goalseek.manifest_file import Loaded
 from goalseek.records import REASONS, IterationRecord
 from goalseek.typed import typed
-from goalseek.units import counted
 from goalseek.views.cells import width_of
 from goalseek.views.history_lines import HistoryLines
 from goalseek.views.style import painter
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]], int]:
     from goalseek.export import exporter
-    from goalseek.whole_file import refuse_records
+    from goalseek.files import refuse_records
 
     refuse_records(path, records)
     return exporter(path)

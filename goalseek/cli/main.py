@@ -14,7 +14,7 @@ from goalseek._version import __version__
 from goalseek.cli.commands import COMMANDS, help_text
 from goalseek.cli.standard_streams import make_usable
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted
-from goalseek.interrupts import answer_signals
+from goalseek.process import answer_signals
 
 
 def run(arguments: list[str]) -> int:
@@ -36,7 +36,7 @@ def _ended(act: Callable[[], int]) -> int:
             print("goalseek: interrupted; nothing is lost: the same command goes on from here", file=sys.stderr)
         return 128 + number
     except Exception as error:
-        from goalseek.machine_faults import as_machine_fault
+        from goalseek.disk import as_machine_fault
 
         fault = as_machine_fault(error)
         return _told(fault) if fault else _bug(error)

@@ -11,7 +11,7 @@ from goalseek import schemas
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
-from goalseek.plain import to_plain
+from goalseek.values import to_plain
 
 _OPEN_SIDES = (-math.inf, math.inf)
 

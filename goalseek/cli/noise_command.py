@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from goalseek import units
+from goalseek import humanize
 from goalseek.cli.answer import answer, queried, say, wants_json
 from goalseek.cli.options import loaded, start_folder
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted
+from goalseek.humanize import counted, in_words, number
 from goalseek.manifest import Reading
 from goalseek.middle import median
 from goalseek.noise_alone import AloneCommand, alone_runs, refuse_unreadable
@@ -20,9 +21,8 @@ from goalseek.noise_findings import ITERATIONS, Asked, advice, costs, findings
 from goalseek.noise_report import NoiseReport, noise_report
 from goalseek.noise_runs import unchanged_runs, unchanged_subject
 from goalseek.opening import opened
+from goalseek.phase_values import Failure
 from goalseek.pool import Measurement
-from goalseek.units import counted, in_words, number
-from goalseek.values import Failure
 from goalseek.views.noise_page import noise_page
 from goalseek.views.style import painter
 
@@ -126,7 +126,7 @@ def _alone(options: argparse.Namespace) -> int:
 
 def _timeout(options: argparse.Namespace) -> float | None:
     try:
-        return units.seconds(options.timeout) if options.timeout is not None else None
+        return humanize.seconds(options.timeout) if options.timeout is not None else None
     except ValueError as error:
         raise GoalseekError(f"--timeout {options.timeout}: {error}", "--timeout 20m", USAGE) from None
 

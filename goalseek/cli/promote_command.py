@@ -18,6 +18,8 @@ from goalseek.cli.standard_streams import print_bytes
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.fetched import way_to_fetched
+from goalseek.files import exported
+from goalseek.humanize import counted, number
 from goalseek.kept_changes import kept_chain
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.new_base import SettledOnBase, settle_on_base
@@ -30,10 +32,8 @@ from goalseek.repository import Repository
 from goalseek.run import Run
 from goalseek.settle import PAIRS
 from goalseek.typed import typed
-from goalseek.units import counted, number
 from goalseek.views.harmless import one_line
 from goalseek.views.style import painter
-from goalseek.whole_file import exported
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 
 from goalseek.artifacts import beyond_newest, of_marks
-from goalseek.beneath import remove, remove_own
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.manifest_file import Loaded
 from goalseek.opening import open_repository, opened
+from goalseek.own_folders import remove, remove_own
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from goalseek.cli.options import loaded, start_folder
 from goalseek.cli.standard_streams import print_bytes
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import GoalseekError
+from goalseek.files import exported, refuse_records
 from goalseek.opening import check_fit, opened
 from goalseek.settling import settle_for_the_asking
 from goalseek.views.report.claim import claim_of, kept_in_words
@@ -17,7 +18,6 @@ from goalseek.views.report.markdown import markdown
 from goalseek.views.report.page import page
 from goalseek.views.report.plot import standalone
 from goalseek.views.report.sources import Reader, Source, of_copy, of_project, surroundings
-from goalseek.whole_file import exported, refuse_records
 
 _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markdown": "md"}
 

@@ -13,9 +13,9 @@ from goalseek.cli.options import loaded
 from goalseek.cli.standard_streams import print_bytes
 from goalseek.errors import GoalseekError
 from goalseek.history import History
+from goalseek.humanize import counted
 from goalseek.manifest_file import Loaded
 from goalseek.records import IterationRecord
-from goalseek.units import counted
 from goalseek.views.cells import width_of
 from goalseek.views.harmless import harmless
 from goalseek.views.record_page import RecordPage
@@ -126,7 +126,8 @@ def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
         raise GoalseekError(
             f"iteration {record.iteration} has no patch", "it changed nothing, or its artifacts are gone"
         )
-    from goalseek.git import GitFailed, git
+    from goalseek.errors import GitFailed
+    from goalseek.git import git
     from goalseek.location import locate
 
     git_dir = locate(manifest.folder / manifest.manifest.project.repo).git_dir
@@ -161,14 +162,14 @@ def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
-    from goalseek import outputs
+    from goalseek import files
     from goalseek.artifacts import OUTPUTS
-    from goalseek.beneath import add_own
+    from goalseek.own_folders import add_own
 
     add_own(target)
     taken = 0
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
-            taken += len(outputs.take(folder / name, target / name, None, 2**63))
+            taken += len(files.take(folder / name, target / name, None, 2**63))
     say(options, f"{counted(taken, 'file')} in {target}")
     return taken

@@ -117,7 +117,7 @@ class _Stream(io.TextIOWrapper):
             return
         if lost.errno == errno.EPIPE:
             raise Interrupted(signal.SIGPIPE)
-        from goalseek.full_disk import as_full_disk
+        from goalseek.disk import as_full_disk
 
         told = f"standard output cannot be written: {lost.strerror}"
         raise as_full_disk(lost) or GoalseekError(told, "what was recorded is kept", UNFIT)

@@ -7,14 +7,14 @@ import sys
 
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
+from goalseek.humanize import in_words, number
 from goalseek.kept_output import OUTPUT
 from goalseek.location import locate
 from goalseek.manifest_file import Loaded
 from goalseek.one_folder import climb_at_work
 from goalseek.overview import Overview, overview
-from goalseek.plain import to_plain
 from goalseek.typed import typed
-from goalseek.units import in_words, number
+from goalseek.values import to_plain
 from goalseek.views.harmless import one_line
 from goalseek.views.style import Paint, painter
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from goalseek.believed import own_folder
 from goalseek.cli.answer import answer, wants_json
-from goalseek.lock import holder_of
+from goalseek.locks import holder_of
 from goalseek.manifest_file import Loaded
 from goalseek.overview import overview
-from goalseek.plain import to_plain
+from goalseek.values import to_plain
 from goalseek.views.cells import width_of
 from goalseek.views.child_words import lines_of
 from goalseek.views.following import Following, Look

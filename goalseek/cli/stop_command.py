@@ -9,15 +9,15 @@ from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.history import History
+from goalseek.humanize import in_words
 from goalseek.limits import pace
-from goalseek.lock import Holder
+from goalseek.locks import Holder
 from goalseek.manifest_file import Loaded
 from goalseek.one_folder import climb_at_work
 from goalseek.opening import open_repository
 from goalseek.records import IterationRecord
 from goalseek.stop_request import ask_to_stop, pending_run
 from goalseek.typed import typed
-from goalseek.units import in_words
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.beneath import make_anew
 from goalseek.confinement.system import roots
 from goalseek.confinement.view import Shown, View, throw_away_home
+from goalseek.own_folders import make_anew
 
 TEMPORARY = Path("/tmp")
 

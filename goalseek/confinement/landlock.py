@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalseek.beneath import parent_of
 from goalseek.confinement import restrict
 from goalseek.confinement.launch import Launch, split
 from goalseek.confinement.layout import check
@@ -25,6 +24,7 @@ from goalseek.confinement.links import way_to
 from goalseek.confinement.ownership import overrules_owners
 from goalseek.confinement.system import readable
 from goalseek.confinement.view import View
+from goalseek.own_folders import parent_of
 
 TRUNCATES, TCP, SCOPES = 3, 4, 6
 SCOPED = ("--scope-only",)  # no way to abstract unix sockets of others, and all else as it was

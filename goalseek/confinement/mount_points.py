@@ -8,8 +8,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.beneath import open_folder, parent_of, remove
 from goalseek.confinement.layout import Layout, holder
+from goalseek.own_folders import open_folder, parent_of, remove
 
 
 def make_mount_points(layout: Layout) -> None:

@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalseek.beneath import make_anew, read_regular
 from goalseek.checkout import Checkout
 from goalseek.errors import Rejected
 from goalseek.flood import BYTES_MOST
 from goalseek.newcomers import Newcomers
 from goalseek.objects import SUBMODULE, Entry, Objects
+from goalseek.own_folders import make_anew, read_regular
+from goalseek.phase_values import Change, Edit, Plan
 from goalseek.phases.commit import entries_of, store_again
 from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.quoting import quote_path
-from goalseek.run_values import Usage
 from goalseek.scope import Scope
 from goalseek.sieve import Sieve, ignored_by, sift
-from goalseek.values import Change, Edit, Plan
+from goalseek.values import Usage
 from goalseek.walk import Changes
 from goalseek.workspace import Workspace
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek.errors import Rejected
-from goalseek.few import few
+from goalseek.humanize import few
 from goalseek.objects import Entry, Objects
+from goalseek.phase_values import Candidate, Change, Context, Edit
 from goalseek.quoting import quote_path
 from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.run import Run
 from goalseek.setting import Setting
-from goalseek.values import Candidate, Change, Context, Edit
 
 
 def commit(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from goalseek.manifest import Manifest
 from goalseek.missing import Missing
 from goalseek.noise import Next
+from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, Verdict
 from goalseek.repository import Repository
 from goalseek.standing import Standing
 from goalseek.turns import what_next
-from goalseek.values import Candidate, Change, Context, Decision, Evidence, Verdict
 
 
 def judge(

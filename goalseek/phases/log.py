@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
+from goalseek.humanize import in_words, number
 from goalseek.manifest import Manifest
-from goalseek.plain import to_plain
+from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.quoting import quote_path
-from goalseek.records import Attempt, Isolation, IterationRecord, MetricResult
-from goalseek.run_values import Usage
+from goalseek.records import Isolation, IterationRecord, MetricResult
 from goalseek.standing import Standing
-from goalseek.units import in_words, number
-from goalseek.values import Candidate, Change, Context, Decision, Evidence, Plan, Verdict
+from goalseek.values import Usage, to_plain
 
 _RESULT = "result.json"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of an iteration, with the answers of the phases that it reached."""
-
-    context: Context
-    verdict: Verdict
-    plan: Plan | None = None
-    change: Change | None = None
-    candidate: Candidate | None = None
-    evidence: Evidence | None = None
-    decision: Decision | None = None
-    attempts: tuple[Attempt, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def build_record(
     manifest: Manifest,
     standing: Standing,
-    outcome: Outcome,
+    outcome: IterationResult,
     *,
     run_id: str,
     epoch: int,

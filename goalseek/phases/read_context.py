@@ -13,6 +13,7 @@ from goalseek._version import __version__
 from goalseek.checkout import Checkout
 from goalseek.crashes import crash_endings, last_crashed, printed_by
 from goalseek.git import git_text
+from goalseek.phase_values import VISIBLE_FILES_MOST, Context, VisibleFile
 from goalseek.quoting import quote_path
 from goalseek.repository import Refs, Repository
 from goalseek.run import Run
@@ -20,7 +21,6 @@ from goalseek.scope import Scope
 from goalseek.setting import Setting
 from goalseek.told import common_ending
 from goalseek.trees import walk
-from goalseek.values import VISIBLE_FILES_MOST, Context, VisibleFile
 
 _COMMITS = 10
 

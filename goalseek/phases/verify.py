@@ -8,22 +8,22 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.artifacts import OUTPUTS, put_outputs
-from goalseek.beneath import clear
 from goalseek.capture import LogFile, Sink
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.exclusive import alone
+from goalseek.locks import alone
 from goalseek.measure import Sample, is_in_place
 from goalseek.metric import NoNumber
 from goalseek.noise import Next, RunIncumbent
+from goalseek.own_folders import clear
+from goalseek.phase_values import Candidate, Change, Evidence, Failure, Side, Verdict
 from goalseek.phases.decide import ruling
 from goalseek.records import MeasurementRecord
 from goalseek.repeats import measure_repeatedly
 from goalseek.run import Run
-from goalseek.run_values import VerifierRun
 from goalseek.setting import Setting
 from goalseek.setup_once import prepare
 from goalseek.turns import baseline_verdict
-from goalseek.values import Candidate, Change, Evidence, Failure, Side, Verdict
+from goalseek.values import VerifierRun
 from goalseek.verifier import Verifier, said_stop
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from goalseek.capture import shortened
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest_providers import ProviderTable
+from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import block, plan_of, planned, review_of, title_of
 from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of
@@ -19,8 +20,7 @@ from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Tr
 from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
 from goalseek.providers.session import SessionGone, added, failure_of, following
 from goalseek.providers.starting import started
-from goalseek.run_values import Usage
-from goalseek.values import Plan, Session
+from goalseek.values import Usage
 
 _LONG_AGO = 1_000_000_000  # larger than any wait in seconds: a moment, in seconds since 1970
 

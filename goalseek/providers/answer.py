@@ -6,11 +6,11 @@ import json
 import re
 from pathlib import Path
 
-from goalseek.beneath import open_beneath
 from goalseek.errors import Rejected
+from goalseek.own_folders import open_beneath
 from goalseek.providers.preset import count, dollars
 from goalseek.providers.provider import Reply
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 TITLE_MOST = 200
 USAGE_MOST = 2**16

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.humanize import in_words
 from goalseek.manifest_providers import Price
+from goalseek.phase_values import Plan
 from goalseek.providers.failures import IN_WORDS, Failed
 from goalseek.providers.prices import priced
 from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
-from goalseek.run_values import Usage
-from goalseek.units import in_words
-from goalseek.values import Plan
+from goalseek.values import Usage
 
 Asked = TypeVar("Asked", bound=Provider)
 RETRIES = 3

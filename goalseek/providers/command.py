@@ -8,13 +8,13 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest_providers import ProviderTable
+from goalseek.phase_values import Plan
 from goalseek.providers.agent import program_at
 from goalseek.providers.answer import block, plan_of, planned, review_of, title_of, usage_of
 from goalseek.providers.failures import Failed
 from goalseek.providers.login import Login, find_login, sources_of
 from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
 from goalseek.providers.starting import started
-from goalseek.values import Plan
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from goalseek.errors import Rejected
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed"]
 IN_WORDS: dict[Kind, str] = {

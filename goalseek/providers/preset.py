@@ -13,7 +13,7 @@ from typing import Any, Literal
 from goalseek.capture import KEPT_BYTES
 from goalseek.providers.failures import Kind
 from goalseek.providers.login import Source
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 MOST = 10**15  # what no count of tokens, dollars or seconds is
 ARGUMENT_MOST = 128 * 1024 - 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goalseek.manifest_providers import Price
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 _EACH = 1_000_000
 

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from goalseek.capture import KEPT_BYTES
 from goalseek.errors import Rejected
+from goalseek.phase_values import Context, PastTry, Plan, Session
 from goalseek.programs import Finished
 from goalseek.providers.login import Login
-from goalseek.run_values import Usage
 from goalseek.secret import Secrets
-from goalseek.values import Context, PastTry, Plan, Session
+from goalseek.values import Usage
 
 
 @dataclass(frozen=True)

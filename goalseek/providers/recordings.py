@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.plain import from_plain, to_plain
+from goalseek.phase_values import Rejection
 from goalseek.providers.provider import Reply
-from goalseek.values import Rejection
+from goalseek.values import from_plain, to_plain
 
 _NAME = re.compile(r"([0-9]{4,})-([a-z]+(?:-[1-9][0-9]*)?)\.json")
 _SCHEMA = 1

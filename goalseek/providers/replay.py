@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 
 from goalseek.errors import Rejected
+from goalseek.humanize import counted
 from goalseek.manifest_providers import ProviderTable
+from goalseek.phase_values import Plan
 from goalseek.providers.patch import apply_patch
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.providers.recordings import Recording, file_name, read_recordings
-from goalseek.units import counted
-from goalseek.values import Plan
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from goalseek.beneath import create
 from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.humanize import counted
 from goalseek.manifest_providers import ProviderTable
+from goalseek.own_folders import create
+from goalseek.phase_values import Plan
 from goalseek.providers.patch import apply_patch
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
-from goalseek.units import counted
-from goalseek.values import Plan
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from goalseek.phase_values import Session
 from goalseek.providers.failures import Failed
 from goalseek.providers.preset import Answer
-from goalseek.run_values import Usage
-from goalseek.values import Session
+from goalseek.values import Usage
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
 _LESS = 1 - 1e-9  # sums of dollars differ by rounding

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goalseek.full_disk import as_full_disk
+from goalseek.disk import as_full_disk
 from goalseek.programs import Finished
 from goalseek.providers.failures import Failed
 from goalseek.providers.provider import Call, Starting

@@ -21,10 +21,10 @@ from typing import Any
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest_providers import ProviderTable
+from goalseek.phase_values import Plan
 from goalseek.providers import marks
 from goalseek.providers.marks import Constant, Range, Value
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
-from goalseek.values import Plan
 
 Setting = dict[str, Value]
 

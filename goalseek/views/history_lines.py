@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from goalseek.humanize import ago, ago_in_short, number
 from goalseek.records import IterationRecord
-from goalseek.units import number
-from goalseek.views.ago import ago, ago_in_short
 from goalseek.views.cells import cut
 from goalseek.views.harmless import one_line
 from goalseek.views.style import OUTCOME_COLORS, Paint

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from goalseek.confinement.level import Level
-from goalseek.limits import EXIT_CODES, Stop
-from goalseek.plain import to_plain
+from goalseek.humanize import in_words, number
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
-from goalseek.units import in_words, number
+from goalseek.values import EXIT_CODES, Stop, to_plain
 from goalseek.views.asking import AskingWatch
 from goalseek.views.cells import cut, width_of
 from goalseek.views.confined import ConfinedWatch

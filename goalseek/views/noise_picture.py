@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TextIO
 
+from goalseek.humanize import number
 from goalseek.noise_report import NoiseReport
-from goalseek.units import number
 from goalseek.views.style import Paint
 
 WIDEST = 80

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from goalseek.humanize import in_words, number
 from goalseek.limits import NEAR, Spending
 from goalseek.scene import Scene
-from goalseek.units import in_words, number
 from goalseek.views.cells import cells, cut
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from goalseek.humanize import ago, in_words, number
 from goalseek.records import IterationRecord
-from goalseek.run_values import Usage
-from goalseek.units import in_words, number
-from goalseek.views.ago import ago
+from goalseek.values import Usage
 from goalseek.views.cells import wrapped
 from goalseek.views.harmless import one_line
 from goalseek.views.report.words import dollars, is_told

@@ -21,7 +21,7 @@ from rich.live_render import LiveRender
 from rich.segment import ControlType
 from rich.text import Text
 
-from goalseek.interrupts import is_ending
+from goalseek.process import is_ending
 
 REFRESHES_A_SECOND = 2
 _READ_SECONDS = 0.1

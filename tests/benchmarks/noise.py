@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from goalseek.noise import RunIncumbent, Terms, baseline_needs_run, next_step
 from goalseek.noise_state import NoiseState, after_baseline
-from goalseek.run_values import VerifierRun
-from goalseek.values import Verdict
+from goalseek.phase_values import Verdict
+from goalseek.values import VerifierRun
 
 TERMS = Terms("minimize")
 PAIRS = 5

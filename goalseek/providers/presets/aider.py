@@ -6,7 +6,7 @@ import re
 
 from goalseek.providers.login import Source
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 _NUMBER = r"([\d.,]+)([kM]?)"
 _TOKENS = re.compile(rf"^Tokens: {_NUMBER} sent(.*?), {_NUMBER} received\.(?: Cost: \$([\d.]+) message)?", re.MULTILINE)

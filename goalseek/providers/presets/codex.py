@@ -7,7 +7,7 @@ import re
 from goalseek.providers.failures import kind_of_status
 from goalseek.providers.login import Source
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, text_of
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 _STATUS = re.compile(r"(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b")
 _ENDPOINT = (

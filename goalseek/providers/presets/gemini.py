@@ -9,7 +9,7 @@ from itertools import islice
 from goalseek.providers.failures import Kind, kind_of_status
 from goalseek.providers.login import Source
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, text_of
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 _SETTINGS = '{"security": {"auth": {"selectedType": "%s"}}}\n'
 _AUTH_EXIT = 41

@@ -5,7 +5,7 @@ from __future__ import annotations
 from goalseek.providers.failures import Kind
 from goalseek.providers.login import Source
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 _TRAJECTORY = "trajectory.json"
 _ENDED_WELL = ("Submitted", "LimitsExceeded")

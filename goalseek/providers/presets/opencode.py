@@ -9,7 +9,7 @@ from typing import Any
 from goalseek.providers.failures import kind_of_status
 from goalseek.providers.login import Source
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 
 def read(printed: Printed) -> Answer:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from goalseek.humanize import apart, number, percent
 from goalseek.luck import luck_in_words
-from goalseek.noise_words import percent
-from goalseek.units import apart, number
 from goalseek.views.report.night import NO_RECORD, Climb
 from goalseek.views.report.settled import has_medians, reach
 

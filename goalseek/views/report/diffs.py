@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.errors import GoalseekError
-from goalseek.git import GitFailed, git
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git import git
 from goalseek.location import locate
 from goalseek.views.harmless import harmless
 from goalseek.views.report.budget import share, written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from goalseek.units import in_words, number
+from goalseek.humanize import in_words, number
 from goalseek.views.report.budget import within
 from goalseek.views.report.markup import Html, fragment, tag
 from goalseek.views.report.night import Climb, Night

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from goalseek.units import in_words, seconds
+from goalseek.humanize import in_words, seconds
 from goalseek.views.harmless import one_line
 from goalseek.views.report.rows import Row, list_at, number_at, numbers_at, rows_at, text_at
 

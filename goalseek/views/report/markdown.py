@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from goalseek.noise_words import odds_in_words
-from goalseek.units import in_words, number
+from goalseek.humanize import in_words, number, odds_in_words
 from goalseek.views.harmless import one_line
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
 from goalseek.views.report.commands import with_commands

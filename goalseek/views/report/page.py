@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from goalseek.units import number
+from goalseek.humanize import number
 from goalseek.views.report.budget import share, within
 from goalseek.views.report.claim import claim_of
 from goalseek.views.report.diffs import Diff

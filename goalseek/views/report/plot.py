@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from goalseek.units import apart
+from goalseek.humanize import apart
 from goalseek.views.report.claim import claim_of, kept_in_words
 from goalseek.views.report.markup import Html, tag
 from goalseek.views.report.night import Climb

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import cache
 
 from goalseek.noise_state import NoiseState, after_baseline
-from goalseek.run_values import VerifierRun
 from goalseek.spread import scale_of, spread
+from goalseek.values import VerifierRun
 from goalseek.views.report.rows import Row, number_at, rows_at, text_at
 
 Band = tuple[float, float]

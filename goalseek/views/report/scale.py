@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalseek.units import apart
+from goalseek.humanize import apart
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _INTERVALS = 5

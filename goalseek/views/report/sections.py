@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC
 
-from goalseek.noise_words import odds_in_words
-from goalseek.units import in_words, number
+from goalseek.humanize import in_words, number, odds_in_words
 from goalseek.views.report.budget import share, within
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
 from goalseek.views.report.diffs import Diff

@@ -12,12 +12,12 @@ from goalseek.believed import own_folder
 from goalseek.errors import GoalseekError
 from goalseek.fetched import way_to_fetched
 from goalseek.history import History
-from goalseek.lock import holder_of
+from goalseek.humanize import number
+from goalseek.locks import holder_of
 from goalseek.manifest import Guard
 from goalseek.manifest_file import RESULTS, STATE, Loaded
 from goalseek.overview import overview
 from goalseek.state import AT_WORK, phase_in_words, read_state
-from goalseek.units import number
 from goalseek.views.harmless import one_line
 from goalseek.views.report.diffs import Diff, diff_of, most_for, patches
 from goalseek.views.report.night import Night

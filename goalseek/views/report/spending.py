@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 from goalseek.views.harmless import one_line
 from goalseek.views.report.rows import Row, at, number_at, numbers_at, rows_at, text_at
 from goalseek.views.report.words import is_told

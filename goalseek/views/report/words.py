@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from goalseek.run_values import Usage
+from goalseek.values import Usage
 
 REASONS = {
     "worse": "measured, and not better",

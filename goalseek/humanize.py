@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from datetime import datetime
 
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -79,3 +81,82 @@ def apart(*values: float) -> tuple[str, ...]:
         if len(set(told)) == len(set(values)):
             return told
     return tuple(f"{value!r}" for value in values)
+
+
+_ODDS_MOST = 1000
+
+
+def in_one_line(gain: float, incumbent: float, in_percent: bool, odds: float | None, runs: tuple[int, int]) -> str:
+    """How much better, at what odds, how many runs of the candidate against how many of the incumbent.
+
+    ``gain`` is in the metric's units, positive where better; percents are of the incumbent's median.
+    """
+    told = "as before" if gain == 0 else f"{amount(gain, incumbent, in_percent)} {'better' if gain > 0 else 'worse'}"
+    candidate = counted(runs[0], "run")
+    return ", ".join(filter(None, (told, odds_in_words(odds), f"{candidate} against {runs[1]}")))
+
+
+def amount(gain: float, of: float, in_percent: bool) -> str:
+    """The size of a gain: in percent ``of`` a value, or in the metric's units."""
+    return percent(abs(gain / of)) if in_percent and of else number(abs(gain))
+
+
+def percent(share: float) -> str:
+    """A share as people read it: ``3.1%``, ``12%``, ``0.04%``."""
+    return f"{100 * share:.0f}%" if share >= 1 else f"{100 * share:.{2 if share < 0.1 else 3}g}%"
+
+
+def odds_in_words(odds: float | None) -> str:
+    """``odds 14:1``, ``odds 1:3``; nothing where there are none."""
+    if odds is None:
+        return ""
+    larger = odds if odds >= 1 else 1 / odds if odds > 0 else float("inf")
+    shown = f"{_ODDS_MOST}" if larger >= _ODDS_MOST else f"{larger:.2g}" if larger < 10 else f"{larger:.0f}"
+    return f"odds {shown}:1" if odds >= 1 else f"odds 1:{shown}"
+
+
+_STEPS = ((60, 1, "s", "s"), (3600, 60, "min", "m"), (86400, 3600, "h", "h"), (30 * 86400, 86400, "d", "d"))
+
+
+def ago(timestamp: str, now: datetime) -> str:
+    """``12 s ago``, ``5 min ago``, ``2 h ago``, ``3 d ago``; the local day where it is more than thirty days."""
+    moment = datetime.fromisoformat(timestamp)
+    seconds = max((now - moment).total_seconds(), 0)
+    for below, unit, name, _ in _STEPS:
+        if seconds < below:
+            return f"{int(seconds // unit)} {name} ago"
+    return moment.astimezone().strftime("%Y-%m-%d")
+
+
+def ago_in_short(timestamp: str, now: datetime) -> str:
+    """``12s``, ``5m``, ``2h``, ``3d``, ``20w``: at most four letters for nineteen years."""
+    seconds = max((now - datetime.fromisoformat(timestamp)).total_seconds(), 0)
+    for below, unit, _, letter in _STEPS:
+        if seconds < below:
+            return f"{int(seconds // unit)}{letter}"
+    return f"{int(seconds // (7 * 86400))}w"
+
+
+def since(timestamp: str, now: datetime) -> str:
+    """``for 5m 20s, since 14:03``: local time, with the day where it was another one; a text that is no time as it is.
+
+    ``now`` is an aware time.
+    """
+    try:
+        began = datetime.fromisoformat(timestamp)
+        seconds = max(int((now - began).total_seconds()), 0)
+    except (TypeError, ValueError):
+        return f"since {timestamp}"
+    local = began.astimezone()
+    is_today = local.date() == now.astimezone().date()
+    told = f"{seconds}s" if seconds < 60 else in_words(float(seconds))
+    return f"for {told}, since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
+
+
+MOST = 5
+
+
+def few(names: Sequence[str]) -> str:
+    """The first five, and how many more there are."""
+    rest = len(names) - MOST
+    return ", ".join(names[:MOST]) + (f" and {rest} more" if rest > 0 else "")

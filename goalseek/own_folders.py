@@ -20,7 +20,7 @@ once, when it is added.
 
 What is removed elsewhere are single files by their exact names, and folders that nothing is in: a loose object that a
 pack of ours holds (packing), a lock on a ref of ours (stale_locks), the half-written file of this process beside the
-one that ``-o`` names (whole_file), and what a first run made around the logs before it was refused (opening). A file
+one that ``-o`` names (files), and what a first run made around the logs before it was refused (opening). A file
 that is written anew takes an old one's place by a rename, which follows no link.
 
 What reads here follows no link either. Where a folder is goalseek's own, what locks its owner out is unlocked.

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import UNFIT, GitFailed, GoalseekError
 
 LEAST_FREE = 32 * 2**20
 LITTLE_FREE = 2**30
@@ -58,3 +58,24 @@ def free_room(folders: Iterable[Path]) -> list[str]:
 
 def _megabytes(count: int) -> str:
     return f"{count / 2**20:.0f} MiB"
+
+
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_FAULTS = tuple(map(os.strerror, _REFUSALS))
+
+
+def as_machine_fault(error: Exception) -> GoalseekError | None:
+    """The error for people, where the machine is at fault, and not goalseek."""
+    return as_full_disk(error) or _as_refusal(error)
+
+
+def _as_refusal(error: Exception) -> GoalseekError | None:
+    """A file of another account, on a read-only disk, or where a folder should be; git says so in the C locale."""
+    if isinstance(error, OSError) and error.errno in _REFUSALS and error.filename is not None:
+        told = f"{os.fsdecode(error.filename)}: {os.strerror(error.errno)}"
+    elif isinstance(error, GitFailed) and any(word in error.said for word in _FAULTS):
+        told = error.said
+    else:
+        return None
+    hint = "see whose it is and whether it can be written: ls -ld; then run the same command again"
+    return GoalseekError(told, hint, UNFIT, "repository")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from goalseek.beneath import create, make_anew, open_beneath, open_folder, own_folder
+from goalseek.errors import GoalseekError
+from goalseek.own_folders import create, make_anew, open_beneath, open_folder, own_folder
 
 
 class TooMuch(Exception):
@@ -71,3 +74,50 @@ def copy_tree(source: Path, target: Path) -> None:
     with own_folder(source):
         make_anew(target)
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+
+
+def refuse_records(path: Path, records: Path) -> None:
+    """Raises GoalseekError where a file that is to be written is the records themselves."""
+    if path.exists() and records.exists() and path.samefile(records):
+        raise GoalseekError(f"-o {path}: these are the records themselves", "name another file")
+
+
+@contextlib.contextmanager
+def exported(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
+    """Gives the file, open to be written; it takes its place when the block ends, and is not there when it fails.
+
+    What is no plain file, such as a pipe, is written as it comes. Raises GoalseekError at once where the file cannot
+    be written.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise GoalseekError(f"{option} {path}: is a folder", "name a file in it")
+    is_plain = target.is_file() or not target.exists()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.new") if is_plain else target
+    try:
+        file = temporary.open("wb")
+    except OSError as error:
+        raise GoalseekError(f"{option} {path}: {error.strerror}", "name a file that can be written") from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            if is_plain:
+                os.fsync(file.fileno())
+        if is_plain:
+            temporary.replace(target)
+    except BaseException:
+        if is_plain:
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replaces a file whole, its folder made if need be: after a crash it has the old content or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".new")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
