@@ -6,18 +6,35 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from goalseek.values import Attempt, CommandRun, Usage, VerifierRun, from_plain
+from goalseek.values import Attempt, CommandRun, Outcome, Reason, Usage, VerifierRun, from_plain
 
 SCHEMA = 1
-REASONS = {
-    "baseline": ("measured",),
-    "kept": ("better", "simpler"),
-    "reverted": (
-        *("worse", "tie", "within_noise", "below_min_delta", "guard", "not_valid", "verify_failed", "verify_timeout"),
-        *("no_metric", "not_finite", "unmeasurable", "review_rejected", "declined"),
+REASONS: dict[str, tuple[Reason, ...]] = {
+    Outcome.BASELINE: (Reason.MEASURED,),
+    Outcome.KEPT: (Reason.BETTER, Reason.SIMPLER),
+    Outcome.REVERTED: (
+        Reason.WORSE,
+        Reason.TIE,
+        Reason.WITHIN_NOISE,
+        Reason.BELOW_MIN_DELTA,
+        Reason.GUARD,
+        Reason.NOT_VALID,
+        Reason.VERIFY_FAILED,
+        Reason.VERIFY_TIMEOUT,
+        Reason.NO_METRIC,
+        Reason.NOT_FINITE,
+        Reason.UNMEASURABLE,
+        Reason.REVIEW_REJECTED,
+        Reason.DECLINED,
     ),
-    "skipped": (
-        *("no_change", "duplicate", "out_of_scope", "provider_failed", "provider_timeout", "no_plan", "interrupted"),
+    Outcome.SKIPPED: (
+        Reason.NO_CHANGE,
+        Reason.DUPLICATE,
+        Reason.OUT_OF_SCOPE,
+        Reason.PROVIDER_FAILED,
+        Reason.PROVIDER_TIMEOUT,
+        Reason.NO_PLAN,
+        Reason.INTERRUPTED,
     ),
 }
 

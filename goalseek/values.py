@@ -9,7 +9,116 @@ import typing
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, TypeVar
+
+
+class Outcome(StrEnum):
+    """What an iteration came to, as its record says it."""
+
+    BASELINE = "baseline"
+    KEPT = "kept"
+    REVERTED = "reverted"
+    SKIPPED = "skipped"
+
+
+class Reason(StrEnum):
+    """Why an iteration came to that; ``REASONS`` says which goes with which outcome."""
+
+    MEASURED = "measured"
+    BETTER = "better"
+    SIMPLER = "simpler"
+    WORSE = "worse"
+    TIE = "tie"
+    WITHIN_NOISE = "within_noise"
+    BELOW_MIN_DELTA = "below_min_delta"
+    GUARD = "guard"
+    NOT_VALID = "not_valid"
+    VERIFY_FAILED = "verify_failed"
+    VERIFY_TIMEOUT = "verify_timeout"
+    NO_METRIC = "no_metric"
+    NOT_FINITE = "not_finite"
+    UNMEASURABLE = "unmeasurable"
+    REVIEW_REJECTED = "review_rejected"
+    DECLINED = "declined"
+    NO_CHANGE = "no_change"
+    DUPLICATE = "duplicate"
+    OUT_OF_SCOPE = "out_of_scope"
+    PROVIDER_FAILED = "provider_failed"
+    PROVIDER_TIMEOUT = "provider_timeout"
+    NO_PLAN = "no_plan"
+    INTERRUPTED = "interrupted"
+
+
+class StopReason(StrEnum):
+    """Why an invocation ended; ``EXIT_CODES`` gives the exit code that goes with it."""
+
+    COUNT = "count"
+    FOR = "for"
+    UNTIL = "until"
+    ASKED = "asked"
+    TARGET = "target"
+    ITERATIONS = "iterations"
+    TIME = "time"
+    DEADLINE = "deadline"
+    TOKENS = "tokens"
+    COST = "cost"
+    FAILURES = "failures"
+    BASELINE_FAILED = "baseline_failed"
+    INCUMBENT_FAILED = "incumbent_failed"
+    VERIFIER_SAID_STOP = "verifier_said_stop"
+    REPOSITORY = "repository"
+    PROVIDER = "provider"
+    SANDBOX = "sandbox"
+    AUTH = "auth"
+    DISK = "disk"
+    TAMPERED = "tampered"
+    NEEDS_HUMAN = "needs_human"
+    BUG = "bug"
+    INTERRUPTED = "interrupted"
+
+
+class Phase(StrEnum):
+    """What a climb is doing: the phases of an iteration in their order, and what comes after the last one."""
+
+    READ_CONTEXT = "READ_CONTEXT"
+    PLAN = "PLAN"
+    APPLY_CHANGE = "APPLY_CHANGE"
+    COMMIT = "COMMIT"
+    VERIFY = "VERIFY"
+    DECIDE = "DECIDE"
+    REVIEW = "REVIEW"
+    APPROVE = "APPROVE"
+    LOG = "LOG"
+    SETTLE = "SETTLE"
+    HOLDOUT = "HOLDOUT"
+
+
+EXIT_CODES: dict[str, int] = {
+    StopReason.COUNT: 0,
+    StopReason.FOR: 0,
+    StopReason.UNTIL: 0,
+    StopReason.ASKED: 0,
+    StopReason.TARGET: 0,
+    StopReason.ITERATIONS: 0,
+    StopReason.TIME: 0,
+    StopReason.DEADLINE: 0,
+    StopReason.TOKENS: 0,
+    StopReason.COST: 0,
+    StopReason.FAILURES: 1,
+    StopReason.BASELINE_FAILED: 1,
+    StopReason.INCUMBENT_FAILED: 1,
+    StopReason.VERIFIER_SAID_STOP: 1,
+    StopReason.REPOSITORY: 3,
+    StopReason.PROVIDER: 3,
+    StopReason.SANDBOX: 3,
+    StopReason.AUTH: 3,
+    StopReason.DISK: 3,
+    StopReason.TAMPERED: 3,
+    StopReason.NEEDS_HUMAN: 5,
+    StopReason.BUG: 70,
+}
+"""A signal's code is 128 and its number."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +172,6 @@ class CommandRun:
     exit_code: int | None
     seconds: float
     killed: int = 0
-
-
-EXIT_CODES = {
-    **dict.fromkeys(
-        ("count", "for", "until", "asked", "target", "iterations", "time", "deadline", "tokens", "cost"), 0
-    ),
-    **dict.fromkeys(("failures", "baseline_failed", "incumbent_failed", "verifier_said_stop"), 1),
-    **dict.fromkeys(("repository", "provider", "sandbox", "auth", "disk", "tampered"), 3),
-    "needs_human": 5,
-    "bug": 70,
-}
 
 
 @dataclass(frozen=True)

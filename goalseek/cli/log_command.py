@@ -17,8 +17,9 @@ from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.humanize import counted
 from goalseek.manifest_file import Loaded
-from goalseek.records import REASONS, IterationRecord
+from goalseek.records import IterationRecord
 from goalseek.typed import typed
+from goalseek.values import Outcome, Reason
 from goalseek.views.cells import width_of
 from goalseek.views.history_lines import HistoryLines
 from goalseek.views.style import painter
@@ -31,8 +32,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--last", type=int, metavar="N", help="the newest N")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--kept", action="store_true", help="only what was kept")
-    only.add_argument("--outcome", choices=tuple(REASONS))
-    reasons = [reason for several in REASONS.values() for reason in several]
+    only.add_argument("--outcome", choices=[outcome.value for outcome in Outcome])
+    reasons = [reason.value for reason in Reason]
     parser.add_argument("--reason", metavar="R", choices=reasons, help="such as worse, tie, no_change")
     parser.add_argument(
         "--since", metavar="I", help="an iteration, a time, an age: 12, 2026-11-21T07:00, yesterday, 2h"
