@@ -15,20 +15,21 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from goalseek.chain import Chain, Link, Unreadable, links_of, read_commit, walk_ledger
-from goalseek.conversations import ObjectsFailed
+from goalseek.chain import Chain, Link, links_of, walk_ledger
 from goalseek.deviations import NOTHING, Deviation, of_rows, of_values, runs_of
 from goalseek.errors import GoalseekError
+from goalseek.git.batch import ObjectsFailed
+from goalseek.git.command import Missing
+from goalseek.git.commits import Unreadable, read_commit
+from goalseek.git.objects import Objects
+from goalseek.git.repository import Refs, Repository
 from goalseek.history import History
 from goalseek.humanize import counted
 from goalseek.ledger_repair import RULER_FILE, repair_head
 from goalseek.manifest_file import RESULTS, Loaded
 from goalseek.memory import Memory
-from goalseek.missing import Missing
 from goalseek.named_commits import NamedCommits, is_next_candidate
-from goalseek.objects import Objects
 from goalseek.records import IterationRecord
-from goalseek.repository import Refs, Repository
 from goalseek.ruler import Ruler
 from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing

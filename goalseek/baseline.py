@@ -8,11 +8,11 @@ from pathlib import Path
 from goalseek import fitness
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.folder_check import refuse_unfit_gives, refuse_unfit_shares
+from goalseek.git.commits import message_of
+from goalseek.git.paths import quote_path
+from goalseek.git.repository import Repository
 from goalseek.humanize import few
 from goalseek.phase_values import Candidate, Context, Verdict
-from goalseek.phases.commit import message_of
-from goalseek.quoting import quote_path
-from goalseek.repository import Repository
 from goalseek.ruler import Ruler, digest_of_files, keys_of
 from goalseek.run import Run
 from goalseek.scope import Scope

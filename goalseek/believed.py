@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.git.location import locate
 from goalseek.history import History
-from goalseek.location import locate
 from goalseek.manifest_file import Loaded
 from goalseek.seal import Seal
 from goalseek.standing import Standing

@@ -9,16 +9,15 @@ from pathlib import Path
 
 from goalseek.checkout import LINK, OURS, Checkout
 from goalseek.confinement.mount_points import occupied
-from goalseek.conversations import ObjectsFailed
 from goalseek.errors import GoalseekError
+from goalseek.git.batch import ObjectsFailed
+from goalseek.git.command import Missing
+from goalseek.git.objects import FOLDER, Entry, Making, Objects, visible, visible_changes
 from goalseek.manifest import Sees
-from goalseek.missing import Missing
-from goalseek.objects import FOLDER, Entry, Objects
 from goalseek.own_folders import clear
 from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
 from goalseek.planted import Hazard, hijacks
 from goalseek.scope import Scope
-from goalseek.trees import Making, visible, visible_changes
 from goalseek.walk import Changes
 
 

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from goalseek.conversations import ObjectsFailed
 from goalseek.deviations import Deviation
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.missing import Missing
-from goalseek.objects import Objects
+from goalseek.git.commits import Commit, Unreadable, read_commit
+from goalseek.git.objects import Objects
 from goalseek.records import IterationRecord, Record, from_line
 from goalseek.values import to_line
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A commit as it is stored."""
-
-    name: str
-    tree: str
-    parents: tuple[str, ...]
-    message: str
 
 
 @dataclass(frozen=True)
@@ -44,31 +31,6 @@ class Chain:
     commits: tuple[Commit, ...] = ()
     root: Commit | None = None
     broken: tuple[Deviation, ...] = ()
-
-
-class Unreadable(Exception):
-    """A commit that is not there, or is not what its name says; the text says which."""
-
-
-def read_commit(objects: Objects, name: str) -> Commit:
-    """A commit by its full hash, which must be its content's. Raises Unreadable."""
-    if not re.fullmatch(f"[0-9a-f]{{{len(objects.zero)}}}", name):
-        raise Unreadable("no hash of a commit")
-    try:
-        content = objects.read(name)
-    except Missing:
-        raise Unreadable("no such object") from None
-    except (ObjectsFailed, BrokenPipeError, ValueError) as error:
-        objects.close()
-        raise Unreadable(f"an object that git cannot read: {error}") from None
-    algorithm = "sha1" if len(objects.zero) == 40 else "sha256"
-    if hashlib.new(algorithm, b"commit %d\0" % len(content) + content).hexdigest() != name:
-        objects.close()
-        raise Unreadable("a damaged object, or one that is no commit")
-    head, _, message = content.partition(b"\n\n")
-    lines = head.decode("utf-8", "surrogateescape").split("\n")
-    parents = tuple(line[7:] for line in lines if line.startswith("parent "))
-    return Commit(name, lines[0].removeprefix("tree "), parents, message.decode("utf-8", "surrogateescape"))
 
 
 def walk_ledger(objects: Objects, head: str | None) -> Chain:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from goalseek.decide import ToBeat, decide
 from goalseek.findings import Finding
+from goalseek.git.merge import DoesNotApply, patched
+from goalseek.git.objects import SUBMODULE, SYMLINK, Difference, Entry, Objects
+from goalseek.git.paths import quote_path
 from goalseek.isolation_words import against_cheats
 from goalseek.manifest import Manifest
 from goalseek.middle import representative
 from goalseek.newcomers import Newcomers
-from goalseek.objects import SUBMODULE, SYMLINK, Difference, Entry, Objects
-from goalseek.patching import DoesNotApply, patched
 from goalseek.phase_values import Verdict
 from goalseek.pool import Subject, measure_subject, stand_back
-from goalseek.quoting import quote_path
 from goalseek.run import Run
 from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.setting import Setting

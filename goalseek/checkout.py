@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from goalseek.objects import SYMLINK, Entry
+from goalseek.git.objects import SYMLINK, Entry
 from goalseek.own_folders import ForeignPath, OwnFolder, make_anew, own_folder, read_regular
 from goalseek.recorded import RACY_NANOSECONDS, Recorded, parents, signature_of
 from goalseek.walk import Changes, walk

@@ -13,13 +13,13 @@ from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.findings import Finding
 from goalseek.folder_check import refuse_unfit_gives, refuse_unfit_shares
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
+from goalseek.git.objects import Entry
+from goalseek.git.paths import quote_path
 from goalseek.humanize import counted, few
 from goalseek.isolation_words import words_about
 from goalseek.landing import check_refs
-from goalseek.objects import Entry
 from goalseek.opening import refuse_nothing_writable, scope_notes, writable_files
-from goalseek.quoting import quote_path
 from goalseek.run import Run
 from goalseek.setting import Setting
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 from goalseek import fitness
 from goalseek.baseline import failed_baseline
-from goalseek.checkout_tree import tree_of_checkout
 from goalseek.errors import USAGE, GoalseekError
+from goalseek.git.as_user import tree_of_checkout
+from goalseek.git.objects import Entry
+from goalseek.git.paths import quote_path
 from goalseek.humanize import few
 from goalseek.manifest_file import ignore_home
-from goalseek.objects import Entry
 from goalseek.opening import check_confines
 from goalseek.phase_values import Side
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of
-from goalseek.quoting import quote_path
 from goalseek.ruler import Ruler, digest_of_files, keys_of
 from goalseek.run import Run
 from goalseek.setting import Setting

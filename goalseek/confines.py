@@ -17,8 +17,8 @@ from goalseek.confinement.programs import Need, needs
 from goalseek.confinement.system import graphics_devices, roots
 from goalseek.confinement.view import Shown, View, throw_away_home
 from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.git.location import Location, elsewhere
 from goalseek.hidden_from import folder_of
-from goalseek.location import Location, elsewhere
 from goalseek.manifest import Manifest, SandboxTable
 from goalseek.manifest_file import Loaded
 from goalseek.own_folders import make_anew

@@ -10,7 +10,7 @@ from pathlib import Path
 from goalseek import manifest_file
 from goalseek.chosen_provider import chosen_provider
 from goalseek.errors import UNFIT, USAGE, GoalseekError
-from goalseek.git import git
+from goalseek.git.command import git
 from goalseek.manifest_file import Loaded
 from goalseek.manifest_providers import ProviderTable
 from goalseek.opening import asked_provider

@@ -9,7 +9,7 @@ from goalseek.cheats import prepared, runs_owed
 from goalseek.checks import FURTHER, NEEDED, Patient, cheats, provider
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.findings import Finding
-from goalseek.git import git_text
+from goalseek.git.command import git_text
 from goalseek.humanize import counted, in_words
 from goalseek.manifest_file import Loaded, ignore_home
 from goalseek.middle import median

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 from goalseek.errors import GitFailed
-from goalseek.git import git
+from goalseek.git.command import git
+from goalseek.git.location import Location
+from goalseek.git.paths import prefix_below, quote_path
 from goalseek.humanize import counted
-from goalseek.location import Location, prefix_below
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.project_scope import scope_of
-from goalseek.quoting import quote_path
 from goalseek.ruler import Ruler, differing_keys
 from goalseek.standing import Standing
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git import git
+from goalseek.git.command import git
+from goalseek.git.location import Location, locate
 from goalseek.history import History
-from goalseek.location import Location, locate
 from goalseek.locks import holder_of
 from goalseek.manifest_file import Loaded
 from goalseek.one_folder import other_folder

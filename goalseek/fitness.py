@@ -10,15 +10,15 @@ from pathlib import Path
 from goalseek import hidden_from
 from goalseek.artifacts import is_foreign
 from goalseek.errors import UNFIT, USAGE, GoalseekError
-from goalseek.globs import literal, matcher
+from goalseek.git.ignore import literal, matcher
+from goalseek.git.objects import SUBMODULE, Entry
+from goalseek.git.paths import quote_path
+from goalseek.git.repository import Repository
 from goalseek.humanize import few
 from goalseek.listing import Listing
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
-from goalseek.objects import SUBMODULE, Entry
 from goalseek.planted import needs_listing
-from goalseek.quoting import quote_path
-from goalseek.repository import Repository
 from goalseek.scope import Scope
 
 _OWN_LOGS = frozenset(

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from goalseek import hidden_from
 from goalseek.errors import USAGE, GoalseekError
+from goalseek.git.objects import SUBMODULE, SYMLINK, Entry
+from goalseek.git.paths import quote_path
+from goalseek.git.repository import Repository
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of
-from goalseek.objects import SUBMODULE, SYMLINK, Entry
 from goalseek.places import Places
-from goalseek.quoting import quote_path
 from goalseek.recorded import parents
-from goalseek.repository import Repository
 from goalseek.scope import Scope
 
 

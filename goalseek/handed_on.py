@@ -6,10 +6,10 @@ from pathlib import Path
 
 from goalseek import files
 from goalseek.fresh import RunFolder
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
+from goalseek.git.paths import quote_path
 from goalseek.manifest import VerifyCommand
 from goalseek.phase_values import Failure
-from goalseek.quoting import quote_path
 from goalseek.verifier import Verifier
 
 

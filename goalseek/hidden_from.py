@@ -7,12 +7,12 @@ from pathlib import Path
 
 from goalseek.checkout import COPY, COPY_PROGRAM
 from goalseek.errors import USAGE, GoalseekError, tampered
+from goalseek.git.objects import Entry
+from goalseek.git.paths import quote_path
 from goalseek.humanize import few
 from goalseek.listing import Listing, differing, list_folder
 from goalseek.manifest import Manifest
-from goalseek.objects import Entry
 from goalseek.own_folders import read_regular
-from goalseek.quoting import quote_path
 from goalseek.recorded import parents
 from goalseek.scope import DROPPINGS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
 from goalseek.manifest import Guard, Manifest, Reading, VerifyCommand
 
 SPLIT = (

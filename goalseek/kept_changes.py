@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from goalseek.chain import Commit, Unreadable, newest_with, read_commit
+from goalseek.chain import newest_with
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.missing import Missing
+from goalseek.git.command import Missing
+from goalseek.git.commits import Commit, Unreadable, read_commit
+from goalseek.git.repository import Repository
 from goalseek.records import IterationRecord
-from goalseek.repository import Repository
 
 HEADS_LOOKED_AT = 2000
 

@@ -12,6 +12,8 @@ from goalseek.charge import killed_call, usual_call
 from goalseek.desk import Desk
 from goalseek.errors import UNFIT, GoalseekError, LimitReached
 from goalseek.fitness import refuse_foreign_logs
+from goalseek.git.commits import commit_lines, make_roll_back_again
+from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
 from goalseek.limits import why_not_begin
 from goalseek.listing import digest_of
 from goalseek.manifest import Limits
@@ -20,12 +22,10 @@ from goalseek.memory import Memory
 from goalseek.own_folders import clear
 from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phase_values import Candidate, IterationResult
-from goalseek.phases.decide import make_roll_back_again
 from goalseek.phases.log import build_record, write_for_people
-from goalseek.phases.read_context import commit_lines, write_git_state
+from goalseek.phases.read_context import write_git_state
 from goalseek.providers.answer import usage_of
 from goalseek.records import Isolation, IterationRecord, RunRecord
-from goalseek.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
 from goalseek.ruler import Ruler
 from goalseek.run import Run
 from goalseek.seal import key_of

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.files import write_durably
+from goalseek.git.objects import Entry
+from goalseek.git.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.history import History, Snapshot
 from goalseek.ledger_repair import RULER_FILE, repair_head, ruler_copy
-from goalseek.objects import Entry
 from goalseek.records import Record
-from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing
 from goalseek.torn import append_line, mend, refuse_edited

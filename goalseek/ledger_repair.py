@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
+from goalseek.git.command import Missing
+from goalseek.git.objects import Entry
+from goalseek.git.repository import Repository
 from goalseek.history import History
-from goalseek.missing import Missing
-from goalseek.objects import Entry
 from goalseek.records import IterationRecord, from_line
-from goalseek.repository import Repository
 
 RULER_FILE = "ruler.json"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from goalseek import manifest as tables
 from goalseek.errors import GoalseekError
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
 from goalseek.manifest import Holdout, Manifest, Source
 from goalseek.manifest_together import Wrong, words_of, wrong_together
 from goalseek.toml_lines import line_of

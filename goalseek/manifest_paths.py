@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
-from goalseek.scope import looks_like_git
+from goalseek.git.paths import looks_like_git
 
 _LONGEST_PART = 255  # of what a file system may call a file
 

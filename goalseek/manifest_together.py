@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from goalseek.globs import compiled, matcher
+from goalseek.git.ignore import compiled, matcher
 from goalseek.manifest import Holdout, Manifest, Reading, ScopeTable, VerifyCommand
 from goalseek.manifest_paths import first_overlap
 from goalseek.provider_keys import wrong_provider, wrong_review

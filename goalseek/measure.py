@@ -11,7 +11,8 @@ from goalseek import files
 from goalseek.capture import Sink
 from goalseek.disk import is_full, is_full_disk, refuse_full
 from goalseek.fresh import RunFolder
-from goalseek.globs import literal, matcher
+from goalseek.git.ignore import literal, matcher
+from goalseek.git.paths import quote_path
 from goalseek.handed_on import take_outputs
 from goalseek.humanize import few
 from goalseek.manifest import Reading, VerifyCommand
@@ -20,7 +21,6 @@ from goalseek.once import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Failure
 from goalseek.programs import Finished
-from goalseek.quoting import quote_path
 from goalseek.reading import read_number
 from goalseek.setup_once import give
 from goalseek.values import CommandRun

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 
-from goalseek.chain import Commit, Unreadable, read_commit
-from goalseek.conversations import ObjectsFailed
 from goalseek.deviations import Deviation, of_values
-from goalseek.missing import Missing
-from goalseek.objects import Objects
-from goalseek.quoting import quote_path
+from goalseek.git.batch import ObjectsFailed
+from goalseek.git.command import Missing
+from goalseek.git.commits import Commit, Unreadable, read_commit
+from goalseek.git.objects import Objects
+from goalseek.git.paths import quote_path
 from goalseek.records import IterationRecord
 
 _TRAILER = "Goalseek-"

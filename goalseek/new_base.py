@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from goalseek.comparing import Compared, Contender, compared, pairs_in_turn
+from goalseek.git.objects import Entry, Objects
 from goalseek.guards import broken
 from goalseek.humanize import counted, in_words
-from goalseek.objects import Entry, Objects
 from goalseek.pool import Subject
 from goalseek.run import Run
 from goalseek.scope import Scope

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from goalseek.objects import FOLDER, Entry, Objects
+from goalseek.git.objects import FOLDER, Entry, Objects
+from goalseek.git.paths import quote_path
 from goalseek.planted import alike, doubles_back, never, planted, stands_in
-from goalseek.quoting import quote_path
 from goalseek.scope import Scope, leaves_tree
 
 

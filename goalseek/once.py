@@ -14,7 +14,7 @@ from typing import Literal
 
 from goalseek import files
 from goalseek.files import write_durably
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
 from goalseek.manifest import Manifest, Reading, VerifyCommand
 from goalseek.own_folders import make_anew
 

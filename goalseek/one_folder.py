@@ -9,7 +9,8 @@ from pathlib import Path
 
 from goalseek.believed import own_folder
 from goalseek.errors import UNFIT, USAGE, GoalseekError
-from goalseek.location import Location, prefix_below
+from goalseek.git.location import Location
+from goalseek.git.paths import prefix_below
 from goalseek.locks import holder_of
 from goalseek.manifest_file import Loaded, base_of, load
 

@@ -14,18 +14,19 @@ from pathlib import Path
 from goalseek import editable, fitness, process
 from goalseek.agent_home import AgentHome
 from goalseek.approval import Question, refuse_while_waiting, waiting
-from goalseek.conversations import ObjectsFailed
 from goalseek.disk import free_room
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.folder_check import refuse_unfit_shares
+from goalseek.git.batch import ObjectsFailed
+from goalseek.git.location import locate
+from goalseek.git.objects import Entry, remove_scratch_files
+from goalseek.git.repository import Repository
 from goalseek.guards import broken_guard_of
-from goalseek.location import locate
 from goalseek.locks import LOCK, only_writer
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of, ignore_home
 from goalseek.manifest_providers import ProviderTable
-from goalseek.objects import Entry
 from goalseek.one_folder import note_folder, refuse_other_folder
 from goalseek.own_folders import add_own, clear, empty, remove, remove_own
 from goalseek.places import places
@@ -33,10 +34,8 @@ from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.project_scope import scope_of
 from goalseek.providers import WITHOUT_PROGRAM
 from goalseek.providers.provider import WritableFile
-from goalseek.repository import Repository
 from goalseek.run import Run
 from goalseek.scope import Scope
-from goalseek.scratch_files import remove_scratch_files
 from goalseek.shared import LOOKED_AT_MOST
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.state import phase_in_words, read_state

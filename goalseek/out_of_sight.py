@@ -8,11 +8,11 @@ from pathlib import Path
 
 from goalseek.confinement.command_words import words_of as run_words_of
 from goalseek.confinement.programs import which
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
+from goalseek.git.objects import Entry
+from goalseek.git.paths import quote_path
 from goalseek.manifest import Manifest
 from goalseek.manifest_together import words_of
-from goalseek.objects import Entry
-from goalseek.quoting import quote_path
 from goalseek.scope import Scope, scope
 from goalseek.values import CommandRun
 

@@ -12,11 +12,11 @@ from goalseek.believed import believed_standing
 from goalseek.cost_words import cost_of_deciding
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
+from goalseek.git.location import Location, locate
 from goalseek.guards import broken_guard_of
 from goalseek.humanize import in_words
 from goalseek.level import level_moved
 from goalseek.limits import why_stop
-from goalseek.location import Location, locate
 from goalseek.locks import Holder, holder_of
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded, base_of

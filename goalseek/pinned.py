@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek.errors import tampered
-from goalseek.objects import Entry, Objects
-from goalseek.quoting import quote_path
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.paths import quote_path
 from goalseek.scope import Scope
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.location import Location, prefix_below
+from goalseek.git.location import Location
+from goalseek.git.paths import prefix_below
 from goalseek.phase_values import Side
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from goalseek.scope import looks_like_git
+from goalseek.git.paths import looks_like_git
 
 Hazard = tuple[str, str]
 _MODULE = r"(?:\.py|\.pyw|\.py[co]|(?:\.[^/]*)?\.(?:so|pyd))"

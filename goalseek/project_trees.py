@@ -9,13 +9,12 @@ from pathlib import Path
 
 from goalseek import hidden_from
 from goalseek.bench import Bench
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
+from goalseek.git.objects import Entry, Making, Objects
 from goalseek.listing import Listing
-from goalseek.objects import Entry, Objects
 from goalseek.phase_values import Side
 from goalseek.places import Places
 from goalseek.scope import Scope
-from goalseek.trees import Making
 from goalseek.values import to_line
 from goalseek.workspace import Workspace
 

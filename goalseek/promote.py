@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.git.merge import Conflicts, merged
+from goalseek.git.objects import Difference, Objects
+from goalseek.git.paths import quote_path
 from goalseek.humanize import counted, number
 from goalseek.kept_changes import KeptChain
-from goalseek.objects import Difference, Objects
-from goalseek.quoting import quote_path
 from goalseek.records import IterationRecord
-from goalseek.tree_merge import Conflicts, merged
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from goalseek.call import given_for
 from goalseek.chosen_provider import commands_of
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.findings import Finding
+from goalseek.git.objects import Entry
 from goalseek.night import night
-from goalseek.objects import Entry
 from goalseek.out_of_sight import agent_out_of_sight
 from goalseek.own_folders import make_anew
 from goalseek.phase_values import Context

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from goalseek.objects import Entry
+from goalseek.git.objects import Entry
 from goalseek.own_folders import ForeignPath, parts_of
 
 RACY_NANOSECONDS = 20_000_000

@@ -15,10 +15,10 @@ from goalseek.call import Briefing, call_for
 from goalseek.calls import Calls
 from goalseek.charge import killed_call
 from goalseek.errors import Rejected
+from goalseek.git.commits import roll_back
+from goalseek.git.objects import Entry
 from goalseek.manifest_providers import ReviewTable
-from goalseek.objects import Entry
 from goalseek.phase_values import Candidate, Change, Decision, Plan, Review
-from goalseek.phases.decide import roll_back
 from goalseek.prompt import Judged
 from goalseek.providers.answer import title_of
 from goalseek.providers.provider import Reply

@@ -16,7 +16,7 @@ from goalseek.scope import Scope
 from goalseek.values import from_plain, to_line, to_plain
 
 if TYPE_CHECKING:
-    from goalseek.objects import Entry
+    from goalseek.git.objects import Entry
 
 _SPELLED: dict[str, Callable[[str], str]] = {
     "gives": normal_path,

@@ -19,10 +19,11 @@ from goalseek.clock import Clock
 from goalseek.confinement.level import Level
 from goalseek.confines import Confines, confines
 from goalseek.errors import GoalseekError
+from goalseek.git.location import elsewhere
+from goalseek.git.repository import Repository
 from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.listing import Listing
-from goalseek.location import elsewhere
 from goalseek.manifest import Manifest
 from goalseek.manifest_file import Loaded
 from goalseek.manifest_providers import ProviderTable
@@ -35,7 +36,6 @@ from goalseek.programs import PROGRAMS_LOCK, Programs
 from goalseek.project_trees import ProjectTrees, TreePlan
 from goalseek.providers.chain import Chain
 from goalseek.records import IterationRecord
-from goalseek.repository import Repository
 from goalseek.ruler import Ruler, under
 from goalseek.scene import turn_in_words
 from goalseek.seal import Seal

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from goalseek.git.objects import SUBMODULE, Entry
 from goalseek.humanize import number
-from goalseek.objects import SUBMODULE, Entry
 from goalseek.phase_values import Evidence
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, stand_back
 from goalseek.run import Run

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from goalseek.manifest import Sees
+
 
 Kind = Literal["hidden", "read_only", "generated", "writable", "kept", "other"]
 
@@ -27,7 +27,6 @@ DROPPINGS = matcher(
         ".aider*",
     )
 )
-_LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -157,15 +156,6 @@ def _also(matches: Callable[[str], bool], files: frozenset[str]) -> Callable[[st
         return path in files or path in above or lies_below or matches(path)
 
     return is_hidden
-
-
-def looks_like_git(path: str) -> bool:
-    """Whether a part of the path would be taken for a repository's own folder on some file system."""
-    for part in path.split("/"):
-        visible = "".join(char for char in part if unicodedata.category(char) != "Cf")
-        if _LOOKS_LIKE_GIT.fullmatch(visible.rstrip(". ")):
-            return True
-    return False
 
 
 def leaves_tree(path: str, target: str) -> bool:

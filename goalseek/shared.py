@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.files import write_durably
+from goalseek.git.paths import quote_path
 from goalseek.humanize import few
 from goalseek.listing import Listing, differing, digest_of, list_folder
-from goalseek.quoting import quote_path
 from goalseek.values import from_plain, to_line
 
 LOOKED_AT_MOST = 20_000

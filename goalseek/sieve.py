@@ -10,11 +10,11 @@ from pathlib import Path
 
 from goalseek.checkout import LINK, Checkout
 from goalseek.flood import Flood
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
+from goalseek.git.objects import SYMLINK, Entry, Objects
+from goalseek.git.paths import quote_path
 from goalseek.newcomers import Newcomers
-from goalseek.objects import SYMLINK, Entry, Objects
 from goalseek.own_folders import read_regular
-from goalseek.quoting import quote_path
 from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.walk import Changes
 

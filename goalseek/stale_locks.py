@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
+from goalseek.git.repository import Repository
 from goalseek.own_folders import clear
 from goalseek.places import Places
-from goalseek.repository import Repository
 
 
 def remove_stale_locks(repository: Repository, places: Places) -> None:

@@ -14,9 +14,9 @@ from goalseek.approval import (
     wants_word,
     word_on,
 )
+from goalseek.git.commits import roll_back
 from goalseek.landing import tell
 from goalseek.phase_values import Candidate, Context, Decision
-from goalseek.phases.decide import roll_back
 from goalseek.run import Run
 from goalseek.setting import Setting
 

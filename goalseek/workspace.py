@@ -15,14 +15,12 @@ from typing import Any, TypeVar, cast
 
 from goalseek.checkout import LINK, Checkout
 from goalseek.confinement.mount_points import occupied
-from goalseek.conversations import ObjectsFailed
 from goalseek.errors import GitFailed
-from goalseek.git import AUTHOR, git
-from goalseek.globs import literal
-from goalseek.missing import Missing
-from goalseek.objects import Entry, Objects
+from goalseek.git.batch import ObjectsFailed
+from goalseek.git.command import AUTHOR, Missing, git
+from goalseek.git.ignore import literal
+from goalseek.git.objects import Entry, Making, Objects, visible, visible_changes
 from goalseek.own_folders import clear, make_anew, remove
-from goalseek.trees import Making, visible, visible_changes
 from goalseek.walk import Changes
 
 Made = TypeVar("Made")

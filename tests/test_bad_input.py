@@ -14,9 +14,9 @@ from goalseek import fitness, loop
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
-from goalseek.location import locate
+from goalseek.git.location import locate
+from goalseek.git.repository import Repository
 from goalseek.providers.scripted import ScriptedProvider
-from goalseek.repository import Repository
 
 
 def refused(project: Project, code: int, *said: str, arguments: tuple[str, ...] = ("iterate",)) -> Ended:

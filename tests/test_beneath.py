@@ -25,23 +25,22 @@ from goalseek.confinement.landlock import _link_from_home
 from goalseek.confinement.mount_points import _make
 from goalseek.confinement.view import Shown, View
 from goalseek.fresh import RunFolder
+from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.locks import LOCK, only_writer
-from goalseek.objects import Entry
 from goalseek.once import once_left
 from goalseek.own_folders import ForeignPath
-from goalseek.scratch_files import remove_scratch_files
 from goalseek.setup_once import give
 from goalseek.stop_request import asked_to_stop
 
 INSIDE = "tree/a/b/c"
 REMOVES_BY_EXACT_NAMES = {
     "own_folders": "the list, and all that it lets be removed",
-    "packing": "loose objects that a pack of ours holds, and a pack's half-written file",
+    "git.packing": "loose objects that a pack of ours holds, and a pack's half-written file",
     "stale_locks": "the locks of our own refs",
     "files": "the half-written file beside the one that -o names",
     "opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
 }
-ADDS_TO_THE_LIST = "beneath opening repository objects run users_git confinement.level cli.show_command".split()
+ADDS_TO_THE_LIST = "beneath opening git.repository git.objects run git.as_user confinement.level cli.show_command".split()
 
 
 def tree_of(folder: Path) -> Checkout:

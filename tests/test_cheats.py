@@ -12,7 +12,7 @@ from doctor_cases import Case, Ended, make_case
 from fixture_projects import FixtureProject
 from project import FILES, Project, answer
 
-from goalseek.globs import literal, matcher
+from goalseek.git.ignore import literal, matcher
 
 GUARDED = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; echo "score: $value"'
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from project import Project, answer, home, until
 
-from goalseek.checkout_tree import tree_of_checkout
-from goalseek.location import locate
-from goalseek.repository import Repository
+from goalseek.git.as_user import tree_of_checkout
+from goalseek.git.location import locate
+from goalseek.git.repository import Repository
 
 JUDGE = """\
 if grep -q fail answer.json; then echo "told to fail" >&2; exit 3; fi

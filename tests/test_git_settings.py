@@ -15,11 +15,10 @@ from skips import levels
 from goalseek.cli.init_command import _committed
 from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
-from goalseek.location import locate
+from goalseek.git.location import locate, sharing_of
+from goalseek.git.packing import pack_when_due
+from goalseek.git.repository import Repository
 from goalseek.locks import holder_of, only_writer
-from goalseek.packing import pack_when_due
-from goalseek.repository import Repository
-from goalseek.sharing import sharing_of
 
 only_root = pytest.mark.needs("root")  # to give a repository to another account
 OTHER = 1000

@@ -10,11 +10,11 @@ import pytest
 from project import Project, until
 
 from goalseek import process
-from goalseek.conversations import Answer, ObjectsFailed
 from goalseek.errors import GoalseekError
-from goalseek.location import locate
-from goalseek.objects import Entry, Objects
-from goalseek.repository import RefMove, RefMoved, Repository
+from goalseek.git.batch import Answer, ObjectsFailed
+from goalseek.git.location import locate
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.repository import RefMove, RefMoved, Repository
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from goalseek.globs import compiled, matcher
+from goalseek.git.ignore import compiled, matcher
 
 FOLDERS = ("", "a/", "src/", "a/src/", "src/a/", "src/a/b1/", "src/.h/", "a/src/a/")
 NAMES = ("f", "a", "b1", "x.py", "src", "a.py", "a-b.c", ".h", "x y", "z]", "[q", "back\\slash", "B", "a*b", "!n", "#c")

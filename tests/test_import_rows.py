@@ -18,12 +18,12 @@ GROUND = (
     "disk",
     "locks",
     "process",
-    "serialization",
+    "phase_values",
     "_version",
 )
 FLOORS = ("git", "manifest", "workspace", "sandbox", "statistics", "measurement", "ledger", "providers", "project")
 FLOORS += ("proposal", "evaluation", "doctor", "loop", "views", "cli")
-MOVED_IN = FLOORS[:0]
+MOVED_IN = FLOORS[:1]
 IMPURE = {"os", "subprocess", "git", "rich", "time", "random", "secrets", "socket", "tempfile", "shutil"}
 
 

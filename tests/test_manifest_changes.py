@@ -16,9 +16,9 @@ import pytest
 from project import FILES, JUDGE, Ended, Project, answer, home
 
 from goalseek.errors import GoalseekError
-from goalseek.location import locate
+from goalseek.git.location import locate
+from goalseek.git.repository import Repository
 from goalseek.pinned import refuse_other_ruler
-from goalseek.repository import Repository
 from goalseek.scope import scope as globs
 
 WRITABLE = ["answer.json", "notes.txt", "old.txt"]

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import Project
 
-from goalseek.location import locate
-from goalseek.missing import Missing
-from goalseek.objects import Entry, Objects
-from goalseek.repository import RefMove, RefMoved, Repository
-from goalseek.trees import walk
+from goalseek.git.command import Missing
+from goalseek.git.commits import walk
+from goalseek.git.location import locate
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.repository import RefMove, RefMoved, Repository
 
 
 @pytest.fixture(params=["sha1", "sha256"])

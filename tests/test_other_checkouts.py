@@ -13,7 +13,7 @@ import pytest
 from project import Project, home
 from skips import levels
 
-from goalseek.location import elsewhere, locate
+from goalseek.git.location import elsewhere, locate
 
 LEVELS = pytest.mark.parametrize("mode", levels("landlock", "bubblewrap"))
 SECRET = "the hidden judge of this test"

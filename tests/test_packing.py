@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek import packing
-from goalseek.location import locate
-from goalseek.objects import Objects
-from goalseek.packing import Packed, pack_when_due
-from goalseek.repository import Repository
+from goalseek.git import packing
+from goalseek.git.location import locate
+from goalseek.git.objects import Objects
+from goalseek.git.packing import Packed, pack_when_due
+from goalseek.git.repository import Repository
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from project import Project, answer, until
 from goalseek.checkout import Checkout
 from goalseek.errors import GoalseekError
 from goalseek.fresh import RunFolder, Stale
-from goalseek.objects import Entry
+from goalseek.git.objects import Entry
 from goalseek.pinned import refuse_other_content
 
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'

@@ -12,10 +12,10 @@ import pytest
 from project import Project, answer
 from promoting import PAGE, all_refs, subjects, tree
 
+from goalseek.git.location import locate
+from goalseek.git.repository import Repository
 from goalseek.kept_changes import kept_chain
-from goalseek.location import locate
 from goalseek.promote import unlike_best
-from goalseek.repository import Repository
 
 FILES_OF_THE_CLIMB = ["answer.json", "src/old.txt", "src/page.txt", "src/picture.bin", "src/tool.sh"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goalseek.quoting import quote_path
+from goalseek.git.paths import quote_path
 
 RAW = st.binary(max_size=12).map(lambda raw: b"x" + raw.replace(b"\0", b"0").replace(b"/", b"|"))
 TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

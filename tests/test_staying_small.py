@@ -12,9 +12,9 @@ from project import Project, answer, living
 
 import goalseek
 from goalseek import loop
+from goalseek.git.objects import remove_scratch_files
+from goalseek.git.packing import pack_when_due
 from goalseek.own_folders import add_own
-from goalseek.packing import pack_when_due
-from goalseek.scratch_files import remove_scratch_files
 
 ITERATIONS, EVERY, KEPT_EVERY = 120, 20, 8
 

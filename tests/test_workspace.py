@@ -10,7 +10,7 @@ from project import FILES, Project, answer
 from test_scope_enforcement import better, play
 
 from goalseek.cli.main import run as command_line
-from goalseek.objects import Objects
+from goalseek.git.objects import Objects
 from goalseek.places import cache_folder
 
 

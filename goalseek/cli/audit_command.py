@@ -12,11 +12,11 @@ from goalseek.cli.answer import answer, answer_lines, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.deviations import Deviation
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
+from goalseek.git.repository import Repository
 from goalseek.humanize import counted, in_words
 from goalseek.locks import only_writer
 from goalseek.manifest_file import Loaded
 from goalseek.opening import open_repository, opened
-from goalseek.repository import Repository
 from goalseek.rerun import rerun
 from goalseek.views.harmless import one_line
 

@@ -17,7 +17,8 @@ from goalseek.cli.show_command import find_record
 from goalseek.confinement.landlock import alone
 from goalseek.confines import Job
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.globs import matcher
+from goalseek.git.ignore import matcher
+from goalseek.git.objects import visible
 from goalseek.humanize import few
 from goalseek.metric import NoNumber
 from goalseek.opening import opened
@@ -25,7 +26,6 @@ from goalseek.own_folders import clear, make_anew
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.setup_once import give, prepare
-from goalseek.trees import visible
 from goalseek.verifier import Verifier, job_of
 
 

@@ -13,10 +13,10 @@ from goalseek.cli.init_answers import answers_from
 from goalseek.cli.options import start_folder
 from goalseek.cli.watching import watch_in_words
 from goalseek.first_manifest import Answers
-from goalseek.git import git
+from goalseek.git.command import git
+from goalseek.git.location import locate
+from goalseek.git.repository import Repository
 from goalseek.humanize import in_words, number
-from goalseek.location import locate
-from goalseek.repository import Repository
 from goalseek.typed import typed
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek import promote, users_git
+from goalseek import promote
 from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
@@ -19,16 +19,17 @@ from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.fetched import way_to_fetched
 from goalseek.files import exported
+from goalseek.git import as_user
+from goalseek.git.objects import Objects
+from goalseek.git.repository import Repository
 from goalseek.humanize import counted, number
 from goalseek.kept_changes import kept_chain
 from goalseek.manifest_file import Loaded, base_of
 from goalseek.new_base import SettledOnBase, settle_on_base
-from goalseek.objects import Objects
 from goalseek.opening import check_fit, open_repository, opened
 from goalseek.places import places
 from goalseek.project_scope import scope_of
 from goalseek.promote import Promoted
-from goalseek.repository import Repository
 from goalseek.run import Run
 from goalseek.settle import PAIRS
 from goalseek.typed import typed
@@ -73,7 +74,7 @@ def _promote(options: argparse.Namespace, manifest: Loaded, run_now: Run | None)
     repository = run_now.repository if run_now else open_repository(manifest)
     try:
         if options.branch is not None:
-            users_git.refuse_branch(repository, options.branch)
+            as_user.refuse_branch(repository, options.branch)
         is_writable = _is_writable(manifest, repository)
         chain = kept_chain(repository, is_writable)
         base = chain.base if options.onto is None else _onto(repository, options.onto)
@@ -107,12 +108,12 @@ def _carry_out(
     options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], run_now: Run | None
 ) -> int:
     """What may be refused comes before the measurement, and what lasts after it: what ends early can be repeated."""
-    with users_git.objects_apart(repository) as apart:
+    with as_user.objects_apart(repository) as apart:
         plan = planned(apart)
         patch = None
         if options.patch is not None and plan.promoted:
-            last = users_git.commit_plainly(repository, apart, plan.promoted, plan.base)
-            patch = users_git.mailbox(apart, plan.base, last)
+            last = as_user.commit_plainly(repository, apart, plan.promoted, plan.base)
+            patch = as_user.mailbox(apart, plan.base, last)
     if not plan.promoted:
         say(options, "nothing was kept, or the base has it all: there is nothing to promote")
     with contextlib.ExitStack() as written:
@@ -122,10 +123,10 @@ def _carry_out(
         if (options.branch or run_now) and plan.promoted:
             plan = planned(repository.objects)
         if options.branch and plan.promoted:
-            commit = users_git.commit_all(repository, plan.promoted, plan.base)
+            commit = as_user.commit_all(repository, plan.promoted, plan.base)
         made = _measured(options, run_now, plan) if run_now and plan.promoted else None
         if commit:
-            users_git.make_branch(repository, options.branch, commit)
+            as_user.make_branch(repository, options.branch, commit)
     if options.patch == "-":
         print_bytes(patch or b"")
         for line in (*([_measured_line(made)] if made else []), *([_branch_line(options, commit)] if commit else [])):

@@ -127,8 +127,8 @@ def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
             f"iteration {record.iteration} has no patch", "it changed nothing, or its artifacts are gone"
         )
     from goalseek.errors import GitFailed
-    from goalseek.git import git
-    from goalseek.location import locate
+    from goalseek.git.command import git
+    from goalseek.git.location import locate
 
     git_dir = locate(manifest.folder / manifest.manifest.project.repo).git_dir
     how = ("-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv")

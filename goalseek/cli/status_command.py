@@ -7,9 +7,9 @@ import sys
 
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
+from goalseek.git.location import locate
 from goalseek.humanize import in_words, number
 from goalseek.kept_output import OUTPUT
-from goalseek.location import locate
 from goalseek.manifest_file import Loaded
 from goalseek.one_folder import climb_at_work
 from goalseek.overview import Overview, overview

@@ -11,14 +11,14 @@ from pathlib import Path
 from goalseek.checkout import Checkout
 from goalseek.errors import Rejected
 from goalseek.flood import BYTES_MOST
+from goalseek.git.objects import SUBMODULE, Entry, Objects
+from goalseek.git.paths import quote_path
 from goalseek.newcomers import Newcomers
-from goalseek.objects import SUBMODULE, Entry, Objects
 from goalseek.own_folders import make_anew, read_regular
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.phases.commit import entries_of, store_again
 from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
-from goalseek.quoting import quote_path
 from goalseek.scope import Scope
 from goalseek.sieve import Sieve, ignored_by, sift
 from goalseek.values import Usage

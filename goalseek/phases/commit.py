@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek.errors import Rejected
+from goalseek.git.commits import message_of
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.paths import quote_path
+from goalseek.git.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.humanize import few
-from goalseek.objects import Entry, Objects
 from goalseek.phase_values import Candidate, Change, Context, Edit
-from goalseek.quoting import quote_path
-from goalseek.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.run import Run
 from goalseek.setting import Setting
 
@@ -61,12 +62,6 @@ def store_again(objects: Objects, edits: Iterable[Edit], snapshot: Path) -> None
         if not place.is_file() or place.is_symlink() or objects.write_file(place) != edit.blob:
             why = f"git does not have the content of {quote_path(edit.path)} any more: somebody pruned it"
             raise Rejected("skipped", "interrupted", why)
-
-
-def message_of(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:
-    """A candidate's message: the title, and trailers by which it is recognised."""
-    trailers = {"Project": project, "Run": run_id, "Iteration": str(iteration), "Provider": provider}
-    return title + "\n\n" + "".join(f"Goalseek-{name}: {value}\n" for name, value in trailers.items() if value)
 
 
 def move_tip(repository: Repository, before: str | None, after: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from goalseek.git.paths import quote_path
 from goalseek.humanize import in_words, number
 from goalseek.manifest import Manifest
 from goalseek.phase_values import Evidence, IterationResult, Verdict
-from goalseek.quoting import quote_path
 from goalseek.records import Isolation, IterationRecord, MetricResult
 from goalseek.standing import Standing
 from goalseek.values import Usage, to_plain

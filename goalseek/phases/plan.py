@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek.errors import Rejected
+from goalseek.git.paths import quote_path
 from goalseek.phase_values import Plan
 from goalseek.providers.provider import Call, Provider, Reply
-from goalseek.quoting import quote_path
 
 
 def make_plan(provider: Provider, call: Call, run_folder: Path) -> Plan:

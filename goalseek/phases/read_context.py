@@ -12,15 +12,15 @@ from pathlib import Path
 from goalseek._version import __version__
 from goalseek.checkout import Checkout
 from goalseek.crashes import crash_endings, last_crashed, printed_by
-from goalseek.git import git_text
+from goalseek.git.command import git_text
+from goalseek.git.commits import commit_lines
+from goalseek.git.paths import quote_path
+from goalseek.git.repository import Refs
 from goalseek.phase_values import VISIBLE_FILES_MOST, Context, VisibleFile
-from goalseek.quoting import quote_path
-from goalseek.repository import Refs, Repository
 from goalseek.run import Run
 from goalseek.scope import Scope
 from goalseek.setting import Setting
 from goalseek.told import common_ending
-from goalseek.trees import walk
 
 _COMMITS = 10
 
@@ -99,15 +99,6 @@ def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
     return tuple(
         VisibleFile(quote_path(path), tree.size(path), tree.entries[path].blob, path in writable) for path in shown
     )
-
-
-def commit_lines(repository: Repository, commit: str, most: int) -> list[str]:
-    """Hash and subject of the newest commits, newest first."""
-    lines = []
-    for name, raw in walk(repository.objects, commit, most, repository.cut()):
-        subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "replace")
-        lines.append(f"{name[:12]} {subject}")
-    return lines
 
 
 def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:

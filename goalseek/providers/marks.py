@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from goalseek.errors import GoalseekError
-from goalseek.quoting import quote_path
+from goalseek.git.paths import quote_path
 
 Value = float | int | str
 

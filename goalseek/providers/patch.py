@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek import process
-from goalseek.git import environment
+from goalseek.git.command import environment
 
 
 def apply_patch(patch: Path | bytes, folder: Path) -> str:

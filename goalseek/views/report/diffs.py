@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git import git
-from goalseek.location import locate
+from goalseek.git.command import git
+from goalseek.git.location import locate
 from goalseek.views.harmless import harmless
 from goalseek.views.report.budget import share, written
 from goalseek.views.report.tries import Try

@@ -6,22 +6,23 @@ object store of whoever's objects these are; ``sharing`` says with whom that is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from goalseek.conversations import Conversations, ObjectsFailed
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
-from goalseek.git import git
-from goalseek.missing import Missing, missing_in
+from goalseek.git.batch import Conversations, ObjectsFailed
+from goalseek.git.command import Missing, git, missing_in
+from goalseek.git.location import UNSHARED, Sharing
+from goalseek.git.paths import c_quoted
+from goalseek.git.recent_objects import RecentObjects
 from goalseek.own_folders import add_own, clear, remove
-from goalseek.quoting import c_quoted
-from goalseek.recent import RecentObjects
-from goalseek.sharing import UNSHARED, Sharing
 
 Answer = TypeVar("Answer")
 FOLDER, SYMLINK, SUBMODULE = "40000", "120000", "160000"
@@ -281,3 +282,46 @@ class Objects:
 def _as_line(path: bytes) -> bytes:
     """A path as ``--stdin-paths`` takes it: quoted only where it would be taken for something else."""
     return c_quoted(path) if b"\n" in path or path.startswith(b'"') else path
+
+
+Making = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew
+
+
+def visible(entries: Mapping[str, Entry], is_seen: Callable[[str], bool]) -> dict[str, Entry]:
+    """The files of a tree that a folder shows: no submodules, and only what may be seen."""
+    return {path: entry for path, entry in entries.items() if entry.mode != SUBMODULE and is_seen(path)}
+
+
+def visible_changes(
+    objects: Objects, before: str, after: str, is_seen: Callable[[str], bool]
+) -> dict[str, Entry | None]:
+    """What to change in a folder that shows one tree so that it shows another."""
+    return {
+        found.path: found.after if found.after and found.after.mode != SUBMODULE else None
+        for found in objects.differences(before, after)
+        if is_seen(found.path)
+    }
+
+
+_NAMES = re.compile(r"(?:index-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)
+
+
+def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
+    """Removes the scratch files of processes that live no more; those of others at work stay."""
+    for git_dir in git_dirs:
+        with contextlib.suppress(FileNotFoundError):
+            for path in list((git_dir / "scratch").iterdir()):
+                owner = _NAMES.fullmatch(path.name)
+                if owner and not is_alive(int(owner[1])):
+                    clear(path)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of that number, whosever it is."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

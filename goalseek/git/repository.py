@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from goalseek import process
 from goalseek.disk import as_full_disk
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GitFailed, GoalseekError
-from goalseek.git import AUTHOR, HARDENED, environment, git, users_environment
-from goalseek.location import Location
-from goalseek.missing import Missing
-from goalseek.objects import Entry, Objects
+from goalseek.git.command import AUTHOR, HARDENED, Missing, environment, git, users_environment
+from goalseek.git.location import Location, Sharing, sharing_of
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.recent_objects import RecentObjects
 from goalseek.own_folders import add_own, clear
-from goalseek.recent import RecentObjects
-from goalseek.sharing import Sharing, sharing_of
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from goalseek import process
-from goalseek.git import HARDENED, environment
-from goalseek.missing import missing_in
+from goalseek.git.command import HARDENED, environment, missing_in
 
 
 class ObjectsFailed(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,13 +12,12 @@ from typing import Protocol
 
 from goalseek import process
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
-from goalseek.git import git, users_environment
-from goalseek.objects import Objects
+from goalseek.git.command import git, users_environment
+from goalseek.git.objects import Objects, is_alive
+from goalseek.git.paths import c_quoted, quote_path
+from goalseek.git.repository import Repository
 from goalseek.own_folders import add_own, clear, remove_own
 from goalseek.process import Answer
-from goalseek.quoting import c_quoted, quote_path
-from goalseek.repository import Repository
-from goalseek.scratch_files import is_alive
 
 _FOLDER = "promote-"
 _QUIET = (
@@ -225,3 +225,32 @@ def _said(answer: Answer) -> str:
 
 def _message(one: PlannedCommit) -> bytes:
     return one.message.encode("utf-8", "replace")
+
+
+_UNTOUCHED = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")
+
+
+def tree_of_checkout(repository: Repository) -> str:
+    """The tree that ``git add --all`` and a commit would make now, under the user's own configuration.
+
+    New files that are not ignored are in it. It is built in an index of goalseek's own; only objects are written.
+    Raises GoalseekError where a file cannot be read.
+    """
+    index = repository.objects.scratch / f"index-{os.getpid()}"
+    variables = users_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.both_folders())
+    settings = [word for setting in _UNTOUCHED for word in ("-c", setting)]
+    try:
+        # The copy knows which files need not be read again. By its time, git knows which were written in the same
+        # second as it, and may have changed since all the same.
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy2(repository.location.git_dir / "index", index)
+        written = b""
+        for arguments in (["add", "--all"], ["write-tree"]):
+            answer = process.ask(["git", *settings, *arguments], variables, folder=repository.top)
+            if answer.exit_code:
+                said = answer.stderr.decode("utf-8", "replace").strip()
+                raise GoalseekError(f"git cannot take the checkout as it is: {said}", "", UNFIT, "repository")
+            written = answer.stdout
+        return written.decode().strip()
+    finally:
+        clear(index)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from pathlib import Path
+
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 # Marks and overrides of the direction of writing: a name that has one is shown as another one.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -34,3 +38,22 @@ def c_quoted(path: bytes) -> bytes:
 
 def _is_odd(char: str) -> bool:
     return not 32 <= ord(char) != 127 or 0xD800 <= ord(char) <= 0xDFFF or char in _TURNING
+
+
+def prefix_below(top: Path, folder: Path) -> str:
+    """A folder as git names it below the top: "" or "sub/"; "" too for one that is elsewhere."""
+    place, top = folder.resolve(), top.resolve()
+    relative = place.relative_to(top).as_posix() if place.is_relative_to(top) else "."
+    return "" if relative == "." else relative + "/"
+
+
+_LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
+
+
+def looks_like_git(path: str) -> bool:
+    """Whether a part of the path would be taken for a repository's own folder on some file system."""
+    for part in path.split("/"):
+        visible = "".join(char for char in part if unicodedata.category(char) != "Cf")
+        if _LOOKS_LIKE_GIT.fullmatch(visible.rstrip(". ")):
+            return True
+    return False

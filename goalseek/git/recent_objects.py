@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from goalseek.git.location import Sharing
 from goalseek.own_folders import clear
-from goalseek.sharing import Sharing
 
 _SECONDS = 3600.0  # the longest that a prune may take between its look and its last removal
 _TRIES = 5

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from goalseek.errors import GitFailed
 from goalseek.files import write_durably
+from goalseek.git.paths import c_quoted
+from goalseek.git.repository import Refs, Repository
 from goalseek.own_folders import clear, make_anew, remove
-from goalseek.quoting import c_quoted
-from goalseek.repository import Refs, Repository
 
 EVERY = 250
 _OURS = "refs/goalseek/*"

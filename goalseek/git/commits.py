@@ -1,0 +1,103 @@
+"""To be written."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from goalseek.git.batch import ObjectsFailed
+from goalseek.git.command import Missing
+from goalseek.git.objects import Objects
+from goalseek.git.repository import Repository
+from goalseek.phase_values import Candidate
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit as it is stored."""
+
+    name: str
+    tree: str
+    parents: tuple[str, ...]
+    message: str
+
+
+def read_commit(objects: Objects, name: str) -> Commit:
+    """A commit by its full hash, which must be its content's. Raises Unreadable."""
+    if not re.fullmatch(f"[0-9a-f]{{{len(objects.zero)}}}", name):
+        raise Unreadable("no hash of a commit")
+    try:
+        content = objects.read(name)
+    except Missing:
+        raise Unreadable("no such object") from None
+    except (ObjectsFailed, BrokenPipeError, ValueError) as error:
+        objects.close()
+        raise Unreadable(f"an object that git cannot read: {error}") from None
+    algorithm = "sha1" if len(objects.zero) == 40 else "sha256"
+    if hashlib.new(algorithm, b"commit %d\0" % len(content) + content).hexdigest() != name:
+        objects.close()
+        raise Unreadable("a damaged object, or one that is no commit")
+    head, _, message = content.partition(b"\n\n")
+    lines = head.decode("utf-8", "surrogateescape").split("\n")
+    parents = tuple(line[7:] for line in lines if line.startswith("parent "))
+    return Commit(name, lines[0].removeprefix("tree "), parents, message.decode("utf-8", "surrogateescape"))
+
+
+def walk(objects: Objects, commit: str, most: int, cut: Collection[str] = ()) -> Iterable[tuple[str, bytes]]:
+    """The first-parent history from a commit on: (hash, raw commit), newest first.
+
+    It ends at a commit of ``cut``, those whose parents a shallow clone does not have.
+    """
+    for _ in range(most):
+        raw = objects.read(commit)
+        yield commit, raw
+        parent = next(
+            (line[7:].decode() for line in raw.split(b"\n\n")[0].split(b"\n") if line[:7] == b"parent "), None
+        )
+        if parent is None or commit in cut:
+            return
+        commit = parent
+
+
+def message_of(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:
+    """A candidate's message: the title, and trailers by which it is recognised."""
+    trailers = {"Project": project, "Run": run_id, "Iteration": str(iteration), "Provider": provider}
+    return title + "\n\n" + "".join(f"Goalseek-{name}: {value}\n" for name, value in trailers.items() if value)
+
+
+def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
+    """The last of the commits that ``git revert --no-edit`` makes of a candidate's commits on the tip, newest first."""
+    tip = candidate.commit
+    for place, commit in reversed(list(enumerate(candidate.commits))):
+        before = candidate.commits[place - 1] if place else candidate.parent
+        raw = repository.objects.read(commit)
+        subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
+        message = f'Revert "{subject}"\n\nThis reverts commit {commit}.\n'
+        tip = repository.commit(repository.tree_of(before), (tip,), message, moment)
+    return tip
+
+
+def make_roll_back_again(repository: Repository, candidate: Candidate, revert: str) -> None:
+    """Makes a candidate's revert commit again where it is gone: before the tip nothing held it, and somebody pruned.
+
+    The same values give the same commit. Raises Missing where they do not.
+    """
+    if repository.objects.has(revert):
+        return
+    if roll_back(repository, candidate, repository.moment_of(candidate.commit)) != revert:
+        raise Missing(revert)
+
+
+def commit_lines(repository: Repository, commit: str, most: int) -> list[str]:
+    """Hash and subject of the newest commits, newest first."""
+    lines = []
+    for name, raw in walk(repository.objects, commit, most, repository.cut()):
+        subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "replace")
+        lines.append(f"{name[:12]} {subject}")
+    return lines
+
+
+class Unreadable(Exception):
+    """A commit that is not there, or is not what its name says; the text says which."""
