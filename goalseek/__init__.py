@@ -9,7 +9,7 @@ from pathlib import Path
 from goalseek._version import __version__
 
 if typing.TYPE_CHECKING:
-    from goalseek.manifest_file import Loaded
+    from goalseek.manifest.loading import Loaded
     from goalseek.records import IterationRecord, Record
 
 __all__ = ["__version__", "iterate", "load", "read_results"]
@@ -17,9 +17,9 @@ __all__ = ["__version__", "iterate", "load", "read_results"]
 
 def load(path: str | Path) -> Loaded:
     """Reads and checks a manifest. Raises GoalseekError naming what is wrong and where."""
-    from goalseek import manifest_file
+    from goalseek.manifest import loading
 
-    return manifest_file.load(manifest_file.find(Path.cwd(), str(Path(path).resolve())))
+    return loading.load(loading.find(Path.cwd(), str(Path(path).resolve())))
 
 
 def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[IterationRecord]:

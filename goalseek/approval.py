@@ -14,7 +14,7 @@ from typing import Any, Literal
 from goalseek.errors import NEEDS_HUMAN, USAGE, GoalseekError
 from goalseek.files import write_durably
 from goalseek.git.paths import quote_path
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
 from goalseek.standing import Standing

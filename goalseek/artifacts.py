@@ -12,7 +12,7 @@ from pathlib import Path
 
 from goalseek import files
 from goalseek.history import History
-from goalseek.manifest import LogTable
+from goalseek.manifest.tables import LogTable
 from goalseek.own_folders import clear
 from goalseek.standing import Standing
 

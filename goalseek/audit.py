@@ -26,7 +26,7 @@ from goalseek.git.repository import Refs, Repository
 from goalseek.history import History
 from goalseek.humanize import counted
 from goalseek.ledger_repair import RULER_FILE, repair_head
-from goalseek.manifest_file import RESULTS, Loaded
+from goalseek.manifest.loading import RESULTS, Loaded
 from goalseek.memory import Memory
 from goalseek.named_commits import NamedCommits, is_next_candidate
 from goalseek.records import IterationRecord

@@ -7,7 +7,7 @@ from pathlib import Path
 from goalseek.errors import GoalseekError
 from goalseek.git.location import locate
 from goalseek.history import History
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.seal import Seal
 from goalseek.standing import Standing
 

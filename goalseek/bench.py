@@ -13,7 +13,7 @@ from goalseek.errors import GoalseekError
 from goalseek.git.batch import ObjectsFailed
 from goalseek.git.command import Missing
 from goalseek.git.objects import FOLDER, Entry, Making, Objects, visible, visible_changes
-from goalseek.manifest import Sees
+from goalseek.manifest.tables import Sees
 from goalseek.own_folders import clear
 from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
 from goalseek.planted import Hazard, hijacks

@@ -8,7 +8,7 @@ from typing import Any
 
 from goalseek.brief import make_brief, what_is_left
 from goalseek.calls import Calls
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.memory import named
 from goalseek.patience import wait
 from goalseek.phase_values import Context, PastTry, Plan

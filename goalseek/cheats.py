@@ -16,7 +16,7 @@ from goalseek.git.merge import DoesNotApply, patched
 from goalseek.git.objects import SUBMODULE, SYMLINK, Difference, Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.isolation_words import against_cheats
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.middle import representative
 from goalseek.newcomers import Newcomers
 from goalseek.phase_values import Verdict

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from goalseek import sandbox
 from goalseek.errors import GoalseekError
-from goalseek.manifest_file import Loaded
-from goalseek.manifest_providers import ProviderTable, ReviewTable
+from goalseek.manifest.loading import Loaded
+from goalseek.manifest.tables import ProviderTable, ReviewTable
 from goalseek.providers import make_provider
 from goalseek.providers.chain import Chain
 

@@ -13,7 +13,7 @@ from goalseek.git.as_user import tree_of_checkout
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import few
-from goalseek.manifest_file import ignore_home
+from goalseek.manifest.loading import ignore_home
 from goalseek.opening import check_confines
 from goalseek.phase_values import Side
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of

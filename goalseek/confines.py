@@ -19,8 +19,8 @@ from goalseek.confinement.view import Shown, View, throw_away_home
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.location import Location, elsewhere
 from goalseek.hidden_from import folder_of
-from goalseek.manifest import Manifest, SandboxTable
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
+from goalseek.manifest.tables import Manifest, SandboxTable
 from goalseek.own_folders import make_anew
 from goalseek.places import Places
 from goalseek.sandbox import expanded

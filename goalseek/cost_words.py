@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goalseek.humanize import in_words
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.noise_state import AGREEING, BASELINE_MOST, CONFIRMED_KEEPS, INCUMBENT_MOST
 
 

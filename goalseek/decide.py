@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from goalseek.guards import broken
 from goalseek.humanize import counted, number, share_of
-from goalseek.manifest import Guard, Metric
+from goalseek.manifest.tables import Guard, Metric
 from goalseek.middle import representative
 from goalseek.phase_values import Evidence, Verdict
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek import manifest_file
 from goalseek.chosen_provider import chosen_provider
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git
-from goalseek.manifest_file import Loaded
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest import loading
+from goalseek.manifest.loading import Loaded
+from goalseek.manifest.tables import ProviderTable
 from goalseek.opening import asked_provider
 from goalseek.providers.scripted import read_script
 
@@ -63,7 +63,7 @@ def asked_of(chosen: Fixture, provider: str | None) -> ProviderTable | None:
 
     Raises GoalseekError where that one cannot start, before anything is written.
     """
-    loaded = Loaded(chosen.folder / manifest_file.FILE_NAME, manifest_file.load(chosen.manifest).manifest)
+    loaded = Loaded(chosen.folder / loading.FILE_NAME, loading.load(chosen.manifest).manifest)
     asked = asked_provider(loaded, provider, None)
     table = asked or loaded.manifest.provider
     if table:
@@ -91,14 +91,14 @@ def make_repository(chosen: Fixture, folder: Path) -> Loaded:
         raise GoalseekError(f"{folder} is there already", "name another folder: goalseek demo NAME DIR", USAGE)
     ignored: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns("__pycache__", ".git", ".goalseek")
     shutil.copytree(chosen.folder, folder, ignore=ignored, copy_function=shutil.copyfile, dirs_exist_ok=True)
-    path = folder / manifest_file.FILE_NAME
+    path = folder / loading.FILE_NAME
     shutil.copyfile(chosen.manifest, path)
     git("init", "--quiet", "--initial-branch=main", "--template=", str(folder))
     git("add", "--all", "--force", folder=folder)
     name, mail = _IDENTITY
     who = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": mail, "GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": mail}
     git("commit", "--quiet", "--message", f"The fixture {chosen.name}", folder=folder, variables=who)
-    return manifest_file.load(path)
+    return loading.load(path)
 
 
 def _packaged(name: str) -> Path:

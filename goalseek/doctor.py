@@ -11,7 +11,7 @@ from goalseek.errors import LOCKED, GoalseekError
 from goalseek.findings import Finding
 from goalseek.git.command import git_text
 from goalseek.humanize import counted, in_words
-from goalseek.manifest_file import Loaded, ignore_home
+from goalseek.manifest.loading import Loaded, ignore_home
 from goalseek.middle import median
 from goalseek.opening import opened
 from goalseek.pool import Subject, baseline_subject, incumbent_subject

@@ -10,7 +10,7 @@ from goalseek.git.command import git
 from goalseek.git.location import Location
 from goalseek.git.paths import prefix_below, quote_path
 from goalseek.humanize import counted
-from goalseek.manifest_file import Loaded, base_of
+from goalseek.manifest.loading import Loaded, base_of
 from goalseek.project_scope import scope_of
 from goalseek.ruler import Ruler, differing_keys
 from goalseek.standing import Standing

@@ -17,7 +17,7 @@ from goalseek.confinement.links import way_to
 from goalseek.confinement.programs import first_line, which
 from goalseek.confines import Confines
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 
 Command = str | tuple[str, ...]
 _SITES = ("lib*/python*/site-packages", "lib*/python*/dist-packages", "Lib/site-packages")

@@ -11,7 +11,7 @@ from goalseek.git.command import git
 from goalseek.git.location import Location, locate
 from goalseek.history import History
 from goalseek.locks import holder_of
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.one_folder import other_folder
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalseek import manifest_check, manifest_file
 from goalseek.baseline import failed_baseline
 from goalseek.chosen_provider import chosen_provider
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.manifest_file import Loaded
+from goalseek.manifest import loading, validation
+from goalseek.manifest.loading import Loaded
 from goalseek.opening import check_fit, opened
 from goalseek.pool import Measurement, baseline_subject, measure_subject, measurement_of, record_measurement
 from goalseek.turns import unfit
@@ -82,7 +82,7 @@ def plain_manifest(answers: Answers) -> dict[str, Any]:
 def checked(path: Path, plain: dict[str, Any]) -> Loaded:
     """The manifest that would be written. Raises GoalseekError naming what is wrong with an answer."""
     try:
-        return Loaded(path, manifest_check.checked(path, HEAD_LINE + manifest_file.written(plain), plain))
+        return Loaded(path, validation.checked(path, HEAD_LINE + loading.written(plain), plain))
     except GoalseekError as error:
         # The file is not there, so a line in it says nothing.
         message = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", error.message, flags=re.MULTILINE)
@@ -106,7 +106,7 @@ def try_and_write(loaded: Loaded, plain: dict[str, Any], watch: Watch) -> Measur
             failed = failed_baseline(verdict, folder)
             raise GoalseekError(failed.message, _mend(loaded, verdict.reason, failed.hint), failed.exit_code)
         made = measurement_of(evidence)
-        manifest_file.write(loaded.path, plain, HEAD_LINE)
+        loading.write(loaded.path, plain, HEAD_LINE)
         record_measurement(run, subject, made, "init")
         return made
 

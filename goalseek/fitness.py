@@ -16,8 +16,8 @@ from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import few
 from goalseek.listing import Listing
-from goalseek.manifest import Manifest
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
+from goalseek.manifest.tables import Manifest
 from goalseek.planted import needs_listing
 from goalseek.scope import Scope
 

@@ -10,8 +10,8 @@ from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.objects import SUBMODULE, SYMLINK, Entry
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.manifest import Manifest
-from goalseek.manifest_file import Loaded, base_of
+from goalseek.manifest.loading import Loaded, base_of
+from goalseek.manifest.tables import Manifest
 from goalseek.places import Places
 from goalseek.recorded import parents
 from goalseek.scope import Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from goalseek.humanize import number, share_of
-from goalseek.manifest import Guard, Manifest
+from goalseek.manifest.tables import Guard, Manifest
 from goalseek.standing import Standing
 
 

@@ -8,7 +8,7 @@ from goalseek import files
 from goalseek.fresh import RunFolder
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
-from goalseek.manifest import VerifyCommand
+from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Failure
 from goalseek.verifier import Verifier
 

@@ -11,7 +11,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import few
 from goalseek.listing import Listing, differing, list_folder
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import read_regular
 from goalseek.recorded import parents
 from goalseek.scope import DROPPINGS

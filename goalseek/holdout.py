@@ -8,7 +8,7 @@ from goalseek.decide import refused
 from goalseek.errors import GoalseekError
 from goalseek.humanize import number
 from goalseek.landing import tell
-from goalseek.manifest import Holdout, Manifest, Metric, VerifyCommand
+from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
 from goalseek.phase_seconds import holdout_key
 from goalseek.phase_values import Side
 from goalseek.pool import Subject, measure_subject, measurement_of, took_outside

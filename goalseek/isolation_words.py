@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from goalseek.git.ignore import matcher
-from goalseek.manifest import Guard, Manifest, Reading, VerifyCommand
+from goalseek.manifest.tables import Guard, Manifest, Reading, VerifyCommand
 
 SPLIT = (
     'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '

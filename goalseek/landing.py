@@ -16,8 +16,8 @@ from goalseek.git.commits import commit_lines, make_roll_back_again
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
 from goalseek.limits import why_not_begin
 from goalseek.listing import digest_of
-from goalseek.manifest import Limits
-from goalseek.manifest_file import ignore_home
+from goalseek.manifest.loading import ignore_home
+from goalseek.manifest.tables import Limits
 from goalseek.memory import Memory
 from goalseek.own_folders import clear
 from goalseek.phase_seconds import PhaseSeconds

@@ -6,7 +6,7 @@ import math
 
 from goalseek.humanize import apart, number, percent
 from goalseek.luck import luck_in_words
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.records import SettleRecord
 from goalseek.standing import Standing
 

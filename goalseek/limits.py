@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from goalseek.humanize import counted, in_words, number
-from goalseek.manifest import Limits, Metric
+from goalseek.manifest.tables import Limits, Metric
 from goalseek.records import IterationRecord
 from goalseek.standing import Standing
 from goalseek.values import Stop, Usage

@@ -15,7 +15,7 @@ from goalseek.git.ignore import literal, matcher
 from goalseek.git.paths import quote_path
 from goalseek.handed_on import take_outputs
 from goalseek.humanize import few
-from goalseek.manifest import Reading, VerifyCommand
+from goalseek.manifest.tables import Reading, VerifyCommand
 from goalseek.metric import NoNumber
 from goalseek.once import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once
 from goalseek.own_folders import clear, make_anew

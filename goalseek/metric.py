@@ -7,8 +7,8 @@ import math
 import re
 from typing import Any
 
-from goalseek.manifest import Reading
-from goalseek.query_fault import query_fault
+from goalseek.manifest.rules import query_fault
+from goalseek.manifest.tables import Reading
 
 
 class NoNumber(Exception):

@@ -8,7 +8,7 @@ from statistics import median
 
 from goalseek.humanize import counted, in_words, number
 from goalseek.limits import pace
-from goalseek.manifest import Limits
+from goalseek.manifest.tables import Limits
 from goalseek.records import IterationRecord
 
 RATE_OF = 20

@@ -13,7 +13,7 @@ from goalseek.approval import Question, Word, commands_for
 from goalseek.believed import believed_standing
 from goalseek.capture import HeadAndTail
 from goalseek.errors import GoalseekError
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.programs import Programs
 from goalseek.project_scope import scope_of
 from goalseek.records import IterationRecord

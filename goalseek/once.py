@@ -15,7 +15,7 @@ from typing import Literal
 from goalseek import files
 from goalseek.files import write_durably
 from goalseek.git.ignore import matcher
-from goalseek.manifest import Manifest, Reading, VerifyCommand
+from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.own_folders import make_anew
 
 _ALL = 2**63

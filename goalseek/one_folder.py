@@ -12,7 +12,7 @@ from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.location import Location
 from goalseek.git.paths import prefix_below
 from goalseek.locks import holder_of
-from goalseek.manifest_file import Loaded, base_of, load
+from goalseek.manifest.loading import Loaded, base_of, load
 
 _FILE = "folder"
 

@@ -24,9 +24,8 @@ from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.git.repository import Repository
 from goalseek.guards import broken_guard_of
 from goalseek.locks import LOCK, only_writer
-from goalseek.manifest import Manifest
-from goalseek.manifest_file import Loaded, base_of, ignore_home
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.loading import Loaded, base_of, ignore_home, typed
+from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.one_folder import note_folder, refuse_other_folder
 from goalseek.own_folders import add_own, clear, empty, remove, remove_own
 from goalseek.places import places
@@ -39,7 +38,6 @@ from goalseek.scope import Scope
 from goalseek.shared import LOOKED_AT_MOST
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.state import phase_in_words, read_state
-from goalseek.typed import typed
 from goalseek.watch import Watch
 
 

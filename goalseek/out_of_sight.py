@@ -11,8 +11,8 @@ from goalseek.confinement.programs import which
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
-from goalseek.manifest import Manifest
-from goalseek.manifest_together import words_of
+from goalseek.manifest.rules import words_of
+from goalseek.manifest.tables import Manifest
 from goalseek.scope import Scope, scope
 from goalseek.values import CommandRun
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from goalseek.confinement.programs import to_paste
 from goalseek.confinement.system import is_systems
 from goalseek.findings import Finding
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear
 from goalseek.pool import Subject, measure_subject
 from goalseek.run import Run

@@ -18,8 +18,8 @@ from goalseek.humanize import in_words
 from goalseek.level import level_moved
 from goalseek.limits import why_stop
 from goalseek.locks import Holder, holder_of
-from goalseek.manifest import Manifest
-from goalseek.manifest_file import Loaded, base_of
+from goalseek.manifest.loading import Loaded, base_of, typed
+from goalseek.manifest.tables import Manifest
 from goalseek.phase_seconds import all_unrecorded
 from goalseek.records import HoldoutRecord, SettleRecord
 from goalseek.shared import Shares
@@ -27,7 +27,6 @@ from goalseek.small_set import small_set
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.stop_request import pending_run
-from goalseek.typed import typed
 from goalseek.values import Usage
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek.baseline import take_ruler
-from goalseek.manifest_file import ignore_home
+from goalseek.manifest.loading import ignore_home
 from goalseek.memory import Memory
 from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phase_values import Evidence, Side

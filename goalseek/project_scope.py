@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 
 from goalseek.git.ignore import literal
 from goalseek.listing import Listing
-from goalseek.manifest import Manifest
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
+from goalseek.manifest.tables import Manifest
 from goalseek.scope import Scope, scope
 
 

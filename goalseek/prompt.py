@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goalseek.humanize import in_words, number
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Plan, VisibleFile
 from goalseek.templates import Templates
 

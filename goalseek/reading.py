@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalseek.fresh import RunFolder, Stale
-from goalseek.manifest import Reading
+from goalseek.manifest.tables import Reading
 from goalseek.metric import NoNumber, finite, from_json, from_text
 from goalseek.own_folders import open_beneath
 from goalseek.programs import Finished

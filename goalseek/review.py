@@ -17,7 +17,7 @@ from goalseek.charge import killed_call
 from goalseek.errors import Rejected
 from goalseek.git.commits import roll_back
 from goalseek.git.objects import Entry
-from goalseek.manifest_providers import ReviewTable
+from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Candidate, Change, Decision, Plan, Review
 from goalseek.prompt import Judged
 from goalseek.providers.answer import title_of

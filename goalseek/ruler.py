@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from goalseek.listing import Listing
-from goalseek.manifest import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
-from goalseek.manifest_paths import normal_glob, normal_path
+from goalseek.manifest.paths import normal_glob, normal_path
+from goalseek.manifest.tables import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
 from goalseek.scope import Scope
 from goalseek.values import from_plain, to_line, to_plain
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from goalseek import hidden_from, manifest_file
+from goalseek import hidden_from
 from goalseek.bench import Bench
 from goalseek.chosen_provider import ChosenProvider
 from goalseek.clock import Clock
@@ -24,9 +24,9 @@ from goalseek.git.repository import Repository
 from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
 from goalseek.listing import Listing
-from goalseek.manifest import Manifest
-from goalseek.manifest_file import Loaded
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest import loading
+from goalseek.manifest.loading import Loaded
+from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measured import Measured
 from goalseek.own_folders import add_own, clear
 from goalseek.phase_seconds import PhaseSeconds
@@ -65,7 +65,7 @@ class Run:
         self.repository = repository
         self.watch = watch
         self.places = places
-        self.folder = manifest_file.base_of(loaded, repository.top)
+        self.folder = loading.base_of(loaded, repository.top)
         self.picture = Picture(loaded.state)
         self.waited: tuple[str, ...] = ()
         self.took: PhaseSeconds | None = None
@@ -142,7 +142,7 @@ class Run:
         """
         told: list[str] = []
         try:
-            self.loaded = manifest_file.load(self.loaded.path, self.loaded)
+            self.loaded = loading.load(self.loaded.path, self.loaded)
         except GoalseekError as error:
             told.append(f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}")
         add_own(self.loaded.logs, self.loaded.runs)
@@ -189,7 +189,7 @@ class Run:
 
     def fresh_setting(self) -> Setting:
         """The setting for a new baseline: keys from the manifest, whatever was pinned."""
-        self.loaded = manifest_file.load(self.loaded.path)
+        self.loaded = loading.load(self.loaded.path)
         add_own(self.loaded.logs, self.loaded.runs)
         return self.setting_of(self.loaded.manifest, ())
 

@@ -9,7 +9,7 @@ from typing import Literal
 from goalseek.decide import outside
 from goalseek.guards import broken
 from goalseek.humanize import number, share_of
-from goalseek.manifest import Guard, Manifest
+from goalseek.manifest.tables import Guard, Manifest
 from goalseek.phase_values import Evidence
 from goalseek.records import IterationRecord
 from goalseek.values import CommandRun

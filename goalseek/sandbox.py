@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goalseek.confinement import level
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest import Manifest, Variables
+from goalseek.manifest.tables import Manifest, Variables
 from goalseek.secret import is_telling
 
 PUBLISHED = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from goalseek.limits import Spending, spendings
-from goalseek.manifest import Limits
+from goalseek.manifest.tables import Limits
 from goalseek.records import IterationRecord
 from goalseek.standing import Standing
 

@@ -10,7 +10,7 @@ from typing import Literal
 from goalseek.git.ignore import matcher
 
 if typing.TYPE_CHECKING:
-    from goalseek.manifest import Sees
+    from goalseek.manifest.tables import Sees
 
 
 Kind = Literal["hidden", "read_only", "generated", "writable", "kept", "other"]

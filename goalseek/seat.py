@@ -16,7 +16,7 @@ from goalseek.capture import HeadAndTail
 from goalseek.confines import Job
 from goalseek.disk import refuse_full
 from goalseek.locks import alone
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Session
 from goalseek.places import cache_folder

@@ -11,9 +11,8 @@ from goalseek import directions, hidden_from
 from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
 from goalseek.listing import Listing
-from goalseek.manifest import Manifest
-from goalseek.manifest_file import Loaded
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.loading import Loaded
+from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.project_scope import scope_of
 from goalseek.scope import Scope
 from goalseek.templates import Templates, load_templates

@@ -12,7 +12,7 @@ from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.humanize import counted, in_words
 from goalseek.landing import tell
 from goalseek.limits import seconds_left
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.phase_seconds import settle_key
 from goalseek.phase_values import Side
 from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement, took_outside

@@ -7,8 +7,8 @@ from pathlib import Path
 from goalseek import files
 from goalseek.capture import Sink
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest import Setup, VerifyCommand
-from goalseek.manifest_paths import normal_path
+from goalseek.manifest.paths import normal_path
+from goalseek.manifest.tables import Setup, VerifyCommand
 from goalseek.metric import NoNumber
 from goalseek.own_folders import clear, make_anew
 from goalseek.verifier import Verifier, run_command

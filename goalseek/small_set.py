@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from goalseek.humanize import number
-from goalseek.manifest import Metric
+from goalseek.manifest.tables import Metric
 from goalseek.standing import Standing
 
 KEEPS = 5

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.humanize import since
-from goalseek.manifest import Limits
+from goalseek.manifest.tables import Limits
 from goalseek.standing import Mark, Standing
 from goalseek.values import to_plain
 

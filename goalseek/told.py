@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from goalseek.manifest import VerifyCommand
+from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import PastTry
 from goalseek.records import IterationRecord
 from goalseek.standing import CRASHED

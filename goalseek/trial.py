@@ -12,7 +12,7 @@ from goalseek.decide import ToBeat, decide
 from goalseek.findings import Finding
 from goalseek.guards import guard_warning
 from goalseek.humanize import in_words, number
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.middle import median
 from goalseek.noise_findings import fixed_seed
 from goalseek.out_of_sight import out_of_sight

@@ -16,7 +16,7 @@ from goalseek.attempts import clear_attempts, place_of, publish, put_by, snapsho
 from goalseek.call import Briefing, call_for
 from goalseek.desk import Desk
 from goalseek.errors import LimitReached, Rejected
-from goalseek.manifest import VerifyCommand
+from goalseek.manifest.tables import VerifyCommand
 from goalseek.memory import named, rejected_as
 from goalseek.own_folders import make_anew
 from goalseek.phase_values import Candidate, Change, Evidence, Failure, Plan, Review

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from goalseek.decide import broken_guard, refused
-from goalseek.manifest import Guard, Metric
+from goalseek.manifest.tables import Guard, Metric
 from goalseek.middle import representative
 from goalseek.noise import Next, Terms, baseline_needs_run, next_step
 from goalseek.noise_state import NoiseState, values_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goalseek.deviations import NOTHING, Deviation, of_rows, shown
 from goalseek.humanize import counted
-from goalseek.manifest_file import RESULTS, Loaded, ignore_home
+from goalseek.manifest.loading import RESULTS, Loaded, ignore_home
 from goalseek.own_folders import clear
 
 SNAPSHOT = "standing.json"

@@ -12,7 +12,7 @@ from goalseek import sandbox
 from goalseek.bench import Bench
 from goalseek.capture import Sink
 from goalseek.confines import Confines, Job
-from goalseek.manifest import Manifest, VerifyCommand
+from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure, Side
 from goalseek.places import Places
 from goalseek.programs import Finished, Programs

@@ -128,7 +128,7 @@ def _put_together() -> None:
     """What checks a manifest, and what reads records."""
     from nights import night
 
-    from goalseek.manifest_check import schema
+    from goalseek.manifest.validation import schema
     from goalseek.records import from_line
 
     schema()

@@ -10,7 +10,7 @@ from fake_agents import COSTS, Fake
 from test_presets import GOING_ON, Asked
 
 from goalseek.errors import Rejected
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Session
 from goalseek.providers.preset import Answer
 from goalseek.providers.session import added, following

@@ -10,7 +10,7 @@ from project import JUDGE, Project, answer
 
 from goalseek.artifacts import beyond_newest, keep_few, keep_few_at_start, put_outputs, run_folders
 from goalseek.history import History
-from goalseek.manifest import LogTable
+from goalseek.manifest.tables import LogTable
 from goalseek.standing import Mark, Standing
 
 TRAIN = [

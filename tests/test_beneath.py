@@ -40,7 +40,9 @@ REMOVES_BY_EXACT_NAMES = {
     "files": "the half-written file beside the one that -o names",
     "opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
 }
-ADDS_TO_THE_LIST = "beneath opening git.repository git.objects run git.as_user confinement.level cli.show_command".split()
+ADDS_TO_THE_LIST = (
+    "beneath opening git.repository git.objects run git.as_user confinement.level cli.show_command".split()
+)
 
 
 def tree_of(folder: Path) -> Checkout:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from goalseek.decide import ToBeat, decide
 from goalseek.guards import broken
 from goalseek.limits import reached
-from goalseek.manifest import Guard, Metric
+from goalseek.manifest.tables import Guard, Metric
 from goalseek.middle import median, representative
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.values import VerifierRun

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from goalseek.isolation_words import READ_HIDDEN, SPLIT, Words, against_cheats, words_about
-from goalseek.manifest import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
+from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
 SCORE = VerifyCommand(run="python score.py", name="score", sees="hidden")

@@ -13,8 +13,8 @@ from terminal import read_soon
 from test_under_noise import METRIC, NOISY
 
 from goalseek.last_line import last_line
-from goalseek.manifest import Manifest
-from goalseek.manifest_file import load
+from goalseek.manifest.loading import load
+from goalseek.manifest.tables import Manifest
 from goalseek.noise_state import NoiseState
 from goalseek.records import HoldoutRecord, SettleRecord, from_line
 from goalseek.standing import Mark, Spend, Standing

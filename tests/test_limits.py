@@ -11,7 +11,7 @@ from test_standing import iteration
 from goalseek.brief import what_is_left
 from goalseek.ends import Ends, until
 from goalseek.limits import Spending, nearing, pace, why_not_begin, why_stop
-from goalseek.manifest import Budget, Limits, Metric
+from goalseek.manifest.tables import Budget, Limits, Metric
 from goalseek.scene import scene_of
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.values import EXIT_CODES, Stop, Usage

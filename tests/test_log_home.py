@@ -9,7 +9,7 @@ import pytest
 from project import JUDGE, Project, answer
 
 import goalseek
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.project_scope import scope_of
 from goalseek.scope import Kind
 

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from goalseek import decide, manifest, manifest_check, manifest_file
+from goalseek import decide
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
+from goalseek.manifest import loading, tables, validation
+from goalseek.manifest.tables import Manifest
 from goalseek.ruler import Ruler, under
 from goalseek.ruler import keys_of as keys_of_ruler
 from goalseek.values import from_plain, to_line
@@ -33,10 +35,10 @@ sees = "both"
 """
 
 
-def load(folder: Path, text: str) -> manifest_file.Loaded:
+def load(folder: Path, text: str) -> loading.Loaded:
     path = folder / "goalseek.toml"
     path.write_text(text)
-    return manifest_file.load(path)
+    return loading.load(path)
 
 
 def problems(folder: Path, text: str) -> str:
@@ -197,7 +199,7 @@ def test_what_would_mean_nothing_is_refused(tmp_path: Path, old: str, new: str, 
 @pytest.fixture(scope="module")
 def adapter() -> Any:
     """Made once: making it takes longer than all the checks."""
-    return manifest_check._adapter()
+    return validation._adapter()
 
 
 def keys_of(kind: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -236,10 +238,10 @@ def keys_of(kind: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 def test_no_value_of_any_key_is_a_bug(
     tmp_path: Path, value: Any, adapter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest_check, "_adapter", lambda: adapter)
+    monkeypatch.setattr(validation, "_adapter", lambda: adapter)
     plain = tomllib.loads(SMALLEST)
     path = tmp_path / "goalseek.toml"
-    for key in keys_of(manifest.Manifest):
+    for key in keys_of(Manifest):
         tables = json.loads(json.dumps(plain))
         table = tables
         for part in key[:-1]:
@@ -248,7 +250,7 @@ def test_no_value_of_any_key_is_a_bug(
             table = below[0] if isinstance(below, list) else below
         table[key[-1]] = value
         with contextlib.suppress(GoalseekError):
-            to_line(manifest_check.checked(path, "", tables))
+            to_line(validation.checked(path, "", tables))
 
 
 def test_a_range_that_is_open_on_one_side_is_plain_json_and_is_written_as_it_was_read(
@@ -257,7 +259,7 @@ def test_a_range_that_is_open_on_one_side_is_plain_json_and_is_written_as_it_was
     text = SMALLEST.replace('"accuracy" }', '"accuracy", valid = [-inf, 0.5] }')
     made = load(tmp_path, text + "[[guard]]\nquery = 'size'\nvalid = [0.0, inf]\nmax = 9\n").manifest
     assert made.metric.valid == (None, 0.5) and made.guard[0].valid == (0.0, None)
-    assert from_plain(manifest.Manifest, json.loads(to_line(made))) == made
+    assert from_plain(tables.Manifest, json.loads(to_line(made))) == made
     ruler = Ruler(keys_of_ruler(made), "")
     assert under(made, Ruler.from_json(ruler.to_json())) == made
     assert command_line(["-C", str(tmp_path), "manifest", "show"]) == 0
@@ -294,7 +296,7 @@ def test_a_file_that_is_no_toml_and_one_that_is_no_text(tmp_path: Path) -> None:
     assert "line 1" in problems(tmp_path, "version = \n")
     (tmp_path / "goalseek.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(GoalseekError, match="is not UTF-8"):
-        manifest_file.load(tmp_path / "goalseek.toml")
+        loading.load(tmp_path / "goalseek.toml")
 
 
 def test_none_switches_any_limit_off_and_units_are_read(tmp_path: Path) -> None:
@@ -320,13 +322,13 @@ def test_it_is_found_from_any_folder_below_and_by_name(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     for name in ("goalseek.toml", "goalseek.speed.toml"):
         (tmp_path / name).write_text(SMALLEST)
-    assert manifest_file.find(inner) == tmp_path / "goalseek.toml"
-    assert manifest_file.find(inner, "speed") == tmp_path / "goalseek.speed.toml"
-    assert manifest_file.find(inner, "../../goalseek.toml") == tmp_path / "goalseek.toml"
+    assert loading.find(inner) == tmp_path / "goalseek.toml"
+    assert loading.find(inner, "speed") == tmp_path / "goalseek.speed.toml"
+    assert loading.find(inner, "../../goalseek.toml") == tmp_path / "goalseek.toml"
 
 
 def test_the_schema_is_json_and_knows_the_keys_as_people_write_them() -> None:
-    schema = json.loads(json.dumps(manifest_file.schema()))
+    schema = json.loads(json.dumps(loading.schema()))
     assert {"version", "project", "scope", "metric", "verify", "limits"} <= set(schema["properties"])
     assert '"pass"' in json.dumps(schema) and '"pass_"' not in json.dumps(schema)
 
@@ -335,5 +337,5 @@ def test_one_in_a_folder_below_is_named_where_there_is_none_above(tmp_path: Path
     (tmp_path / "native code").mkdir()
     (tmp_path / "native code" / "goalseek.toml").write_text(SMALLEST)
     with pytest.raises(GoalseekError) as caught:
-        manifest_file.find(tmp_path)
+        loading.find(tmp_path)
     assert caught.value.hint == "one is below: goalseek -C 'native code'; or make one with: goalseek init"

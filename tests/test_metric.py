@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalseek.manifest import Reading
+from goalseek.manifest.tables import Reading
 from goalseek.metric import NoNumber, finite, from_json, from_text
 
 ACCURACY = Reading(name="accuracy", source="json", query="test.accuracy")

@@ -9,7 +9,7 @@ import pytest
 from project import Project, answer
 
 from goalseek import notify
-from goalseek.manifest_file import Loaded, load
+from goalseek.manifest.loading import Loaded, load
 from goalseek.programs import Programs
 from goalseek.values import Stop
 from goalseek.watch import Watch

@@ -15,7 +15,7 @@ from test_presets import Asked
 from goalseek.agent_home import AgentHome
 from goalseek.errors import Rejected
 from goalseek.humanize import in_words
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.tables import ProviderTable
 from goalseek.providers import preset
 from goalseek.providers.answer import usage_of
 from goalseek.providers.preset import Answer, Printed

@@ -14,7 +14,7 @@ from test_tune import call as tune_call
 
 from goalseek.agent_home import AgentHome
 from goalseek.errors import GoalseekError, Rejected
-from goalseek.manifest_providers import Price, ProviderTable
+from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.programs import Finished
 from goalseek.providers import make_provider, preset

@@ -13,8 +13,8 @@ from project import Project, answer
 
 from goalseek.brief import BYTES_MOST, in_json, make_brief
 from goalseek.errors import GoalseekError
-from goalseek.manifest import Limits, Manifest, Metric, ScopeTable, VerifyCommand
-from goalseek.manifest import Project as Named
+from goalseek.manifest.tables import Limits, Manifest, Metric, ScopeTable, VerifyCommand
+from goalseek.manifest.tables import Project as Named
 from goalseek.phase_values import Context, PastTry, Plan, VisibleFile
 from goalseek.prompt import Judged, Problem, as_data, make_prompt
 from goalseek.templates import PHASES, load_templates, versions

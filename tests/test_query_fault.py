@@ -6,7 +6,7 @@ import jmespath
 import pytest
 from project import Project
 
-from goalseek.query_fault import query_fault
+from goalseek.manifest.rules import query_fault
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from project import FILES, Project, answer
 
-from goalseek import manifest_file
+from goalseek.manifest import loading
 from goalseek.ruler import Ruler, differing_keys, keys_of, under
 
 JUDGE_BY_SIZE = (
@@ -66,7 +66,7 @@ def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(project: Project)
 def test_a_ruler_that_was_pinned_with_other_spellings_of_a_path_differs_in_nothing(project: Project) -> None:
     command = {"name": "judge", "run": "x", "cwd": "a", "outputs": ["o/x"], "keep": ["/c/"]}
     project.set_manifest({"verify": [command], "setup": {"run": "x", "gives": ["build"]}})
-    manifest = manifest_file.load(project.manifest).manifest
+    manifest = loading.load(project.manifest).manifest
     keys = keys_of(manifest)
     keys["verify"][0].update({"cwd": "./a/", "outputs": ["o//x"], "keep": ["./c/"]})
     keys["setup"]["gives"] = ["./build//"]

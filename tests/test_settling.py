@@ -17,8 +17,8 @@ from test_last_line import SETTLED
 from test_under_noise import METRIC, NOISY, home, journal
 
 from goalseek.limits import why_stop
-from goalseek.manifest import Budget, Limits, Metric
-from goalseek.manifest_file import load
+from goalseek.manifest.loading import load
+from goalseek.manifest.tables import Budget, Limits, Metric
 from goalseek.noise_state import NoiseState
 from goalseek.settling import owes_settling, pairs_in_time, seconds_to_settle
 from goalseek.small_set import reach, small_set

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_standing import iteration
 
-from goalseek.manifest import VerifyCommand
+from goalseek.manifest.tables import VerifyCommand
 from goalseek.standing import CRASHED
 from goalseek.told import common_ending, past_try
 from goalseek.values import CommandRun

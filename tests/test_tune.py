@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Context, PastTry, Plan
 from goalseek.programs import Finished
 from goalseek.providers import marks

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek.typed import typed
+from goalseek.manifest.loading import typed
 from goalseek.views.report.commands import with_commands
 
 SECOND = {"project": {"name": "second"}}

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from goalseek.errors import GoalseekError
-from goalseek.query_fault import query_fault
+from goalseek.manifest.rules import query_fault
 from goalseek.values import to_plain
 from goalseek.views.harmless import harmless
 

@@ -15,7 +15,7 @@ from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.git.repository import Repository
 from goalseek.humanize import counted, in_words
 from goalseek.locks import only_writer
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.opening import open_repository, opened
 from goalseek.rerun import rerun
 from goalseek.views.harmless import one_line

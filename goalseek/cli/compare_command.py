@@ -13,8 +13,8 @@ from goalseek.comparing import Contender, compared, pairs_in_turn, sides
 from goalseek.doctor import NothingToKeep
 from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.humanize import counted, in_words, number
-from goalseek.manifest import Manifest
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
+from goalseek.manifest.tables import Manifest
 from goalseek.middle import median
 from goalseek.opening import opened
 from goalseek.pool import Measurement

@@ -14,7 +14,7 @@ from goalseek.cli.options import start_folder
 from goalseek.cli.watching import watch_live
 from goalseek.errors import GoalseekError
 from goalseek.humanize import counted
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.opening import opened
 from goalseek.standing import Standing
 

@@ -11,10 +11,9 @@ from goalseek import process
 from goalseek.cli.answer import answer, wants_json
 from goalseek.fitness import refuse_missing_home
 from goalseek.locks import holder_of
-from goalseek.manifest_file import Loaded, ignore_home
+from goalseek.manifest.loading import Loaded, ignore_home, typed
 from goalseek.opening import open_repository
 from goalseek.state import AT_WORK, read_state
-from goalseek.typed import typed
 
 _LINES_SHOWN = 20
 

@@ -10,7 +10,7 @@ from goalseek.cli.answer import answer, answer_lines, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.fitness import refuse_missing_home
-from goalseek.manifest_file import ignore_home
+from goalseek.manifest.loading import ignore_home
 from goalseek.one_folder import climb_at_work
 
 

@@ -12,7 +12,7 @@ from goalseek.cli.questions import ask
 from goalseek.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.findings import Finding
-from goalseek.typed import typed
+from goalseek.manifest.loading import typed
 from goalseek.views.child_words import text_of
 from goalseek.views.style import Paint, painter
 

@@ -12,12 +12,11 @@ from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.locks import holder_of, last_manifest
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded, typed
 from goalseek.one_folder import climb_at_work
 from goalseek.opening import open_repository
 from goalseek.standing import Standing
 from goalseek.stop_request import pending_run
-from goalseek.typed import typed
 from goalseek.views.harmless import one_line
 
 

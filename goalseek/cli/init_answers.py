@@ -14,7 +14,7 @@ from goalseek.cli.questions import ask
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.first_manifest import Answers
 from goalseek.git.ignore import matcher
-from goalseek.survey import Guess, project_name, survey
+from goalseek.manifest.draft import Guess, project_name, survey
 
 _FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"
 

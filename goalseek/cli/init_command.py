@@ -17,7 +17,7 @@ from goalseek.git.command import git
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.humanize import in_words, number
-from goalseek.typed import typed
+from goalseek.manifest.loading import typed
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

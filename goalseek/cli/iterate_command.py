@@ -10,7 +10,7 @@ from goalseek.cli.detaching import detach
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_live
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.opening import asked_provider, opened
 from goalseek.run import Run
 

@@ -16,9 +16,8 @@ from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.humanize import counted
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded, typed
 from goalseek.records import IterationRecord
-from goalseek.typed import typed
 from goalseek.values import Outcome, Reason
 from goalseek.views.cells import width_of
 from goalseek.views.history_lines import HistoryLines

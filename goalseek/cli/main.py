@@ -66,7 +66,7 @@ def _with_typed_hints(module: Any, options: Any) -> int:
     try:
         code: int = module.run(options)
     except GoalseekError as error:
-        from goalseek.typed import typed
+        from goalseek.manifest.loading import typed
 
         error.hint = typed(error.hint, options.manifest)
         raise

@@ -7,10 +7,10 @@ import dataclasses
 import math
 from typing import Any
 
-from goalseek import schemas
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
+from goalseek.manifest import json_schema
 from goalseek.values import to_plain
 
 _OPEN_SIDES = (-math.inf, math.inf)
@@ -20,14 +20,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``manifest`` takes."""
     parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show")
     of = "the schema of: the manifest (usual), a line of results.jsonl, an event of iterate --json, an agent's brief"
-    parser.add_argument("of", nargs="?", choices=schemas.NAMES, help=of)
+    parser.add_argument("of", nargs="?", choices=json_schema.NAMES, help=of)
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints one or the other."""
     if options.what == "schema":
         options.json = True
-        answer(options, schemas.published(options.of or "manifest"))
+        answer(options, json_schema.published(options.of or "manifest"))
         return 0
     if options.of:
         raise GoalseekError(f"manifest show takes no {options.of!r}", f"goalseek manifest schema {options.of}")

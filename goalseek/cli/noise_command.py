@@ -14,7 +14,7 @@ from goalseek.cli.options import loaded, start_folder
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted
 from goalseek.humanize import counted, in_words, number
-from goalseek.manifest import Reading
+from goalseek.manifest.tables import Reading
 from goalseek.middle import median
 from goalseek.noise_alone import AloneCommand, alone_runs, refuse_unreadable
 from goalseek.noise_findings import ITERATIONS, Asked, advice, costs, findings

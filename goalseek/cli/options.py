@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.manifest_file import Loaded, find, load
+from goalseek.manifest.loading import Loaded, find, load
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

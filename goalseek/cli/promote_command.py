@@ -24,7 +24,7 @@ from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
 from goalseek.humanize import counted, number
 from goalseek.kept_changes import kept_chain
-from goalseek.manifest_file import Loaded, base_of
+from goalseek.manifest.loading import Loaded, base_of, typed
 from goalseek.new_base import SettledOnBase, settle_on_base
 from goalseek.opening import check_fit, open_repository, opened
 from goalseek.places import places
@@ -32,7 +32,6 @@ from goalseek.project_scope import scope_of
 from goalseek.promote import Promoted
 from goalseek.run import Run
 from goalseek.settle import PAIRS
-from goalseek.typed import typed
 from goalseek.views.harmless import one_line
 from goalseek.views.style import painter
 

@@ -9,7 +9,7 @@ from goalseek.artifacts import beyond_newest, of_marks
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.opening import open_repository, opened
 from goalseek.own_folders import remove, remove_own
 

@@ -14,7 +14,7 @@ from goalseek.cli.standard_streams import print_bytes
 from goalseek.errors import GoalseekError
 from goalseek.history import History
 from goalseek.humanize import counted
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.records import IterationRecord
 from goalseek.views.cells import width_of
 from goalseek.views.harmless import harmless

@@ -10,10 +10,9 @@ from goalseek.cli.options import loaded
 from goalseek.git.location import locate
 from goalseek.humanize import in_words, number
 from goalseek.kept_output import OUTPUT
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded, typed
 from goalseek.one_folder import climb_at_work
 from goalseek.overview import Overview, overview
-from goalseek.typed import typed
 from goalseek.values import to_plain
 from goalseek.views.harmless import one_line
 from goalseek.views.style import Paint, painter

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from goalseek.believed import own_folder
 from goalseek.cli.answer import answer, wants_json
 from goalseek.locks import holder_of
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded
 from goalseek.overview import overview
 from goalseek.values import to_plain
 from goalseek.views.cells import width_of

@@ -12,12 +12,11 @@ from goalseek.history import History
 from goalseek.humanize import in_words
 from goalseek.limits import pace
 from goalseek.locks import Holder
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded, typed
 from goalseek.one_folder import climb_at_work
 from goalseek.opening import open_repository
 from goalseek.records import IterationRecord
 from goalseek.stop_request import ask_to_stop, pending_run
-from goalseek.typed import typed
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goalseek.git.commits import roll_back
 from goalseek.git.repository import Repository
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.noise import Next
 from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, Verdict
 from goalseek.standing import Standing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from goalseek.git.paths import quote_path
 from goalseek.humanize import in_words, number
-from goalseek.manifest import Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.records import Isolation, IterationRecord, MetricResult
 from goalseek.standing import Standing

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import cast
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest_providers import Price, ProviderTable, ReviewTable
-from goalseek.provider_keys import table_of, tables_of, why_own_work
+from goalseek.manifest.rules import table_of, tables_of, why_own_work
+from goalseek.manifest.tables import Price, ProviderTable, ReviewTable
 from goalseek.providers.chain import Chain
 from goalseek.providers.preset import Preset
 from goalseek.providers.provider import Provider, Reviewer

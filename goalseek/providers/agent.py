@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goalseek.capture import shortened
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import block, plan_of, planned, review_of, title_of
 from goalseek.providers.failures import Failed

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.humanize import in_words
-from goalseek.manifest_providers import Price
+from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan
 from goalseek.providers.failures import IN_WORDS, Failed
 from goalseek.providers.prices import priced

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers.agent import program_at
 from goalseek.providers.answer import block, plan_of, planned, review_of, title_of, usage_of

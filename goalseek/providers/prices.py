@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from goalseek.manifest_providers import Price
+from goalseek.manifest.tables import Price
 from goalseek.values import Usage
 
 _EACH = 1_000_000

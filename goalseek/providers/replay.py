@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goalseek.errors import Rejected
 from goalseek.humanize import counted
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers.patch import apply_patch
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile

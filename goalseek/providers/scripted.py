@@ -12,7 +12,7 @@ from typing import Any
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.humanize import counted
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.tables import ProviderTable
 from goalseek.own_folders import create
 from goalseek.phase_values import Plan
 from goalseek.providers.patch import apply_patch

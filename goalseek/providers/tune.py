@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.manifest_providers import ProviderTable
+from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import marks
 from goalseek.providers.marks import Constant, Range, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from goalseek import manifest_check
+from goalseek.manifest import validation
 from goalseek.records import KINDS, REASONS, SCHEMA
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -13,7 +13,7 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 def made(name: str) -> dict[str, Any]:
     """The schema of that name, as the code has it now."""
-    makers = {"manifest": manifest_check.schema, "records": _records, "events": _events, "brief": _brief}
+    makers = {"manifest": validation.schema, "records": _records, "events": _events, "brief": _brief}
     return makers[name]()
 
 

@@ -12,11 +12,10 @@ from typing import Any
 from goalseek.believed import believed_standing
 from goalseek.history import History
 from goalseek.kept_output import OUTPUT
-from goalseek.manifest_file import Loaded
+from goalseek.manifest.loading import Loaded, typed
 from goalseek.records import IterationRecord
 from goalseek.scene import Scene, scene_of
 from goalseek.state import AT_WORK, read_state
-from goalseek.typed import typed
 from goalseek.views.child_words import TAIL_BYTES, last_line_of
 from goalseek.views.harmless import one_line
 from goalseek.views.panel import Doing

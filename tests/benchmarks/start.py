@@ -24,7 +24,7 @@ from goalseek.confinement.furnish import furnish
 from goalseek.confinement.launch import Launch
 from goalseek.confinement.level import Name, find
 from goalseek.confines import Confines, Job
-from goalseek.manifest import SandboxTable
+from goalseek.manifest.tables import SandboxTable
 from goalseek.programs import Programs
 
 WANTED = 15.0

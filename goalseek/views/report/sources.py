@@ -14,8 +14,8 @@ from goalseek.fetched import way_to_fetched
 from goalseek.history import History
 from goalseek.humanize import number
 from goalseek.locks import holder_of
-from goalseek.manifest import Guard
-from goalseek.manifest_file import RESULTS, STATE, Loaded
+from goalseek.manifest.loading import RESULTS, STATE, Loaded
+from goalseek.manifest.tables import Guard
 from goalseek.overview import overview
 from goalseek.state import AT_WORK, phase_in_words, read_state
 from goalseek.views.harmless import one_line

@@ -22,7 +22,12 @@ def published(name: str) -> dict[str, Any]:
 @functools.cache
 def text_of(name: str) -> str:
     """The same as text."""
-    return Path(__file__).with_name(f"{name}.schema.json").read_text("utf-8")
+    return file_of(name).read_text("utf-8")
+
+
+def file_of(name: str) -> Path:
+    """The published file."""
+    return Path(__file__).with_name(f"{name}.schema.json")
 
 
 def put_beside(home: Path) -> None:

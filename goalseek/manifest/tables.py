@@ -10,13 +10,14 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from goalseek.manifest_forms import (
+from goalseek.manifest.fields import (
     Alpha,
     Amount,
     Command,
     Cost,
     Count,
     Devices,
+    Endpoint,
     Folder,
     FolderPath,
     Globs,
@@ -26,6 +27,7 @@ from goalseek.manifest_forms import (
     Margin,
     Moment,
     Name,
+    NotNegative,
     Patterns,
     Positive,
     Range,
@@ -34,8 +36,8 @@ from goalseek.manifest_forms import (
     Size,
     SomePatterns,
     Timeout,
+    Whole,
 )
-from goalseek.manifest_providers import Price, ProviderTable, ReviewTable
 
 Source = Literal["json", "stdout", "stderr", "wall"]
 Sees = Literal["candidate", "hidden", "both"]
@@ -252,3 +254,48 @@ class Manifest:
     approve: ApproveTable = ApproveTable()
     notify: NotifyTable = NotifyTable()
     log: LogTable = LogTable()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderTable:
+    """Who proposes. The keys below ``plan`` belong to the provider that the comment names."""
+
+    name: str
+    model: str = ""
+    timeout: Seconds = 1800.0
+    fallback: tuple[str | ProviderTable, ...] = ()
+    billing: Literal["auto", "api", "subscription"] = "auto"
+    endpoint: Endpoint = None
+    credentials: Patterns | None = None
+    plan: ProviderTable | None = None
+    repair: Whole = 1
+    prompts: str = ""
+    record: Folder = None
+    command: Patterns | None = None  # command; of another, the program with words that come first
+    ask_plan: bool = False  # command
+    script: str = "moves.toml"  # scripted
+    recordings: str = ""  # replay
+    sampler: Literal["tpe", "cmaes", "random"] = "tpe"  # tune
+    seed: int = 0  # tune
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewTable:
+    """Who gives a second opinion on what would be kept, by which criteria.
+
+    ``max_cycles`` is how often a change may go back to its author.
+    """
+
+    provider: str | ProviderTable
+    criteria: Patterns
+    max_cycles: Positive = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What a model costs where its agent does not say so: dollars per million tokens; ``cached`` like input if none."""
+
+    model: str
+    input: NotNegative
+    output: NotNegative
+    cached: NotNegative | None = None

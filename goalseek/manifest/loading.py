@@ -16,10 +16,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from goalseek import schemas
 from goalseek._version import __version__
 from goalseek.errors import GoalseekError
-from goalseek.manifest import Manifest
+from goalseek.manifest import json_schema
+from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
 
 FILE_NAME = "goalseek.toml"
@@ -87,7 +87,7 @@ def ignore_home(loaded: Loaded) -> None:
     for folder in (loaded.logs, loaded.runs) if home == "." else (loaded.folder / home,):
         if not (folder / ".gitignore").exists():
             (folder / ".gitignore").write_text("*\n")
-    schemas.put_beside(loaded.logs if home == "." else loaded.folder / home)
+    json_schema.put_beside(loaded.logs if home == "." else loaded.folder / home)
 
 
 def find(start: Path, asked: str | None = None) -> Path:
@@ -122,9 +122,9 @@ def load(path: Path, before: Loaded | None = None) -> Loaded:
     remembered = _recall(path, text, plain)
     if remembered:
         return Loaded(path, remembered, text)
-    from goalseek import manifest_check
+    from goalseek.manifest import validation
 
-    manifest = manifest_check.checked(path, text, plain)
+    manifest = validation.checked(path, text, plain)
     _remember(path, text, manifest)
     return Loaded(path, manifest, text)
 
@@ -146,7 +146,7 @@ def write(path: Path, plain: dict[str, Any], head_line: str = "") -> None:
 
 def schema() -> dict[str, Any]:
     """The manifest as JSON Schema."""
-    return schemas.published("manifest")
+    return json_schema.published("manifest")
 
 
 def _read(path: Path) -> str:
@@ -199,3 +199,27 @@ def _remember(path: Path, text: str, manifest: Manifest) -> None:
         temporary.replace(memory)
     except OSError:
         return
+
+
+_OF_A_CLIMB = (
+    "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|report|serve|compare|promote|audit"
+    "|manifest|prune|doctor|noise"
+)
+_COMMAND = re.compile(rf"\bgoalseek (?=(?:{_OF_A_CLIMB})\b)")
+_NAMED = re.compile(r"goalseek\.([^/]+)\.toml")
+
+
+def typed(text: str, manifest: Path | str | None) -> str:
+    """``text`` with ``-m`` in its commands: the manifest's path, what ``-m`` was given, or None where it was not."""
+    if manifest is None:
+        return text
+    asked = _asked(manifest) if isinstance(manifest, Path) else manifest
+    return _COMMAND.sub(lambda found: f"{found[0]}-m {shlex.quote(asked)} ", text) if asked else text
+
+
+def _asked(manifest: Path) -> str:
+    """What ``-m`` takes for this file; "" where it is found without."""
+    if manifest.name == "goalseek.toml":
+        return ""
+    named = _NAMED.fullmatch(manifest.name)
+    return named[1] if named else str(manifest)
