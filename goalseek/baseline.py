@@ -7,7 +7,6 @@ from pathlib import Path
 
 from goalseek import fitness
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.folder_check import refuse_unfit_gives, refuse_unfit_shares
 from goalseek.git.commits import message_of
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
@@ -15,8 +14,9 @@ from goalseek.humanize import few
 from goalseek.phase_values import Candidate, Context, Verdict
 from goalseek.ruler import Ruler, digest_of_files, keys_of
 from goalseek.run import Run
-from goalseek.scope import Scope
 from goalseek.setting import Setting
+from goalseek.workspace.scope import Scope
+from goalseek.workspace.share_checks import refuse_unfit_gives, refuse_unfit_shares
 
 _LINES_SHOWN = 20
 

@@ -23,7 +23,7 @@ from goalseek.secret import Secrets
 from goalseek.setting import Setting
 from goalseek.told import past_try
 from goalseek.values import Usage
-from goalseek.workspace import Workspace
+from goalseek.workspace.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,12 @@ from goalseek.git.paths import quote_path
 from goalseek.isolation_words import against_cheats
 from goalseek.manifest.tables import Manifest
 from goalseek.middle import representative
-from goalseek.newcomers import Newcomers
 from goalseek.phase_values import Verdict
 from goalseek.pool import Subject, measure_subject, stand_back
 from goalseek.run import Run
-from goalseek.scope import DROPPINGS, Scope, clashes
 from goalseek.setting import Setting
-from goalseek.sieve import why_shared
+from goalseek.workspace.scope import DROPPINGS, Scope, clashes
+from goalseek.workspace.screening import Newcomers, why_shared
 
 _FIRST_PLACE = 2000  # of its measurements in this process: the trial's are below, so that no seed is used twice
 

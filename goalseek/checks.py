@@ -12,7 +12,6 @@ from goalseek.confinement import level
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.findings import Finding
-from goalseek.folder_check import refuse_unfit_gives, refuse_unfit_shares
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
@@ -22,6 +21,7 @@ from goalseek.landing import check_refs
 from goalseek.opening import refuse_nothing_writable, scope_notes, writable_files
 from goalseek.run import Run
 from goalseek.setting import Setting
+from goalseek.workspace.share_checks import refuse_unfit_gives, refuse_unfit_shares
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from goalseek.confinement.system import graphics_devices, roots
 from goalseek.confinement.view import Shown, View, throw_away_home
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.location import Location, elsewhere
-from goalseek.hidden_from import folder_of
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest, SandboxTable
 from goalseek.own_folders import make_anew
-from goalseek.places import Places
 from goalseek.sandbox import expanded
+from goalseek.workspace.hidden_files import folder_of
+from goalseek.workspace.places import Places
 
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 _CREDENTIALS = Path("/run/goalseek/credentials")

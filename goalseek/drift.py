@@ -65,9 +65,9 @@ def _hidden(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
     named = loaded.manifest.scope.hidden_from
     if not named or named != ruler.keys["scope"].get("hidden_from"):
         return []
-    from goalseek import hidden_from
+    from goalseek.workspace import hidden_files
 
-    return hidden_from.differing_files(base / named, ruler.hidden_from)[:_NAMED_MOST]
+    return hidden_files.differing_files(base / named, ruler.hidden_from)[:_NAMED_MOST]
 
 
 def _more(count: int) -> list[str]:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalseek import hidden_from
 from goalseek.artifacts import is_foreign
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.ignore import literal, matcher
@@ -15,11 +14,12 @@ from goalseek.git.objects import SUBMODULE, Entry
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import few
-from goalseek.listing import Listing
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest
-from goalseek.planted import needs_listing
-from goalseek.scope import Scope
+from goalseek.workspace import hidden_files
+from goalseek.workspace.forbidden_names import needs_listing
+from goalseek.workspace.listing import Listing
+from goalseek.workspace.scope import Scope
 
 _OWN_LOGS = frozenset(
     """.gitignore results.jsonl standing.json state.json manifest.json manifest.schema.json directions output.log
@@ -188,7 +188,7 @@ def uncommitted_words(repository: Repository, scope: Scope, measured: str) -> st
 def refuse_hidden_clashes(manifest: Manifest, prefix: str, listing: Listing, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where a file of ``hidden_from`` would land on something else."""
     given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
-    hidden_from.refuse_clashes(listing, prefix, entries, given)
+    hidden_files.refuse_clashes(listing, prefix, entries, given)
 
 
 def refuse_missing_blobs(repository: Repository) -> None:

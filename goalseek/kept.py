@@ -8,7 +8,7 @@ from goalseek.history import History
 from goalseek.humanize import number
 from goalseek.records import IterationRecord
 from goalseek.standing import Standing
-from goalseek.workspace import Step
+from goalseek.workspace.workspace import Step
 
 
 def kept_steps(history: History, standing: Standing, label: str) -> list[Step]:

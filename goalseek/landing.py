@@ -15,7 +15,6 @@ from goalseek.fitness import refuse_foreign_logs
 from goalseek.git.commits import commit_lines, make_roll_back_again
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
 from goalseek.limits import why_not_begin
-from goalseek.listing import digest_of
 from goalseek.manifest.loading import ignore_home
 from goalseek.manifest.tables import Limits
 from goalseek.memory import Memory
@@ -34,6 +33,7 @@ from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
 from goalseek.templates import versions
 from goalseek.values import Usage, to_plain
+from goalseek.workspace.listing import digest_of
 
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 

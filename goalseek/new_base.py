@@ -12,7 +12,7 @@ from goalseek.guards import broken
 from goalseek.humanize import counted, in_words
 from goalseek.pool import Subject
 from goalseek.run import Run
-from goalseek.scope import Scope
+from goalseek.workspace.scope import Scope
 
 
 @dataclass(frozen=True)

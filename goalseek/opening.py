@@ -17,7 +17,6 @@ from goalseek.approval import Question, refuse_while_waiting, waiting
 from goalseek.disk import free_room
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
-from goalseek.folder_check import refuse_unfit_shares
 from goalseek.git.batch import ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.git.objects import Entry, remove_scratch_files
@@ -28,17 +27,18 @@ from goalseek.manifest.loading import Loaded, base_of, ignore_home, typed
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.one_folder import note_folder, refuse_other_folder
 from goalseek.own_folders import add_own, clear, empty, remove, remove_own
-from goalseek.places import places
 from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.project_scope import scope_of
 from goalseek.providers import WITHOUT_PROGRAM
 from goalseek.providers.provider import WritableFile
 from goalseek.run import Run
-from goalseek.scope import Scope
-from goalseek.shared import LOOKED_AT_MOST
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.state import phase_in_words, read_state
 from goalseek.watch import Watch
+from goalseek.workspace.places import places
+from goalseek.workspace.scope import Scope
+from goalseek.workspace.share_checks import refuse_unfit_shares
+from goalseek.workspace.shared_folders import LOOKED_AT_MOST
 
 
 def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> ProviderTable | None:

@@ -13,8 +13,8 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest
-from goalseek.scope import Scope, scope
 from goalseek.values import CommandRun
+from goalseek.workspace.scope import Scope, scope
 
 _OUTSIDE = "or keep it outside of the repository and give its absolute path"
 

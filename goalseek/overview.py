@@ -22,12 +22,12 @@ from goalseek.manifest.loading import Loaded, base_of, typed
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_seconds import all_unrecorded
 from goalseek.records import HoldoutRecord, SettleRecord
-from goalseek.shared import Shares
 from goalseek.small_set import small_set
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.stop_request import pending_run
 from goalseek.values import Usage
+from goalseek.workspace.shared_folders import Shares
 
 if TYPE_CHECKING:
     from goalseek.approval import Question, Word

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from goalseek.git.ignore import literal
-from goalseek.listing import Listing
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest
-from goalseek.scope import Scope, scope
+from goalseek.workspace.listing import Listing
+from goalseek.workspace.scope import Scope, scope
 
 
 def scope_of(loaded: Loaded, manifest: Manifest, prefix: str, hidden_from: Listing = ()) -> Scope:

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek import hidden_from
-from goalseek.bench import Bench
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Making, Objects
-from goalseek.listing import Listing
 from goalseek.phase_values import Side
-from goalseek.places import Places
-from goalseek.scope import Scope
 from goalseek.values import to_line
-from goalseek.workspace import Workspace
+from goalseek.workspace import hidden_files
+from goalseek.workspace.bench import Bench
+from goalseek.workspace.listing import Listing
+from goalseek.workspace.places import Places
+from goalseek.workspace.scope import Scope
+from goalseek.workspace.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ProjectTrees:
             {} if plan.mounts else plan.links,
             (lambda path: path.startswith(prefix) and kept(path[len(prefix) :])) if plan.keep else None,
             _mounted(plan),
-            hidden_from.as_entries(plan.hidden_from, prefix),
+            hidden_files.as_entries(plan.hidden_from, prefix),
             _copied(plan, prefix),
             self._making,
         )
@@ -106,6 +106,6 @@ def _mounted(plan: TreePlan) -> frozenset[str]:
 def _copied(plan: TreePlan, prefix: str) -> Callable[[str, Entry], bytes]:
     def content(path: str, expected: Entry) -> bytes:
         assert plan.hidden_folder
-        return hidden_from.content_of(plan.hidden_folder, path[len(prefix) :], expected)
+        return hidden_files.content_of(plan.hidden_folder, path[len(prefix) :], expected)
 
     return content

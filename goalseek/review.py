@@ -24,7 +24,7 @@ from goalseek.providers.answer import title_of
 from goalseek.providers.provider import Reply
 from goalseek.run import Run
 from goalseek.setting import Setting
-from goalseek.workspace import Workspace
+from goalseek.workspace.workspace import Workspace
 
 DIFF_MOST = 64 * 1024
 TEXT_MOST = 16 * 1024

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from goalseek.listing import Listing
 from goalseek.manifest.paths import normal_glob, normal_path
 from goalseek.manifest.tables import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
-from goalseek.scope import Scope
 from goalseek.values import from_plain, to_line, to_plain
+from goalseek.workspace.listing import Listing
+from goalseek.workspace.scope import Scope
 
 if TYPE_CHECKING:
     from goalseek.git.objects import Entry

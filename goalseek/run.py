@@ -12,8 +12,6 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from goalseek import hidden_from
-from goalseek.bench import Bench
 from goalseek.chosen_provider import ChosenProvider
 from goalseek.clock import Clock
 from goalseek.confinement.level import Level
@@ -23,7 +21,6 @@ from goalseek.git.location import elsewhere
 from goalseek.git.repository import Repository
 from goalseek.kept import kept_steps
 from goalseek.ledger import Ledger
-from goalseek.listing import Listing
 from goalseek.manifest import loading
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest, ProviderTable
@@ -31,7 +28,6 @@ from goalseek.measured import Measured
 from goalseek.own_folders import add_own, clear
 from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phase_values import Context, Side
-from goalseek.places import Places
 from goalseek.programs import PROGRAMS_LOCK, Programs
 from goalseek.project_trees import ProjectTrees, TreePlan
 from goalseek.providers.chain import Chain
@@ -40,13 +36,17 @@ from goalseek.ruler import Ruler, under
 from goalseek.scene import turn_in_words
 from goalseek.seal import Seal
 from goalseek.setting import Setting, Settings
-from goalseek.shared import Shares
 from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
 from goalseek.values import Stop
 from goalseek.verifier import Verifier
 from goalseek.watch import Watch
-from goalseek.workspace import Workspace
+from goalseek.workspace import hidden_files
+from goalseek.workspace.bench import Bench
+from goalseek.workspace.listing import Listing
+from goalseek.workspace.places import Places
+from goalseek.workspace.shared_folders import Shares
+from goalseek.workspace.workspace import Workspace
 
 RECENT = 200
 MOMENT_SECONDS = 2.0
@@ -252,9 +252,9 @@ class Run:
 
     def refuse_changed(self, setting: Setting) -> None:
         """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
-        folder = hidden_from.folder_of(self.folder, setting.manifest)
+        folder = hidden_files.folder_of(self.folder, setting.manifest)
         if folder:
-            hidden_from.refuse_changed(folder, setting.hidden_from)
+            hidden_files.refuse_changed(folder, setting.hidden_from)
 
     def active_seconds(self) -> float:
         """A clock that stands still while the run waits for somebody else, and while the machine sleeps."""
@@ -323,7 +323,7 @@ class Run:
             setting.links,
             self.confines.mounts,
             setting.hidden_from,
-            hidden_from.folder_of(self.folder, manifest),
+            hidden_files.folder_of(self.folder, manifest),
         )
 
     def _newest(self) -> list[IterationRecord]:

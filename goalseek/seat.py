@@ -19,13 +19,13 @@ from goalseek.locks import alone
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Session
-from goalseek.places import cache_folder
 from goalseek.programs import Finished
 from goalseek.providers.login import Login
 from goalseek.providers.provider import Starting
 from goalseek.run import Run
 from goalseek.sandbox import credentials_of
 from goalseek.secret import Secrets
+from goalseek.workspace.places import cache_folder
 
 
 @dataclass(frozen=True)

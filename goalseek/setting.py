@@ -7,16 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from goalseek import directions, hidden_from
+from goalseek import directions
 from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
-from goalseek.listing import Listing
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.project_scope import scope_of
-from goalseek.scope import Scope
 from goalseek.templates import Templates, load_templates
 from goalseek.values import to_line
+from goalseek.workspace import hidden_files
+from goalseek.workspace.listing import Listing
+from goalseek.workspace.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -120,5 +121,5 @@ class Settings:
 
     def _hidden_files(self, manifest: Manifest) -> Listing:
         """The files of ``hidden_from`` as they are now. Raises GoalseekError where they cannot be had."""
-        folder = hidden_from.folder_of(self.folder, manifest)
-        return hidden_from.list_hidden(folder, self._top) if folder else ()
+        folder = hidden_files.folder_of(self.folder, manifest)
+        return hidden_files.list_hidden(folder, self._top) if folder else ()

@@ -6,7 +6,7 @@ import contextlib
 
 from goalseek.git.repository import Repository
 from goalseek.own_folders import clear
-from goalseek.places import Places
+from goalseek.workspace.places import Places
 
 
 def remove_stale_locks(repository: Repository, places: Places) -> None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalseek import sandbox
-from goalseek.bench import Bench
 from goalseek.capture import Sink
 from goalseek.confines import Confines, Job
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure, Side
-from goalseek.places import Places
 from goalseek.programs import Finished, Programs
 from goalseek.values import CommandRun
+from goalseek.workspace.bench import Bench
+from goalseek.workspace.places import Places
 
 UNJUDGEABLE = 125
 STOP_THE_RUN = 127

@@ -19,7 +19,6 @@ from goalseek.agent_home import AgentHome
 from goalseek.approval import drop_word
 from goalseek.artifacts import put_outputs
 from goalseek.attempts import clear_attempts
-from goalseek.checkout import LINK, Checkout
 from goalseek.confinement.furnish import furnish
 from goalseek.confinement.landlock import _link_from_home
 from goalseek.confinement.mount_points import _make
@@ -31,6 +30,7 @@ from goalseek.once import once_left
 from goalseek.own_folders import ForeignPath
 from goalseek.setup_once import give
 from goalseek.stop_request import asked_to_stop
+from goalseek.workspace.checkout import LINK, Checkout
 
 INSIDE = "tree/a/b/c"
 REMOVES_BY_EXACT_NAMES = {

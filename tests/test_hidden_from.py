@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek.listing import Listed, differing, list_folder
-from goalseek.scope import scope
+from goalseek.workspace.listing import Listed, differing, list_folder
+from goalseek.workspace.scope import scope
 
 FILES = {"answer.json": answer(1), "other.txt": "not the candidate's\n"}
 JUDGE = 'test -e verifier/labels.csv || exit 9; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'

@@ -18,8 +18,8 @@ from project import FILES, JUDGE, Ended, Project, answer, home
 from goalseek.errors import GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
-from goalseek.pinned import refuse_other_ruler
-from goalseek.scope import scope as globs
+from goalseek.workspace.bench import refuse_other_ruler
+from goalseek.workspace.scope import scope as globs
 
 WRITABLE = ["answer.json", "notes.txt", "old.txt"]
 SCOPE: dict[str, Any] = {"writable": WRITABLE, "hidden": ["hidden/**"]}

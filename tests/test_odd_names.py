@@ -9,7 +9,7 @@ import pytest
 from project import Project, answer
 from test_scope_enforcement import better, play
 
-from goalseek.flood import BYTES_MOST, FILES_MOST, Flood
+from goalseek.workspace.screening import BYTES_MOST, FILES_MOST, Flood
 
 NAMES = ["with space.txt", "ünïcode.txt", "new\nline.txt", 'quote".txt', "tab\t.txt", "-n", "bad\udcff.txt", "*.[x]"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from project import Project, answer, until
 
-from goalseek.checkout import Checkout
 from goalseek.errors import GoalseekError
 from goalseek.fresh import RunFolder, Stale
 from goalseek.git.objects import Entry
-from goalseek.pinned import refuse_other_content
+from goalseek.workspace.bench import refuse_other_content
+from goalseek.workspace.checkout import Checkout
 
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 RUNS_IT = "sh answer.sh\n"

@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from project import Project, answer
 
-from goalseek.planted import RULES, STANDARD_LIBRARY, alike, doubles_back, hijacks, never, planted, stands_in
-from goalseek.scope import scope
+from goalseek.workspace.forbidden_names import (
+    RULES,
+    STANDARD_LIBRARY,
+    alike,
+    doubles_back,
+    hijacks,
+    never,
+    planted,
+    stands_in,
+)
+from goalseek.workspace.scope import scope
 
 JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
 EVERYTHING = {"writable": ["**", "!hidden"], "hidden": ["hidden/**"]}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalseek.git.paths import looks_like_git
-from goalseek.scope import DROPPINGS, clashes, leaves_tree, scope
+from goalseek.workspace.scope import DROPPINGS, clashes, leaves_tree, scope
 
 part = st.sampled_from(["a", "b", "src", "hidden", "x.py", "y.txt", "é", "a b"])
 path = st.lists(part, min_size=1, max_size=4).map("/".join)

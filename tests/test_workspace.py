@@ -11,7 +11,7 @@ from test_scope_enforcement import better, play
 
 from goalseek.cli.main import run as command_line
 from goalseek.git.objects import Objects
-from goalseek.places import cache_folder
+from goalseek.workspace.places import cache_folder
 
 
 def hidden_blobs(project: Project) -> set[str]:

@@ -27,13 +27,13 @@ from goalseek.kept_changes import kept_chain
 from goalseek.manifest.loading import Loaded, base_of, typed
 from goalseek.new_base import SettledOnBase, settle_on_base
 from goalseek.opening import check_fit, open_repository, opened
-from goalseek.places import places
 from goalseek.project_scope import scope_of
 from goalseek.promote import Promoted
 from goalseek.run import Run
 from goalseek.settle import PAIRS
 from goalseek.views.harmless import one_line
 from goalseek.views.style import painter
+from goalseek.workspace.places import places
 
 
 @dataclass(frozen=True)

@@ -8,22 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalseek.checkout import Checkout
 from goalseek.errors import Rejected
-from goalseek.flood import BYTES_MOST
 from goalseek.git.objects import SUBMODULE, Entry, Objects
 from goalseek.git.paths import quote_path
-from goalseek.newcomers import Newcomers
 from goalseek.own_folders import make_anew, read_regular
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.phases.commit import entries_of, store_again
 from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
-from goalseek.scope import Scope
-from goalseek.sieve import Sieve, ignored_by, sift
 from goalseek.values import Usage
-from goalseek.walk import Changes
-from goalseek.workspace import Workspace
+from goalseek.workspace.checkout import Checkout
+from goalseek.workspace.scan import Changes
+from goalseek.workspace.scope import Scope
+from goalseek.workspace.screening import BYTES_MOST, Newcomers, Sieve, ignored_by, sift
+from goalseek.workspace.workspace import Workspace
 
 _NAMED_MOST = 5
 

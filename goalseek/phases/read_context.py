@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek._version import __version__
-from goalseek.checkout import Checkout
 from goalseek.crashes import crash_endings, last_crashed, printed_by
 from goalseek.git.command import git_text
 from goalseek.git.commits import commit_lines
@@ -18,9 +17,10 @@ from goalseek.git.paths import quote_path
 from goalseek.git.repository import Refs
 from goalseek.phase_values import VISIBLE_FILES_MOST, Context, VisibleFile
 from goalseek.run import Run
-from goalseek.scope import Scope
 from goalseek.setting import Setting
 from goalseek.told import common_ending
+from goalseek.workspace.checkout import Checkout
+from goalseek.workspace.scope import Scope
 
 _COMMITS = 10
 

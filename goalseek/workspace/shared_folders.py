@@ -14,8 +14,8 @@ from pathlib import Path
 from goalseek.files import write_durably
 from goalseek.git.paths import quote_path
 from goalseek.humanize import few
-from goalseek.listing import Listing, differing, digest_of, list_folder
 from goalseek.values import from_plain, to_line
+from goalseek.workspace.listing import Listing, differing, digest_of, list_folder
 
 LOOKED_AT_MOST = 20_000
 

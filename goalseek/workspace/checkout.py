@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from goalseek.git.objects import SYMLINK, Entry
-from goalseek.own_folders import ForeignPath, OwnFolder, make_anew, own_folder, read_regular
-from goalseek.recorded import RACY_NANOSECONDS, Recorded, parents, signature_of
-from goalseek.walk import Changes, walk
+from goalseek.own_folders import ForeignPath, OwnFolder, make_anew, open_folder, own_folder, read_regular
+from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, Recorded, parents, signature_of, walk
 
 LINK = "link"
 COPY = "copy"
@@ -206,3 +205,24 @@ class Checkout:
         now = time.time_ns()
         for path in paths:
             self._recorded.record(path, signature_of((self.root / path).lstat()), now)
+
+
+def occupied(root: Path, paths: Iterable[str]) -> list[str]:
+    """Of the paths in a tree that something is mounted on, those where more than an empty mount point stands.
+
+    A path below a link is none of them: the link itself is what somebody put there.
+    """
+    return [path for path in sorted(paths) if _is_occupied(root, path)]
+
+
+def _is_occupied(root: Path, path: str) -> bool:
+    *above, name = path.split("/")
+    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+        folder = opened.enter_context(open_folder(root))
+        for part in above:
+            folder = opened.enter_context(open_folder(part, folder))
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            return bool(os.listdir(opened.enter_context(open_folder(name, folder))))
+        return not stat.S_ISREG(found.st_mode) or found.st_size > 0
+    return False

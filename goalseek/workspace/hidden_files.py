@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.checkout import COPY, COPY_PROGRAM
 from goalseek.errors import USAGE, GoalseekError, tampered
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import few
-from goalseek.listing import Listing, differing, list_folder
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import read_regular
-from goalseek.recorded import parents
-from goalseek.scope import DROPPINGS
+from goalseek.workspace.checkout import COPY, COPY_PROGRAM
+from goalseek.workspace.listing import Listing, differing, list_folder
+from goalseek.workspace.scan import parents
+from goalseek.workspace.scope import DROPPINGS
 
 
 def folder_of(base: Path, manifest: Manifest) -> Path | None:

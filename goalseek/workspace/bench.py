@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from goalseek.checkout import LINK, OURS, Checkout
-from goalseek.confinement.mount_points import occupied
-from goalseek.errors import GoalseekError
+from goalseek.errors import GoalseekError, tampered
 from goalseek.git.batch import ObjectsFailed
 from goalseek.git.command import Missing
 from goalseek.git.objects import FOLDER, Entry, Making, Objects, visible, visible_changes
+from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Sees
 from goalseek.own_folders import clear
-from goalseek.pinned import refuse_other_content, refuse_other_files, refuse_other_ruler
-from goalseek.planted import Hazard, hijacks
-from goalseek.scope import Scope
-from goalseek.walk import Changes
+from goalseek.workspace.checkout import LINK, OURS, Checkout, occupied
+from goalseek.workspace.forbidden_names import Hazard, hijacks
+from goalseek.workspace.scan import Changes
+from goalseek.workspace.scope import Scope
 
 
 class Bench:
@@ -223,3 +223,34 @@ class Bench:
             return found
 
         return Checkout(root, root.with_suffix(".state"), content, self._objects.fill, self._keep, self._mounted)
+
+
+def refuse_other_ruler(objects: Objects, scope: Scope, baseline_tree: str, tree: str) -> None:
+    """Raises GoalseekError where a tree that is to be measured has another ruler's files than the baseline's.
+
+    Costs what differs between the two trees.
+    """
+    if baseline_tree == tree:
+        return
+    for found in objects.differences(baseline_tree, tree):
+        if scope.in_ruler(found.path):
+            raise tampered(f"{quote_path(found.path)} is not as at the baseline in the tree that was to be measured")
+
+
+def refuse_other_content(path: str, entry: Entry, content: bytes) -> None:
+    """Raises GoalseekError where bytes are not those of the blob: git does not look when it reads one."""
+    if entry.blob != _blob_of(entry, content):
+        hint = "the object store was written to by somebody: see git fsck, and fetch the object from a clone"
+        raise tampered(f"git's object of {quote_path(path)} has another content than its name says", hint)
+
+
+def refuse_other_files(root: Path, entries: Iterable[tuple[str, Entry]]) -> None:
+    """Raises GoalseekError where a file that was just written from git's objects is not what its entry says."""
+    for path, entry in entries:
+        if entry.mode.startswith("100"):
+            refuse_other_content(path, entry, (root / path).read_bytes())
+
+
+def _blob_of(entry: Entry, content: bytes) -> str:
+    kind = "sha1" if len(entry.blob) == 40 else "sha256"
+    return hashlib.new(kind, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -13,15 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from goalseek.checkout import LINK, Checkout
-from goalseek.confinement.mount_points import occupied
 from goalseek.errors import GitFailed
 from goalseek.git.batch import ObjectsFailed
 from goalseek.git.command import AUTHOR, Missing, git
 from goalseek.git.ignore import literal
 from goalseek.git.objects import Entry, Making, Objects, visible, visible_changes
 from goalseek.own_folders import clear, make_anew, remove
-from goalseek.walk import Changes
+from goalseek.workspace.checkout import LINK, Checkout, occupied
+from goalseek.workspace.scan import Changes
 
 Made = TypeVar("Made")
 _BRANCH = "refs/heads/goalseek"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from goalseek import hidden_from
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.objects import SUBMODULE, SYMLINK, Entry
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.manifest.loading import Loaded, base_of
 from goalseek.manifest.tables import Manifest
-from goalseek.places import Places
-from goalseek.recorded import parents
-from goalseek.scope import Scope
+from goalseek.workspace import hidden_files
+from goalseek.workspace.places import Places
+from goalseek.workspace.scan import parents
+from goalseek.workspace.scope import Scope
 
 
 def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: Mapping[str, Entry]) -> None:
@@ -34,7 +34,7 @@ def refuse_unfit_shares(
     ``entries`` are the tree's files. A submodule, or a link that is tracked itself, may be shared.
     """
     location = repository.location
-    hidden = hidden_from.folder_of(base_of(loaded, repository.top), loaded.manifest)
+    hidden = hidden_files.folder_of(base_of(loaded, repository.top), loaded.manifest)
     own = [location.common_dir, location.git_dir, places.home.parent, loaded.logs, loaded.runs, loaded.path]
     own += [hidden] if hidden else []
     for name in loaded.manifest.scope.share:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.scope import DROPPINGS
 from goalseek.values import to_line
+from goalseek.workspace.scope import DROPPINGS
 
 
 @dataclass(frozen=True)
