@@ -17,9 +17,9 @@ from goalseek.prompt_files import write_prompt
 from goalseek.providers.provider import Call
 from goalseek.recording import recorder
 from goalseek.run import Run
-from goalseek.sandbox import passed_credentials
+from goalseek.sandbox.environment import passed_credentials
+from goalseek.sandbox.redaction import Secrets
 from goalseek.seat import Seat
-from goalseek.secret import Secrets
 from goalseek.setting import Setting
 from goalseek.told import past_try
 from goalseek.values import Usage

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from goalseek import editable, fitness, provider_checks, sandbox
+from goalseek import fitness, provider_checks
 from goalseek.cheats import Cheat
 from goalseek.chosen_provider import chosen_provider, programs_of
-from goalseek.confinement import level
 from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.findings import Finding
@@ -20,6 +19,8 @@ from goalseek.isolation_words import words_about
 from goalseek.landing import check_refs
 from goalseek.opening import refuse_nothing_writable, scope_notes, writable_files
 from goalseek.run import Run
+from goalseek.sandbox import editable_installs, level
+from goalseek.sandbox.environment import program_environment
 from goalseek.setting import Setting
 from goalseek.workspace.share_checks import refuse_unfit_gives, refuse_unfit_shares
 
@@ -129,14 +130,14 @@ def environment(patient: Patient) -> Iterator[Finding]:
     """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
     run = patient.run
     try:
-        editable.refuse_editable(run.loaded.manifest, run.confines)
+        editable_installs.refuse_editable(run.loaded.manifest, run.confines)
         refuse_unfit_shares(run.loaded, run.repository, run.places, patient.setting.scope, patient.entries)
         if run.standing.baseline is None:
             refuse_unfit_gives(patient.setting.manifest, run.places.prefix, patient.setting.scope, patient.entries)
     except GoalseekError as error:
         yield Finding("environment", False, error.message, error.hint)
         return
-    for told in editable.notes(run.loaded.manifest, run.confines):
+    for told in editable_installs.notes(run.loaded.manifest, run.confines):
         text, _, remedy = told.partition("; ")
         yield Finding("environment", True, text, remedy)
     if patient.setting.manifest.scope.share:
@@ -197,10 +198,10 @@ def allowed(patient: Patient) -> Iterator[Finding]:
     found = {}
     commands = [(command.run, command.cwd) for command in manifest.verify]
     for run, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
-        given = sandbox.environment(manifest.env.verify, {}, confines.scratch)
+        given = program_environment(manifest.env.verify, {}, confines.scratch)
         found.update({need.path: need.why for need in confines.needed([run], given, cwd)})
     for words in programs_of(patient.run.loaded):
-        given = sandbox.environment(manifest.env.agent, {}, confines.scratch)
+        given = program_environment(manifest.env.agent, {}, confines.scratch)
         found.update({need.path: need.why for need in confines.needed([words], given)})
     found.update(dict.fromkeys(confines.shared, "scope.share"))
     found.update(dict.fromkeys(confines.readable(), "sandbox.read"))

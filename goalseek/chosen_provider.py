@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from goalseek import sandbox
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import ProviderTable, ReviewTable
 from goalseek.providers import make_provider
 from goalseek.providers.chain import Chain
+from goalseek.sandbox import environment
 
 
 class ChosenProvider:
@@ -44,9 +44,9 @@ def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
     provider = make_provider(table, loaded.folder, loaded.manifest.price, loaded.manifest.review)
     for one in provider.everybody:
         if one.needs_consent:
-            sandbox.refuse_without_consent(loaded.manifest, one.name)
+            environment.refuse_without_consent(loaded.manifest, one.name)
         if one.needs_sandbox:
-            sandbox.refuse_unconfined(loaded.manifest, one.name)
+            environment.refuse_unconfined(loaded.manifest, one.name)
     return provider
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek import files
-from goalseek.capture import Sink
 from goalseek.disk import is_full, is_full_disk, refuse_full
 from goalseek.fresh import RunFolder
 from goalseek.git.ignore import literal, matcher
@@ -20,8 +19,9 @@ from goalseek.metric import NoNumber
 from goalseek.once import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Failure
-from goalseek.programs import Finished
 from goalseek.reading import read_number
+from goalseek.sandbox.pipes import Sink
+from goalseek.sandbox.supervisor import Finished
 from goalseek.setup_once import give
 from goalseek.values import CommandRun
 from goalseek.verifier import Verifier, failure_of, run_command, timeout_of

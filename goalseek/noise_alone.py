@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.capture import HeadAndTail
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.humanize import in_words
 from goalseek.manifest.rules import not_compiling
@@ -17,7 +16,8 @@ from goalseek.metric import NoNumber, finite, from_json, from_text
 from goalseek.noise_runs import FAILURES_MOST
 from goalseek.phase_values import Failure
 from goalseek.pool import Measurement
-from goalseek.programs import Finished, Programs
+from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.supervisor import Finished, Programs
 
 _LINES_SHOWN = 20
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from goalseek.approval import Question, Word, commands_for
 from goalseek.believed import believed_standing
-from goalseek.capture import HeadAndTail
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import Loaded
-from goalseek.programs import Programs
 from goalseek.project_scope import scope_of
 from goalseek.records import IterationRecord
 from goalseek.relay import Relay
+from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.supervisor import Programs
 from goalseek.values import Stop, to_line, to_plain
 from goalseek.watch import Watch
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalseek import editable, fitness, process
-from goalseek.agent_home import AgentHome
+from goalseek import fitness, process
 from goalseek.approval import Question, refuse_while_waiting, waiting
 from goalseek.disk import free_room
 from goalseek.drift import differing
@@ -27,11 +26,13 @@ from goalseek.manifest.loading import Loaded, base_of, ignore_home, typed
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.one_folder import note_folder, refuse_other_folder
 from goalseek.own_folders import add_own, clear, empty, remove, remove_own
-from goalseek.programs import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.project_scope import scope_of
 from goalseek.providers import WITHOUT_PROGRAM
 from goalseek.providers.provider import WritableFile
 from goalseek.run import Run
+from goalseek.sandbox import editable_installs
+from goalseek.sandbox.home import AgentHome
+from goalseek.sandbox.supervisor import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.stale_locks import remove_stale_locks
 from goalseek.state import phase_in_words, read_state
 from goalseek.watch import Watch
@@ -236,7 +237,7 @@ def check_confines(run: Run, entries: Mapping[str, Entry], manifest: Manifest) -
     """Programs can be kept in their place, which is said. Raises GoalseekError where something would get out."""
     confines = run.confines
     confines.refuse_unfit()
-    editable.refuse_editable(manifest, confines)
+    editable_installs.refuse_editable(manifest, confines)
     scope = scope_of(run.loaded, manifest, run.places.prefix)
     refuse_unfit_shares(run.loaded, run.repository, run.places, scope, entries)
     is_agent = run.has_provider() and run.provider_table().name not in WITHOUT_PROGRAM
@@ -244,7 +245,7 @@ def check_confines(run: Run, entries: Mapping[str, Entry], manifest: Manifest) -
     networked = any(command.network for command in manifest.verify)
     networked = networked or (manifest.setup is not None and manifest.setup.network)
     run.watch.confined(confines.level, confines.not_enforced(is_agent, networked))
-    for told in (*confines.weaker(), *editable.notes(manifest, confines)):
+    for told in (*confines.weaker(), *editable_installs.notes(manifest, confines)):
         run.watch.note(told)
 
 

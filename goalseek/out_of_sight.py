@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from goalseek.confinement.command_words import words_of as run_words_of
-from goalseek.confinement.programs import which
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest
+from goalseek.sandbox.executables import which
+from goalseek.sandbox.executables import words_of as run_words_of
 from goalseek.values import CommandRun
 from goalseek.workspace.scope import Scope, scope
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.confinement.programs import to_paste
-from goalseek.confinement.system import is_systems
 from goalseek.findings import Finding
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear
 from goalseek.pool import Subject, measure_subject
 from goalseek.run import Run
+from goalseek.sandbox.executables import to_paste
+from goalseek.sandbox.view import is_systems
 
 _FIRST_PLACE = 2000
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")

@@ -11,7 +11,7 @@ from goalseek.fresh import RunFolder, Stale
 from goalseek.manifest.tables import Reading
 from goalseek.metric import NoNumber, finite, from_json, from_text
 from goalseek.own_folders import open_beneath
-from goalseek.programs import Finished
+from goalseek.sandbox.supervisor import Finished
 
 _FILE_MOST = 64 * 2**20
 

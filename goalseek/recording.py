@@ -11,7 +11,7 @@ from goalseek.phase_values import Rejection
 from goalseek.providers.provider import Reply
 from goalseek.providers.recordings import Recording, file_name
 from goalseek.run import Run
-from goalseek.secret import Secrets
+from goalseek.sandbox.redaction import Secrets
 
 
 def recorder(

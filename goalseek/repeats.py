@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
-from goalseek.capture import Sink
 from goalseek.measure import Sample, measure
+from goalseek.sandbox.pipes import Sink
 from goalseek.verifier import Verifier
 
 AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median, "mean": fmean, "min": min, "max": max}

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from goalseek.chosen_provider import ChosenProvider
 from goalseek.clock import Clock
-from goalseek.confinement.level import Level
-from goalseek.confines import Confines, confines
 from goalseek.errors import GoalseekError
 from goalseek.git.location import elsewhere
 from goalseek.git.repository import Repository
@@ -28,11 +26,13 @@ from goalseek.measured import Measured
 from goalseek.own_folders import add_own, clear
 from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phase_values import Context, Side
-from goalseek.programs import PROGRAMS_LOCK, Programs
 from goalseek.project_trees import ProjectTrees, TreePlan
 from goalseek.providers.chain import Chain
 from goalseek.records import IterationRecord
 from goalseek.ruler import Ruler, under
+from goalseek.sandbox.level import Level
+from goalseek.sandbox.policy import Confines, confines
+from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Programs
 from goalseek.scene import turn_in_words
 from goalseek.seal import Seal
 from goalseek.setting import Setting, Settings

@@ -8,23 +8,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from goalseek import sandbox
-from goalseek.agent_home import AgentHome
 from goalseek.brief import in_json
 from goalseek.calls import Calls
-from goalseek.capture import HeadAndTail
-from goalseek.confines import Job
 from goalseek.disk import refuse_full
 from goalseek.locks import alone
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Session
-from goalseek.programs import Finished
 from goalseek.providers.login import Login
 from goalseek.providers.provider import Starting
 from goalseek.run import Run
-from goalseek.sandbox import credentials_of
-from goalseek.secret import Secrets
+from goalseek.sandbox.environment import credentials_of, passed_credentials, program_environment
+from goalseek.sandbox.home import AgentHome
+from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.policy import Job
+from goalseek.sandbox.redaction import Secrets
+from goalseek.sandbox.supervisor import Finished
 from goalseek.workspace.places import cache_folder
 
 
@@ -86,8 +85,8 @@ class Seat:
             **self.given,
         }
         temporary = run.places.scratch / "tmp"
-        environment = sandbox.environment(self.manifest.env.agent, {**variables, **asked.variables, **given}, temporary)
-        self.secrets.add_variables({**variables, **sandbox.passed_credentials(self.manifest.env.agent)})
+        environment = program_environment(self.manifest.env.agent, {**variables, **asked.variables, **given}, temporary)
+        self.secrets.add_variables({**variables, **passed_credentials(self.manifest.env.agent)})
         self.secrets.add_files(file.real for file in asked.login.files)
         with self._login(asked):
             job = self._job(asked)

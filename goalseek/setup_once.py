@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek import files
-from goalseek.capture import Sink
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.paths import normal_path
 from goalseek.manifest.tables import Setup, VerifyCommand
 from goalseek.metric import NoNumber
 from goalseek.own_folders import clear, make_anew
+from goalseek.sandbox.pipes import Sink
 from goalseek.verifier import Verifier, run_command
 
 _SETUPS_MOST = 3

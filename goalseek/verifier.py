@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalseek import sandbox
-from goalseek.capture import Sink
-from goalseek.confines import Confines, Job
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure, Side
-from goalseek.programs import Finished, Programs
+from goalseek.sandbox.environment import program_environment
+from goalseek.sandbox.pipes import Sink
+from goalseek.sandbox.policy import Confines, Job
+from goalseek.sandbox.supervisor import Finished, Programs
 from goalseek.values import CommandRun
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import Places
@@ -62,7 +62,7 @@ def run_command(
     below = confines.seen_at(root, root / verifier.places.prefix)
     project = {"GOALSEEK_PROJECT_ROOT": str(below).rstrip("/"), **given}
     temporary = verifier.places.scratch / "tmp"
-    environment = sandbox.environment(
+    environment = program_environment(
         verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project}, temporary
     )
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)

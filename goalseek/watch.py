@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from goalseek.approval import Question, Word
-    from goalseek.confinement.level import Level
     from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+    from goalseek.sandbox.level import Level
     from goalseek.scene import Scene
     from goalseek.values import Stop
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from goalseek.reaper import receive, send
+from goalseek.sandbox.reaper import receive, send
 
 LOADED = ("pydantic", "rich.text", "rich.table", "jmespath", "tomli_w", "git")
 

@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from goalseek.capture import HeadAndTail
-from goalseek.confinement.furnish import furnish
-from goalseek.confinement.launch import Launch
-from goalseek.confinement.level import Level
-from goalseek.confinement.programs import needs
-from goalseek.confinement.view import View
 from goalseek.own_folders import add_own
-from goalseek.programs import Finished, Programs
+from goalseek.sandbox.executables import needs
+from goalseek.sandbox.level import Level
+from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.supervisor import Finished, Programs
+from goalseek.sandbox.view import Launch, View, furnish
 
 SECRET = "the-hidden-labels"
 LEVELS = {name: Level(name) for name in ("none", "landlock", "bubblewrap")}  # type: ignore[arg-type]

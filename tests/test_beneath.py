@@ -15,19 +15,18 @@ import pytest
 from test_import_rows import PACKAGE, module_of, sources
 
 from goalseek import files, own_folders
-from goalseek.agent_home import AgentHome
 from goalseek.approval import drop_word
 from goalseek.artifacts import put_outputs
 from goalseek.attempts import clear_attempts
-from goalseek.confinement.furnish import furnish
-from goalseek.confinement.landlock import _link_from_home
-from goalseek.confinement.mount_points import _make
-from goalseek.confinement.view import Shown, View
 from goalseek.fresh import RunFolder
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.locks import LOCK, only_writer
 from goalseek.once import once_left
 from goalseek.own_folders import ForeignPath
+from goalseek.sandbox.bubblewrap import _make
+from goalseek.sandbox.home import AgentHome
+from goalseek.sandbox.landlock import _link_from_home
+from goalseek.sandbox.view import Shown, View, furnish
 from goalseek.setup_once import give
 from goalseek.stop_request import asked_to_stop
 from goalseek.workspace.checkout import LINK, Checkout
@@ -40,9 +39,7 @@ REMOVES_BY_EXACT_NAMES = {
     "files": "the half-written file beside the one that -o names",
     "opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
 }
-ADDS_TO_THE_LIST = (
-    "beneath opening git.repository git.objects run git.as_user confinement.level cli.show_command".split()
-)
+ADDS_TO_THE_LIST = "beneath opening git.repository git.objects run git.as_user sandbox.level cli.show_command".split()
 
 
 def tree_of(folder: Path) -> Checkout:

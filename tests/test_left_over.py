@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from project import Project, answer, home, living, until
 
-from goalseek.capture import HeadAndTail
-from goalseek.programs import Finished, Programs
-from goalseek.streams import LOST
+from goalseek.sandbox.pipes import LOST, HeadAndTail
+from goalseek.sandbox.supervisor import Finished, Programs
 
 HIDING = 'env -i setsid sh -c \'echo $$ > "{pid}.new"; mv "{pid}.new" "{pid}"; exec sleep 7777\' &\n'
 STUBBORN = HIDING.replace("echo", 'trap "" TERM; echo', 1).replace("exec sleep 7777", "while :; do sleep 0.1; done")
@@ -38,7 +37,7 @@ def test_who_left_session_parents_and_environment_is_found_and_counted(tmp_path:
 
 
 def test_programs_that_start_others_without_end_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalseek.programs.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("goalseek.sandbox.supervisor.GRACE_SECONDS", 0.2)
     script = 'trap "" TERM; breed() { while :; do sleep 60 & sleep 0.01; done; }\n'
     finished = run(tmp_path, f"{script} breed & breed & breed & sleep 0.5; exit 0")
     assert finished.exit_code == 0 and finished.killed > 10
@@ -103,7 +102,7 @@ def killed(project: Project, hiding: str, reaper_too: bool = False) -> int:
     started: subprocess.Popen[str] = project.start("iterate")
     until(lambda: home("waiting").exists())
     if reaper_too:
-        reapers = [pid for pid, line in living(home("")).items() if "goalseek.reaper" in line]
+        reapers = [pid for pid, line in living(home("")).items() if "goalseek.sandbox.reaper" in line]
         for pid in reapers:
             os.kill(pid, signal.SIGSTOP)
     started.kill()

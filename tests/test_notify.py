@@ -10,7 +10,7 @@ from project import Project, answer
 
 from goalseek import notify
 from goalseek.manifest.loading import Loaded, load
-from goalseek.programs import Programs
+from goalseek.sandbox.supervisor import Programs
 from goalseek.values import Stop
 from goalseek.watch import Watch
 

@@ -12,13 +12,13 @@ from fake_agents import PROGRAMS, Fake
 from project import Project
 from test_presets import Asked
 
-from goalseek.agent_home import AgentHome
 from goalseek.errors import Rejected
 from goalseek.humanize import in_words
 from goalseek.manifest.tables import ProviderTable
 from goalseek.providers import preset
 from goalseek.providers.answer import usage_of
 from goalseek.providers.preset import Answer, Printed
+from goalseek.sandbox.home import AgentHome
 from goalseek.values import Usage
 
 HUGE = 10**400

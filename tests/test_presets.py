@@ -12,18 +12,18 @@ import pytest
 from fake_agents import COSTS, PROGRAMS, Fake
 from test_tune import call as tune_call
 
-from goalseek.agent_home import AgentHome
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
-from goalseek.programs import Finished
 from goalseek.providers import make_provider, preset
 from goalseek.providers.chain import PAUSE_SECONDS, RETRY_SECONDS
 from goalseek.providers.failures import Failed
 from goalseek.providers.login import Source, find_login
 from goalseek.providers.prices import priced
 from goalseek.providers.provider import Starting
-from goalseek.secret import Secrets
+from goalseek.sandbox.home import AgentHome
+from goalseek.sandbox.redaction import Secrets
+from goalseek.sandbox.supervisor import Finished
 from goalseek.values import Usage
 
 SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", "yolo", "--auto", "--yes-always", "-y")  # fmt: skip

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.capture import KEPT_BYTES, LEAST_BYTES, HeadAndTail, LogFile
-from goalseek.programs import Finished, Programs
+from goalseek.sandbox.pipes import KEPT_BYTES, LEAST_BYTES, HeadAndTail, LogFile
+from goalseek.sandbox.supervisor import Finished, Programs
 
 
 class Log:
@@ -58,7 +58,7 @@ def test_its_time_is_its_own_however_late_goalseek_looks(tmp_path: Path, takes: 
 
 
 def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalseek.programs.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("goalseek.sandbox.supervisor.GRACE_SECONDS", 0.2)
     finished, _ = run(tmp_path, "trap '' TERM; while :; do sleep 0.05; done", timeout=0.3)
     assert finished.timed_out and finished.seconds < 5
 

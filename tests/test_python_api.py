@@ -8,7 +8,7 @@ from project import Project, answer
 
 import goalseek
 from goalseek.errors import GoalseekError
-from goalseek.programs import PROGRAMS_LOCK
+from goalseek.sandbox.supervisor import PROGRAMS_LOCK
 
 
 def test_a_climb_from_python_yields_each_record_as_it_is_written(project: Project) -> None:

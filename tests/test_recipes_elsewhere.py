@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from project import JUDGE, Project, answer
 from recipes import WAITING, block, hold, home, install, let_go, lines, path_with_it, put_on_path, typed, until
 
-from goalseek.confinement.level import how_to_get
+from goalseek.sandbox.level import how_to_get
 
 AGENT = 'cat > "$HOME/prompt-$GOALSEEK_ITERATION"; printf \'{"score": %s}\' "$GOALSEEK_ITERATION" > answer.json'
 

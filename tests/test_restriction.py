@@ -17,9 +17,9 @@ LAYERS_MOST = 16
 IN_LAYERS = """
 import sys
 from pathlib import Path
-from goalseek.capture import HeadAndTail
-from goalseek.confinement.restrict import parsed, restrict
-from goalseek.programs import Programs
+from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.landlock_exec import parsed, restrict
+from goalseek.sandbox.supervisor import Programs
 everything, layers, mark = sys.argv[3:], int(sys.argv[1]), sys.argv[2]
 for _ in range(layers):
     restrict(parsed([*everything, "--"])[0])

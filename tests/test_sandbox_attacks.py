@@ -17,10 +17,10 @@ from needs import why_missing
 from rooms import SECRET, Room
 from skips import levels
 
-from goalseek.capture import HeadAndTail
-from goalseek.confinement import landlock
-from goalseek.confinement.view import Shown
-from goalseek.programs import Programs
+from goalseek.sandbox import landlock
+from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.supervisor import Programs
+from goalseek.sandbox.view import Shown
 
 ATTACKS = (Path(__file__).parent / "sandbox_attacks.py").read_text()
 EVIDENCE = {

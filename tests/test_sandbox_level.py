@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.confinement import landlock, level
-from goalseek.confinement.level import Level, find, how_to_get
-from goalseek.confinement.restrict import parsed
 from goalseek.errors import GoalseekError
+from goalseek.sandbox import landlock, level
+from goalseek.sandbox.landlock_exec import parsed
+from goalseek.sandbox.level import Level, find, how_to_get
 
 
 @pytest.fixture(autouse=True)

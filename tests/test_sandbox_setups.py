@@ -13,13 +13,11 @@ import pytest
 from rooms import SECRET, Room
 from skips import levels
 
-from goalseek.confinement import layout
-from goalseek.confinement.landlock import alone
-from goalseek.confinement.links import way_to
-from goalseek.confinement.programs import needs, to_paste
-from goalseek.confinement.system import is_systems
-from goalseek.confinement.view import SPARE_HOME, Shown, throw_away_home
 from goalseek.errors import GoalseekError
+from goalseek.sandbox import mounts
+from goalseek.sandbox.executables import needs, to_paste, way_to
+from goalseek.sandbox.landlock import alone
+from goalseek.sandbox.view import SPARE_HOME, Shown, is_systems, throw_away_home
 
 BOTH = pytest.mark.parametrize("level", levels("landlock", "bubblewrap"))
 AS_ROOT = pytest.mark.needs("root")
@@ -219,12 +217,12 @@ def test_a_system_whose_programs_are_not_all_under_usr(
     (tmp_path / "bin").mkdir()
     (tmp_path / "sbin").symlink_to("usr/bin")
     places = tuple(tmp_path / name for name in ("usr", "bin", "sbin"))
-    monkeypatch.setattr(layout, "readable", lambda network: places)
-    layout._system.cache_clear()
+    monkeypatch.setattr(mounts, "readable", lambda network: places)
+    mounts._system.cache_clear()
     try:
-        found = layout.lay_out(room.view())
+        found = mounts.lay_out(room.view())
     finally:
-        layout._system.cache_clear()
+        mounts._system.cache_clear()
     seen_at = [mount.at for mount in found.mounts]
     assert tmp_path / "usr" in seen_at and tmp_path / "bin" in seen_at and tmp_path / "sbin" not in seen_at
     assert (tmp_path / "sbin", "usr/bin") in found.links

@@ -23,7 +23,7 @@ from project import Ended, Project
 from skips import levels
 from terminal import Terminal
 
-from goalseek.confinement.level import Level, how_to_get
+from goalseek.sandbox.level import Level, how_to_get
 
 pytestmark = pytest.mark.slow
 
@@ -415,7 +415,7 @@ def without_sandboxes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     (folder / "sitecustomize.py").write_text(
         "import importlib.util, sys\n"
-        "from goalseek.confinement import landlock\n"
+        "from goalseek.sandbox import landlock\n"
         "landlock._starter = lambda: ('/bin/sh', '-c', \"echo 'no Landlock' >&2; exit 126\")\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{os.environ.get('PYTHONPATH', '')}")

@@ -14,10 +14,10 @@ import pytest
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Context, PastTry, Plan
-from goalseek.programs import Finished
 from goalseek.providers import marks
 from goalseek.providers.provider import Call, Provider, Reply, Starting
 from goalseek.providers.tune import make, parse, title
+from goalseek.sandbox.supervisor import Finished
 
 Loss = Callable[[dict[str, Any]], float]
 

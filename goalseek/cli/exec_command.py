@@ -8,14 +8,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek import files, process, sandbox
+from goalseek import files, process
 from goalseek.artifacts import OUTPUTS
-from goalseek.capture import HeadAndTail
 from goalseek.chosen_provider import programs_of
 from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
-from goalseek.confinement.landlock import alone
-from goalseek.confines import Job
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import visible
@@ -24,6 +21,10 @@ from goalseek.metric import NoNumber
 from goalseek.opening import opened
 from goalseek.own_folders import clear, make_anew
 from goalseek.run import Run
+from goalseek.sandbox import environment
+from goalseek.sandbox.landlock import alone
+from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.policy import Job
 from goalseek.setting import Setting
 from goalseek.setup_once import give, prepare
 from goalseek.verifier import Verifier, job_of
@@ -108,7 +109,11 @@ def _verify(
     _tell(f"{command.name}: sees {command.sees}; run folder {folder}")
     job = job_of(verifier, command, root, terminal=True)
     job = replace(job, commands=[*job.commands, words])
-    return job, sandbox.environment(setting.manifest.env.verify, given, scratch / "tmp"), below / command.cwd
+    return (
+        job,
+        environment.program_environment(setting.manifest.env.verify, given, scratch / "tmp"),
+        below / command.cwd,
+    )
 
 
 def _set_up(verifier: Verifier) -> None:
@@ -138,7 +143,7 @@ def _agent(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tuple
     network = setting.manifest.sandbox.agent_network
     job = Job(root, commands, network=network, terminal=True)
     _tell("the agent's tree; what you change is undone")
-    return job, sandbox.environment(setting.manifest.env.agent, given, scratch / "tmp"), folder
+    return job, environment.program_environment(setting.manifest.env.agent, given, scratch / "tmp"), folder
 
 
 def _tell(text: str) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.artifacts import OUTPUTS, put_outputs
-from goalseek.capture import LogFile, Sink
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.locks import alone
 from goalseek.measure import Sample, is_in_place
@@ -20,6 +19,7 @@ from goalseek.phases.decide import ruling
 from goalseek.records import MeasurementRecord
 from goalseek.repeats import measure_repeatedly
 from goalseek.run import Run
+from goalseek.sandbox.pipes import LogFile, Sink
 from goalseek.setting import Setting
 from goalseek.setup_once import prepare
 from goalseek.turns import baseline_verdict

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalseek.capture import shortened
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
@@ -20,6 +19,7 @@ from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Tr
 from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
 from goalseek.providers.session import SessionGone, added, failure_of, following
 from goalseek.providers.starting import started
+from goalseek.sandbox.pipes import shortened
 from goalseek.values import Usage
 
 _LONG_AGO = 1_000_000_000  # larger than any wait in seconds: a moment, in seconds since 1970

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from goalseek.capture import KEPT_BYTES
 from goalseek.providers.failures import Kind
 from goalseek.providers.login import Source
+from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.values import Usage
 
 MOST = 10**15  # what no count of tokens, dollars or seconds is

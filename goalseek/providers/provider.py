@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from goalseek.capture import KEPT_BYTES
 from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastTry, Plan, Session
-from goalseek.programs import Finished
 from goalseek.providers.login import Login
-from goalseek.secret import Secrets
+from goalseek.sandbox.pipes import KEPT_BYTES
+from goalseek.sandbox.redaction import Secrets
+from goalseek.sandbox.supervisor import Finished
 from goalseek.values import Usage
 
 

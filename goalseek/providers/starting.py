@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from goalseek.disk import as_full_disk
-from goalseek.programs import Finished
 from goalseek.providers.failures import Failed
 from goalseek.providers.provider import Call, Starting
+from goalseek.sandbox.supervisor import Finished
 
 
 def started(call: Call, asked: Starting) -> Finished:

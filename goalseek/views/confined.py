@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from goalseek.confinement.level import Level, how_to_get
+from goalseek.sandbox.level import Level, how_to_get
 from goalseek.views.style import Paint
 from goalseek.watch import Watch
 

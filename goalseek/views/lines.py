@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from goalseek.confinement.level import Level
 from goalseek.humanize import in_words, number
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+from goalseek.sandbox.level import Level
 from goalseek.values import EXIT_CODES, Stop, to_plain
 from goalseek.views.asking import AskingWatch
 from goalseek.views.cells import cut, width_of

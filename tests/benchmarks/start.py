@@ -19,13 +19,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from goalseek.capture import HeadAndTail
-from goalseek.confinement.furnish import furnish
-from goalseek.confinement.launch import Launch
-from goalseek.confinement.level import Name, find
-from goalseek.confines import Confines, Job
 from goalseek.manifest.tables import SandboxTable
-from goalseek.programs import Programs
+from goalseek.sandbox.level import Name, find
+from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.policy import Confines, Job
+from goalseek.sandbox.supervisor import Programs
+from goalseek.sandbox.view import Launch, furnish
 
 WANTED = 15.0
 LEVELS: tuple[Name, ...] = ("landlock", "bubblewrap")

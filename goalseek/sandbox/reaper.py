@@ -23,7 +23,7 @@ import sys
 import time
 from typing import Any
 
-from goalseek.confinement import restrict
+from goalseek.sandbox import landlock_exec
 
 GRACE_SECONDS = 5.0
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -209,14 +209,14 @@ def _become(message: dict[str, Any], descriptors: list[int], failing: int, paren
         os.chdir(_text(named))
         if message["restriction"]:
             named = "Landlock"
-            options, _ = restrict.parsed([*map(_text, message["restriction"]), "--"])
-            restrict.control(restrict.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+            options, _ = landlock_exec.parsed([*map(_text, message["restriction"]), "--"])
+            landlock_exec.control(landlock_exec.PARENT_DEATH_SIGNAL, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(127)
-            restrict.restrict(options)
+            landlock_exec.restrict(options)
         named = message["arguments"][0]
         environment = {_text(name): _text(value) for name, value in message["environment"].items()}
-        restrict.execute([_text(word) for word in message["arguments"]], environment)
+        landlock_exec.execute([_text(word) for word in message["arguments"]], environment)
     except OSError as error:
         os.write(failing, json.dumps({"errno": error.errno or errno.EPERM, "named": named}).encode())
     finally:
@@ -241,5 +241,5 @@ def main(channel_number: int) -> None:
         with contextlib.suppress(OSError):
             os.set_inheritable(int(name), int(name) < 3)
     if sys.platform == "linux":
-        restrict.control(restrict.SUBREAPER, 1)
+        landlock_exec.control(landlock_exec.SUBREAPER, 1)
     Reaper(socket.socket(fileno=channel_number)).serve()

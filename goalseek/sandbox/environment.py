@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from goalseek.confinement import level
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.tables import Manifest, Variables
-from goalseek.secret import is_telling
+from goalseek.sandbox import level
+from goalseek.sandbox.redaction import is_telling
 
 PUBLISHED = (
     "PATH",
@@ -30,7 +30,7 @@ PUBLISHED = (
 )
 
 
-def environment(variables: Variables, given: Mapping[str, str], temporary: Path) -> dict[str, str]:
+def program_environment(variables: Variables, given: Mapping[str, str], temporary: Path) -> dict[str, str]:
     """The environment of a started program: the published list, ``pass``, ``set``, and what goalseek gives it.
 
     Raises GoalseekError where ``set`` names a variable that does not exist.

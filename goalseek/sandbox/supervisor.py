@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalseek import process, reaper
-from goalseek.capture import KEPT_BYTES, HeadAndTail, Sink
+from goalseek import process
 from goalseek.process import TOKEN, end_marked, held_back, wait_for
-from goalseek.streams import LOST, Child, Streams
+from goalseek.sandbox import reaper
+from goalseek.sandbox.pipes import KEPT_BYTES, LOST, Child, HeadAndTail, Sink, Streams
 
 GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"

@@ -17,14 +17,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalseek.confinement import restrict
-from goalseek.confinement.launch import Launch, split
-from goalseek.confinement.layout import check
-from goalseek.confinement.links import way_to
-from goalseek.confinement.ownership import overrules_owners
-from goalseek.confinement.system import readable
-from goalseek.confinement.view import View
 from goalseek.own_folders import parent_of
+from goalseek.sandbox import landlock_exec
+from goalseek.sandbox.executables import way_to
+from goalseek.sandbox.mounts import check
+from goalseek.sandbox.view import Launch, View, overrules_owners, readable, split
 
 TRUNCATES, TCP, SCOPES = 3, 4, 6
 SCOPED = ("--scope-only",)  # no way to abstract unix sockets of others, and all else as it was
@@ -43,7 +40,7 @@ _WRITABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx",
 def abi() -> int:
     """The version of Landlock that this kernel speaks, 0 for none."""
     found = ctypes.CDLL(None, use_errno=True).syscall(
-        ctypes.c_long(restrict.CREATE), None, ctypes.c_long(0), ctypes.c_long(1)
+        ctypes.c_long(landlock_exec.CREATE), None, ctypes.c_long(0), ctypes.c_long(1)
     )
     return max(int(found), 0)
 
@@ -95,7 +92,7 @@ def alone(ready: Launch) -> Launch:
 @functools.cache
 def _starter() -> tuple[str, ...]:
     interpreter = getattr(sys, "_base_executable", sys.executable)
-    source = Path(restrict.__file__)
+    source = Path(landlock_exec.__file__)
     return (interpreter, "-I", "-S", "-B", str(_compiled(source) or source))
 
 

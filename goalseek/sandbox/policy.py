@@ -9,19 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from goalseek.confinement import level as levels
-from goalseek.confinement.furnish import furnish
-from goalseek.confinement.launch import Launch
-from goalseek.confinement.level import Level
-from goalseek.confinement.programs import Need, needs
-from goalseek.confinement.system import graphics_devices, roots
-from goalseek.confinement.view import Shown, View, throw_away_home
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.location import Location, elsewhere
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest, SandboxTable
 from goalseek.own_folders import make_anew
-from goalseek.sandbox import expanded
+from goalseek.sandbox import level as levels
+from goalseek.sandbox.environment import expanded
+from goalseek.sandbox.executables import Need, needs
+from goalseek.sandbox.level import Level
+from goalseek.sandbox.view import Launch, Shown, View, furnish, graphics_devices, roots, throw_away_home
 from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import Places
 

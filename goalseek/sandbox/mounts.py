@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.confinement.links import way_to
-from goalseek.confinement.system import readable
-from goalseek.confinement.view import Shown, View
 from goalseek.errors import UNFIT, GoalseekError
+from goalseek.sandbox.executables import way_to
+from goalseek.sandbox.view import Shown, View, readable
 
 LASTING = Path("/var/tmp")  # for what outlives a restart; nothing does here
 Links = tuple[tuple[Path, str], ...]

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from goalseek import process
-from goalseek.confinement import bubblewrap, landlock
-from goalseek.confinement.launch import Launch
-from goalseek.confinement.view import Shown, View
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.own_folders import add_own
+from goalseek.sandbox import bubblewrap, landlock
+from goalseek.sandbox.view import Launch, Shown, View
 
 Name = Literal["bubblewrap", "landlock", "none"]
 Mode = Literal["auto", "bubblewrap", "landlock", "none"]

@@ -1,13 +1,15 @@
 """A process restricts itself with Landlock and becomes another program.
 
 The reaper does so with the new process that it makes: starting an interpreter takes longer than all else. Where there
-is no reaper, this is run as a file of its own, ``python -I -S restrict.py``, and imports little.
+is no reaper, this is run as a file of its own, ``python -I -S landlock_exec.py``, and imports little.
 
 Words: ``--read PATH``, ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, and as a file of its
 own ``--set NAME VALUE``, ``--folder PATH``, then ``--`` and the program. Then, unless ``--scope-only`` is given, it
 stays behind as the reaper of all that descends from the program: when the program ends, or goalseek does, they are
 killed, whatever they did to hide.
 """
+
+from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # the public one imports enum, which takes long
 import ctypes

@@ -11,13 +11,11 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from goalseek import sandbox
-from goalseek.confinement.command_words import words_of
-from goalseek.confinement.links import way_to
-from goalseek.confinement.programs import first_line, which
-from goalseek.confines import Confines
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.tables import Manifest
+from goalseek.sandbox import environment
+from goalseek.sandbox.executables import first_line, way_to, which, words_of
+from goalseek.sandbox.policy import Confines
 
 Command = str | tuple[str, ...]
 _SITES = ("lib*/python*/site-packages", "lib*/python*/dist-packages", "Lib/site-packages")
@@ -54,7 +52,7 @@ def _named(command: Command, given: Mapping[str, str], folder: Path) -> list[str
 
 
 def _commands(manifest: Manifest, confines: Confines) -> Iterator[tuple[Command, Mapping[str, str], Path]]:
-    given = sandbox.environment(manifest.env.verify, {}, confines.scratch)
+    given = environment.program_environment(manifest.env.verify, {}, confines.scratch)
     for command in manifest.verify:
         yield command.run, given, confines.folder / command.cwd
     if manifest.setup:

@@ -1,0 +1,212 @@
+"""What a started program may see, whatever the means by which it is kept to that."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.own_folders import make_anew
+
+SPARE_HOME = Path("/home/goalseek")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A file or folder on disk, and the path it is to be seen at where the level can mount; both absolute."""
+
+    source: Path
+    at: Path
+    writable: bool = False
+
+    @classmethod
+    def in_place(cls, path: Path, writable: bool = False) -> Shown:
+        """Seen where it is."""
+        return cls(path, path, writable)
+
+
+@dataclass(frozen=True)
+class View:
+    """All that a program may see beside the system's own programs and libraries.
+
+    ``home`` and ``temporary`` are throw-away folders, the second seen as /tmp. ``shown`` is the rest: shared folders,
+    the run folder, credentials, what programs need. ``masked`` may not be seen even where it lies inside something
+    that is shown; what is shown by name inside of it is. ``devices`` are paths below /dev. Unix sockets are in no view.
+    ``terminal`` is for a shell that a person sits at.
+    """
+
+    tree: Shown
+    home: Shown
+    temporary: Shown
+    shown: tuple[Shown, ...] = ()
+    masked: tuple[Path, ...] = ()
+    devices: tuple[Path, ...] = ()
+    network: bool = False
+    terminal: bool = False
+
+    def everything(self) -> tuple[Shown, ...]:
+        """All that is shown, what counts most last."""
+        return (self.home, self.temporary, self.tree, *self.shown)
+
+    def seen_at(self, place: Path) -> Path:
+        """Where a place on disk is seen once it is mounted; itself, where it is not inside anything shown."""
+        holders = [shown for shown in self.everything() if place.is_relative_to(shown.source)]
+        if not holders:
+            return place
+        closest = max(holders, key=lambda shown: len(shown.source.parts))
+        return closest.at / place.relative_to(closest.source)
+
+
+def throw_away_home(folder: Path, home: Path, top: Path, system: tuple[Path, ...]) -> Shown:
+    """An empty folder in the place of the user's HOME, so that what is shown of it is found there.
+
+    Not at its own path where that is the root, a tree of the system's, or the repository at ``top``.
+    """
+    is_own = len(home.parts) > 1 and not home.is_relative_to(top)
+    is_systems = any(home.is_relative_to(path) or path.is_relative_to(home) for path in system)
+    return Shown(folder, home if is_own and not is_systems else SPARE_HOME, writable=True)
+
+
+ROOTS = tuple(
+    map(Path, "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store /run/current-system".split())
+)
+_SETTINGS = """
+    passwd group alternatives
+    ssl/certs ssl/cert.pem ssl/openssl.cnf pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust
+    crypto-policies static/ssl/certs
+    ld.so.cache ld.so.conf ld.so.conf.d nsswitch.conf hosts protocols services
+    localtime timezone locale.alias locale.conf os-release mime.types terminfo fonts
+    python[23]* perl java* R julia texmf ImageMagick-* OpenCL vulkan glvnd
+""".split()
+_NETWORK = ("resolv.conf", "gai.conf", "host.conf")
+_HARDWARE = ("/sys/devices/system",)
+_GRAPHICS = ("nvidia*", "dri", "kfd", "dxg", "accel")
+
+
+@functools.cache
+def roots() -> tuple[Path, ...]:
+    """The system's own folders that are there; links among them as they are."""
+    return tuple(path for path in ROOTS if path.exists())
+
+
+@functools.cache
+def readable(network: bool) -> tuple[Path, ...]:
+    """Files and folders that every program may read, as they are named; /proc and /dev are apart."""
+    patterns = [*_SETTINGS, *(_NETWORK if network else ())]
+    settings = [Path(name) for pattern in patterns for name in sorted(glob.glob(f"/etc/{pattern}"))]
+    hardware = [Path(name) for name in _HARDWARE]
+    return (*roots(), *(path for path in (*settings, *hardware, *_library_folders()) if path.exists()))
+
+
+def is_systems(place: Path) -> bool:
+    """Whether a path lies in what every program may read, the network's settings aside."""
+    return any(place.is_relative_to(path) for path in _by_every_name())
+
+
+@functools.cache
+def _by_every_name() -> frozenset[Path]:
+    return frozenset(name for path in readable(False) for name in (path, path.resolve()))
+
+
+def graphics_devices() -> tuple[Path, ...]:
+    """The graphics cards of this machine, as device files or folders of them."""
+    return tuple(Path(name) for pattern in _GRAPHICS for name in sorted(glob.glob(f"/dev/{pattern}")))
+
+
+def _library_folders() -> list[Path]:
+    """Folders that the dynamic loader was told of and that lie elsewhere."""
+    found = []
+    for name in ("/etc/ld.so.conf", *sorted(glob.glob("/etc/ld.so.conf.d/*.conf"))):
+        try:
+            lines = Path(name).read_text("utf-8", "replace").splitlines()
+        except OSError:
+            continue
+        folders = [Path(line.strip()) for line in lines if line.startswith("/")]
+        found += [path for path in folders if not any(path.resolve().is_relative_to(r.resolve()) for r in roots())]
+    return found
+
+
+TEMPORARY = Path("/tmp")
+
+
+def furnish(
+    tree: Path,
+    top: Path,
+    scratch: Path,
+    readable: Iterable[Path] = (),
+    writable: Iterable[Path] = (),
+    masked: Iterable[Path] = (),
+    devices: Iterable[Path] = (),
+    network: bool = False,
+    terminal: bool = False,
+    home: Path | None = None,
+) -> View:
+    """The view of a program that works in ``tree``, a place on disk, as if it were the repository at ``top``.
+
+    ``scratch`` is a folder of goalseek's own: ``home`` and ``tmp`` are made anew in it; a ``home`` that is given is
+    taken as it is. ``readable`` and ``writable``
+    are seen where they are; the repository itself and ``masked`` are not. Where HOME is a folder of the system's that
+    everybody may read, it is not seen either.
+    """
+    folders = (scratch / "home", scratch / "tmp")
+    for folder in folders[1:] if home else folders:
+        make_anew(folder)
+    thrown_away = throw_away_home(home or folders[0], Path.home(), top, roots())
+    inside_system = [Path.home()] if thrown_away.at != Path.home() and len(Path.home().parts) > 1 else []
+    hidden = (*masked, top, *(place for place in inside_system if not top.is_relative_to(place)))
+    return View(
+        tree=Shown(tree, top, writable=True),
+        home=thrown_away,
+        temporary=Shown(folders[1], TEMPORARY, writable=True),
+        shown=(
+            *(Shown.in_place(path) for path in readable),
+            *(Shown.in_place(path, writable=True) for path in writable),
+        ),
+        masked=tuple(dict.fromkeys(hidden)),
+        devices=tuple(devices),
+        network=network,
+        terminal=terminal,
+    )
+
+
+_LOADERS = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH", "MALLOC_", "DYLD_")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to start, with which environment, and in which folder.
+
+    ``is_cage`` says that the first process holds all others: it ends when they do, and its end is their end at once.
+    Who wants them to have time to finish must not signal it first. ``restriction`` are words for ``restrict``: what
+    who starts the program keeps of its own rights, before it turns into it.
+    """
+
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    folder: Path
+    is_cage: bool = False
+    restriction: tuple[str, ...] = ()
+
+
+def split(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """An environment for the keeper, and the variables that only the kept program may have.
+
+    They say which code is loaded, and may name a folder that a candidate wrote in.
+    """
+    loaders = {name: value for name, value in environment.items() if name.startswith(_LOADERS)}
+    return {name: value for name, value in environment.items() if name not in loaders}, loaders
+
+
+def overrules_owners(view: View) -> bool:
+    """Whether something shown belongs to another user, and root could not use it without its capabilities."""
+    if os.geteuid() != 0:
+        return False
+    for shown in view.everything():
+        status = os.stat(shown.source)
+        is_open = not shown.writable and status.st_mode & 0o005 == 0o005
+        if status.st_uid != 0 and not is_open:
+            return True
+    return False
