@@ -20,8 +20,8 @@ from goalseek.pool import Measurement, Subject, measure_subject, measurement_of
 from goalseek.ruler import Ruler, digest_of_files, keys_of
 from goalseek.run import Run
 from goalseek.setting import Setting
-from goalseek.settle import Settled, settle
-from goalseek.turns import unfit
+from goalseek.statistics.intervals import Settled, settle
+from goalseek.statistics.sequential_test import unfit
 
 CHECKOUT = "the checkout"
 

@@ -12,11 +12,11 @@ from goalseek.findings import Finding
 from goalseek.git.command import git_text
 from goalseek.humanize import counted, in_words
 from goalseek.manifest.loading import Loaded, ignore_home
-from goalseek.middle import median
 from goalseek.opening import opened
 from goalseek.pool import Subject, baseline_subject, incumbent_subject
 from goalseek.run import Run
 from goalseek.sabotage import BREAKAGES
+from goalseek.statistics.scale import median
 from goalseek.trial import trial
 
 LEAST_GIT = (2, 38)

@@ -14,7 +14,7 @@ from goalseek.manifest import loading, validation
 from goalseek.manifest.loading import Loaded
 from goalseek.opening import check_fit, opened
 from goalseek.pool import Measurement, baseline_subject, measure_subject, measurement_of, record_measurement
-from goalseek.turns import unfit
+from goalseek.statistics.sequential_test import unfit
 from goalseek.watch import Watch
 
 HEAD_LINE = (

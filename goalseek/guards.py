@@ -2,35 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from goalseek.humanize import number, share_of
-from goalseek.manifest.tables import Guard, Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.standing import Standing
-
-
-def broken(guard: Guard, value: float, baseline: float | None) -> str | None:
-    """Which bound of the guard the value breaks, in words; None where it holds."""
-    shown = f"{guard.name} is {number(value)}"
-    if guard.min is not None and value < guard.min:
-        return f"{shown}, below its minimum, {number(guard.min)}"
-    if guard.max is not None and value > guard.max:
-        return f"{shown}, above its maximum, {number(guard.max)}"
-    if baseline is None:
-        return None
-    if guard.max_increase is not None and value > baseline + share_of(guard.max_increase, baseline):
-        return f"{shown}, up from {number(baseline)} by more than {guard.max_increase}"
-    if guard.max_decrease is not None and value < baseline - share_of(guard.max_decrease, baseline):
-        return f"{shown}, down from {number(baseline)} by more than {guard.max_decrease}"
-    return None
-
-
-def guard_warning(guards: Sequence[Guard], who: str, values: Mapping[str, float], baseline: Mapping[str, float]) -> str:
-    """What a person should know where ``who`` breaks a guard before anything is tried; "" where every bound holds."""
-    for guard in guards:
-        if guard.name in values and (why := broken(guard, values[guard.name], baseline.get(guard.name))):
-            return f"{who} breaks a guard: {why}; no candidate is kept that does not mend that too"
-    return ""
+from goalseek.statistics.bounds import guard_warning
 
 
 def broken_guard_of(manifest: Manifest, standing: Standing) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from goalseek.decide import refused
 from goalseek.errors import GoalseekError
 from goalseek.humanize import number
 from goalseek.landing import tell
@@ -16,6 +15,7 @@ from goalseek.records import HoldoutRecord
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.standing import Mark, Standing
+from goalseek.statistics.decide import refused
 
 COMMAND = "holdout"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from goalseek.humanize import apart, number, percent
-from goalseek.luck import luck_in_words
 from goalseek.manifest.tables import Manifest
 from goalseek.records import SettleRecord
 from goalseek.standing import Standing
+from goalseek.statistics.noise_report import luck_in_words
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:

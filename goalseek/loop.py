@@ -19,7 +19,6 @@ from goalseek.fitness import uncommitted_words
 from goalseek.git.command import Missing
 from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Refs
-from goalseek.guards import guard_warning
 from goalseek.holdout import look
 from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
@@ -38,9 +37,10 @@ from goalseek.scene import scene_of
 from goalseek.setting import Setting
 from goalseek.settling import seconds_to_settle, settle_at_end
 from goalseek.small_set import small_set
+from goalseek.statistics.bounds import guard_warning
+from goalseek.statistics.sequential_test import baseline_verdict
 from goalseek.stop_request import asked_to_stop
 from goalseek.tries import Tries, planned, tried
-from goalseek.turns import baseline_verdict
 from goalseek.values import Stop, Usage
 from goalseek.verifier import said_stop
 from goalseek.warned import not_said_yet

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from goalseek.comparing import Compared, Contender, compared, pairs_in_turn
 from goalseek.git.objects import Entry, Objects
-from goalseek.guards import broken
 from goalseek.humanize import counted, in_words
 from goalseek.pool import Subject
 from goalseek.run import Run
+from goalseek.statistics.bounds import broken
 from goalseek.workspace.scope import Scope
 
 

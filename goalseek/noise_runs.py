@@ -23,7 +23,7 @@ from goalseek.pool import (
 )
 from goalseek.process import held_back
 from goalseek.run import Run
-from goalseek.turns import unfit
+from goalseek.statistics.sequential_test import unfit
 from goalseek.values import VerifierRun
 
 FAILURES_MOST = 3

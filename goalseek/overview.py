@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalseek.believed import believed_standing
-from goalseek.cost_words import cost_of_deciding
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
 from goalseek.git.location import Location, locate
 from goalseek.guards import broken_guard_of
 from goalseek.humanize import in_words
-from goalseek.level import level_moved
 from goalseek.limits import why_stop
 from goalseek.locks import Holder, holder_of
 from goalseek.manifest.loading import Loaded, base_of, typed
@@ -25,6 +23,7 @@ from goalseek.records import HoldoutRecord, SettleRecord
 from goalseek.small_set import small_set
 from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
+from goalseek.statistics.noise_state import cost_of_deciding, level_moved
 from goalseek.stop_request import pending_run
 from goalseek.values import Usage
 from goalseek.workspace.shared_folders import Shares

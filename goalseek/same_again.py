@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from goalseek.decide import outside
-from goalseek.guards import broken
 from goalseek.humanize import number, share_of
 from goalseek.manifest.tables import Guard, Manifest
 from goalseek.phase_values import Evidence
 from goalseek.records import IterationRecord
+from goalseek.statistics.bounds import broken, outside
 from goalseek.values import CommandRun
 
 How = Literal["equal", "within", "differs"]

@@ -19,8 +19,8 @@ from goalseek.pool import Subject, measure_subject, measurement_of, record_measu
 from goalseek.records import SettleRecord
 from goalseek.run import Run
 from goalseek.setting import Setting
-from goalseek.settle import PAIRS, settle
 from goalseek.standing import Mark, Standing
+from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Usage
 
 ASKED_BY = "settle"

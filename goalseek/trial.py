@@ -7,21 +7,21 @@ from dataclasses import replace
 
 from goalseek.baseline import failed_baseline
 from goalseek.cheats import Cheat, runs_owed, tried
-from goalseek.cost_words import cost_of_deciding
-from goalseek.decide import ToBeat, decide
 from goalseek.findings import Finding
-from goalseek.guards import guard_warning
 from goalseek.humanize import in_words, number
 from goalseek.manifest.tables import Manifest
-from goalseek.middle import median
-from goalseek.noise_findings import fixed_seed
 from goalseek.out_of_sight import out_of_sight
 from goalseek.outside import why_inside
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
 from goalseek.run import Run
 from goalseek.sabotage import BREAKAGES, sabotage
-from goalseek.turns import unfit
+from goalseek.statistics.advice import fixed_seed
+from goalseek.statistics.bounds import guard_warning
+from goalseek.statistics.decide import ToBeat, decide
+from goalseek.statistics.noise_state import cost_of_deciding
+from goalseek.statistics.scale import median
+from goalseek.statistics.sequential_test import unfit
 from goalseek.values import VerifierRun
 
 NUMBERS = 2

@@ -9,9 +9,9 @@ import math
 from dataclasses import replace
 
 from goalseek.humanize import number, percent
-from goalseek.noise_state import NoiseState
 from goalseek.same_again import Compared, SameAgain
-from goalseek.spread import scale_of, spread
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.scale import scale_of, spread
 
 # In sd of one run: two runs of the same code differ by less 19 times in 20 (the repeatability limit, ISO 5725).
 REACH = 2.8

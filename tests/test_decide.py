@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from goalseek.decide import ToBeat, decide
-from goalseek.guards import broken
 from goalseek.limits import reached
 from goalseek.manifest.tables import Guard, Metric
-from goalseek.middle import median, representative
 from goalseek.phase_values import Evidence, Failure, Verdict
+from goalseek.statistics.bounds import broken
+from goalseek.statistics.decide import ToBeat, decide
+from goalseek.statistics.scale import median, representative
 from goalseek.values import VerifierRun
 
 numbers = st.floats(-1e9, 1e9)

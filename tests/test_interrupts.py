@@ -10,7 +10,7 @@ from shown import Shown
 
 HEAD = """\
 import os, signal, sys, time
-from goalseek import interrupts
+from goalseek import process
 from goalseek.errors import Interrupted
 def send(*names):
     for name in names:
@@ -29,7 +29,7 @@ def said(code: str) -> str:
 )
 def test_what_follows_the_first_does_not_end_the_cleaning_up(first: str, raised: str) -> None:
     code = f"""
-interrupts.answer_signals()
+process.answer_signals()
 try:
     try:
         send({first!r})
@@ -45,15 +45,15 @@ except BaseException as error:
 def test_after_some_seconds_it_is_another_wish() -> None:
     code = """
 interrupts.ONE_WISH_SECONDS = 0.2
-interrupts.answer_signals()
+process.answer_signals()
 for _ in range(2):
     try:
         send("SIGINT")
         print("not heard")
     except KeyboardInterrupt:
-        print("heard", interrupts.is_ending())
+        print("heard", process.is_ending())
     time.sleep(0.3)
-    print(interrupts.is_ending())
+    print(process.is_ending())
 """
     assert said(code) == "heard True\nFalse\n" * 2
 
@@ -62,8 +62,8 @@ def test_what_was_switched_off_stays_so() -> None:
     code = """
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-interrupts.answer_signals()
-with interrupts.held_back():
+process.answer_signals()
+with process.held_back():
     send("SIGHUP", "SIGINT")
 send("SIGHUP", "SIGINT")
 print("at work")
@@ -77,9 +77,9 @@ except Interrupted as error:
 
 def test_held_back_they_come_after_the_block() -> None:
     code = """
-interrupts.answer_signals()
+process.answer_signals()
 try:
-    with interrupts.held_back():
+    with process.held_back():
         send("SIGINT", "SIGINT")
         print("done")
     print("never")

@@ -15,9 +15,9 @@ from test_under_noise import METRIC, NOISY
 from goalseek.last_line import last_line
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Manifest
-from goalseek.noise_state import NoiseState
 from goalseek.records import HoldoutRecord, SettleRecord, from_line
 from goalseek.standing import Mark, Spend, Standing
+from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Usage
 from goalseek.views.legible import LEGIBLE, know_plain_letters
 from goalseek.views.report.claim import kept_in_words

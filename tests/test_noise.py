@@ -7,10 +7,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from goalseek.humanize import in_one_line
-from goalseek.noise import RunCandidate, RunIncumbent, Terms, alpha_of, baseline_needs_run, next_step
-from goalseek.noise_state import NoiseState
 from goalseek.phase_values import Verdict
-from goalseek.spread import scale_of, smallest_step, spread
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.scale import scale_of, smallest_step, spread
+from goalseek.statistics.sequential_test import (
+    RunCandidate,
+    RunIncumbent,
+    Terms,
+    alpha_of,
+    baseline_needs_run,
+    next_step,
+)
 from goalseek.values import VerifierRun
 from tests.noise_sessions import Session, baseline_state, noisy_session, runs_of
 

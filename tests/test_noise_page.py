@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from goalseek.noise_findings import Asked, advice, costs, findings
-from goalseek.noise_report import NoiseReport, noise_report
+from goalseek.statistics.advice import Asked, advice, costs, findings
+from goalseek.statistics.noise_report import NoiseReport, noise_report
 from goalseek.views.noise_page import noise_page
 from goalseek.views.noise_picture import DRAWN, TYPED, glyphs_for, picture
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.noise_report import (
+from goalseek.statistics.noise_report import (
     POWER,
     chi_squared_quantile,
     expected_false_keeps,

@@ -5,11 +5,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalseek.level import level_moved
-from goalseek.noise import Terms
-from goalseek.noise_state import NoiseState, TimedRun
 from goalseek.records import MeasurementRecord, RunRecord
 from goalseek.standing import noise_after
+from goalseek.statistics.noise_state import NoiseState, TimedRun, level_moved
+from goalseek.statistics.sequential_test import Terms
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 from tests.noise_sessions import RULER, baseline_state, folded, noisy_session, record_of, runs_of
 

@@ -191,9 +191,9 @@ def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> N
     saved = tmp_path / "saved"
     project.top.rename(saved)
     code = (
-        "import sys; from pathlib import Path; from goalseek.location import locate;"
-        "from goalseek.repository import Repository;"
-        "from goalseek.packing import pack_when_due; r = Repository(locate(Path(sys.argv[1])), 'demo');"
+        "import sys; from pathlib import Path; from goalseek.git.location import locate;"
+        "from goalseek.git.repository import Repository;"
+        "from goalseek.git.packing import pack_when_due; r = Repository(locate(Path(sys.argv[1])), 'demo');"
         "pack_when_due(r, 4, lambda told: sys.exit(told), 1); r.close()"
     )
 

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from goalseek.settle import settle
-from goalseek.student import student_quantile
+from goalseek.statistics.intervals import settle, student_quantile
 
 
 @pytest.mark.parametrize(

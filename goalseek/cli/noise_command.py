@@ -15,14 +15,14 @@ from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted
 from goalseek.humanize import counted, in_words, number
 from goalseek.manifest.tables import Reading
-from goalseek.middle import median
 from goalseek.noise_alone import AloneCommand, alone_runs, refuse_unreadable
-from goalseek.noise_findings import ITERATIONS, Asked, advice, costs, findings
-from goalseek.noise_report import NoiseReport, noise_report
 from goalseek.noise_runs import unchanged_runs, unchanged_subject
 from goalseek.opening import opened
 from goalseek.phase_values import Failure
 from goalseek.pool import Measurement
+from goalseek.statistics.advice import ITERATIONS, Asked, advice, costs, findings
+from goalseek.statistics.noise_report import NoiseReport, noise_report
+from goalseek.statistics.scale import median
 from goalseek.views.noise_page import noise_page
 from goalseek.views.style import painter
 

@@ -30,7 +30,7 @@ from goalseek.opening import check_fit, open_repository, opened
 from goalseek.project_scope import scope_of
 from goalseek.promote import Promoted
 from goalseek.run import Run
-from goalseek.settle import PAIRS
+from goalseek.statistics.intervals import PAIRS
 from goalseek.views.harmless import one_line
 from goalseek.views.style import painter
 from goalseek.workspace.places import places

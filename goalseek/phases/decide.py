@@ -5,10 +5,9 @@ from __future__ import annotations
 from goalseek.git.commits import roll_back
 from goalseek.git.repository import Repository
 from goalseek.manifest.tables import Manifest
-from goalseek.noise import Next
 from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, Verdict
 from goalseek.standing import Standing
-from goalseek.turns import what_next
+from goalseek.statistics.sequential_test import Next, what_next
 
 
 def judge(

@@ -12,7 +12,6 @@ from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.locks import alone
 from goalseek.measure import Sample, is_in_place
 from goalseek.metric import NoNumber
-from goalseek.noise import Next, RunIncumbent
 from goalseek.own_folders import clear
 from goalseek.phase_values import Candidate, Change, Evidence, Failure, Side, Verdict
 from goalseek.phases.decide import ruling
@@ -22,7 +21,7 @@ from goalseek.run import Run
 from goalseek.sandbox.pipes import LogFile, Sink
 from goalseek.setting import Setting
 from goalseek.setup_once import prepare
-from goalseek.turns import baseline_verdict
+from goalseek.statistics.sequential_test import Next, RunIncumbent, baseline_verdict
 from goalseek.values import VerifierRun
 from goalseek.verifier import Verifier, said_stop
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from goalseek.noise_report import NoiseReport
+from goalseek.statistics.noise_report import NoiseReport
 from goalseek.views.noise_picture import WIDEST, glyphs_for, legend, picture
 from goalseek.views.style import Paint
 

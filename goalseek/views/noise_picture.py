@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from goalseek.humanize import number
-from goalseek.noise_report import NoiseReport
+from goalseek.statistics.noise_report import NoiseReport
 from goalseek.views.style import Paint
 
 WIDEST = 80

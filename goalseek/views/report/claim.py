@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from goalseek.humanize import apart, number, percent
-from goalseek.luck import luck_in_words
+from goalseek.statistics.noise_report import luck_in_words
 from goalseek.views.report.night import NO_RECORD, Climb
 from goalseek.views.report.settled import has_medians, reach
 

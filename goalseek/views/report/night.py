@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from goalseek.settle import Settled
+from goalseek.statistics.intervals import Settled
 from goalseek.views.harmless import one_line
 from goalseek.views.report.incidents import Incident, Incidents, incidents_of, moment_of, pause_before
 from goalseek.views.report.repeats import Repeats

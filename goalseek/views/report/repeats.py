@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
-from goalseek.noise_state import NoiseState, after_baseline
-from goalseek.spread import scale_of, spread
+from goalseek.statistics.noise_state import NoiseState, after_baseline
+from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import VerifierRun
 from goalseek.views.report.rows import Row, number_at, rows_at, text_at
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from goalseek.humanize import percent
-from goalseek.settle import Settled
+from goalseek.statistics.intervals import Settled
 from goalseek.views.harmless import one_line
 from goalseek.views.report.rows import Row, at, list_at, number_at, text_at
 

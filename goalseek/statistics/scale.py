@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalseek.middle import median
-
 Pair = tuple[float, float]
 _CLIP = 2.5
 MAD_TO_SD = 1.4826  # of normal values
@@ -79,3 +77,15 @@ def smallest_step(scale: Scale, values: Iterable[float]) -> float:
     """The smallest difference between two values that differ, on the scale; 0 where none do."""
     ordered = sorted(scale.all(set(values)))
     return min((after - before for before, after in successive(ordered)), default=0.0)
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the middle two. Raises IndexError for none."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def representative(values: Sequence[float]) -> float:
+    """What a set of runs is worth: their median, without the first where there are more."""
+    return median(values[1:] if len(values) > 1 else values)

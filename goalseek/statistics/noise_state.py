@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.middle import representative
-from goalseek.spread import Pair, successive
+from goalseek.humanize import amount, in_words
+from goalseek.manifest.tables import Manifest
+from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive
 from goalseek.values import VerifierRun
 
 BASELINE_MOST = 5
@@ -126,3 +127,47 @@ def repeats_of(state: NoiseState, runs: Sequence[VerifierRun]) -> tuple[Pair, ..
     if not last and not state.differed and state.value is not None:
         last = [state.value]
     return successive(last + values_of(runs, "incumbent")) + successive(values_of(runs, "candidate"))
+
+
+MOVED = 3.0  # sd; the difference of two medians of five has an sd of about 0.76
+
+
+def level_moved(direction: str, state: NoiseState) -> str | None:
+    """One sentence where the incumbent's last five runs are not where its first five were; None where they are.
+
+    Each five are apart from the other, and from the runs for which it was kept.
+    """
+    if state.incumbent_runs < 2 * OPENING:
+        return None
+    scale = scale_of(direction, state.all_positive)
+    sd = spread(scale, state.pairs)
+    then, now = scale.middle(state.opening), scale.middle([run.value for run in state.incumbent[-OPENING:]])
+    if abs(scale.x(then) - scale.x(now)) <= MOVED * sd:
+        return None
+    gain = scale.better_by(now, then)
+    moved = f"{amount(gain, then, scale.logarithmic)} {'better' if gain > 0 else 'worse'}"
+    return f"the incumbent measures {moved} than when it was kept, with the same code: the machine or the data changed"
+
+
+def cost_of_deciding(manifest: Manifest, is_noisy: bool, seconds: float) -> str:
+    """One sentence; ``seconds`` are what one measurement takes, ``is_noisy`` whether the same code gave two values."""
+    metric = manifest.metric
+    if metric.noise == "none":
+        told = [f"one run a candidate, {in_words(seconds)}, decided by plain comparison"]
+    elif is_noisy or metric.noise == "always":
+        most = metric.max_repeats + INCUMBENT_MOST
+        told = [
+            f"a candidate takes 1 run where the first is worse, {in_words(seconds)}, and up to {most} where it is not, "
+            f"{in_words(most * seconds)}; the baseline {BASELINE_MOST}"
+        ]
+        if metric.settle:
+            runs = 2 * metric.settle
+            told.append(f"settling in the end takes {runs} runs, {in_words(runs * seconds)}")
+    else:
+        told = [
+            f"one run a candidate, {in_words(seconds)}; {AGREEING} more for the baseline, and one more for each of the "
+            f"first {CONFIRMED_KEEPS} that are kept"
+        ]
+    if manifest.holdout:
+        told.append(f"the holdout takes 2 runs at least, {in_words(2 * seconds)}")
+    return "; ".join(told)

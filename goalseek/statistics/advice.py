@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from goalseek.humanize import few, in_words, number, percent, share_of
-from goalseek.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
+from goalseek.statistics.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
 
 ITERATIONS = 100
 LONG_SECONDS = 5.0

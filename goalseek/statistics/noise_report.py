@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from goalseek.middle import median
-from goalseek.spread import MAD_TO_SD, Scale, scale_of
+from goalseek.statistics.scale import MAD_TO_SD, Scale, median, scale_of
 
 _OUTLYING = 3.5  # robust sd from the median
 _NORMAL = NormalDist()
@@ -148,3 +147,17 @@ def _drift(scale: Scale, values: Sequence[float]) -> float | None:
     if abs(score) - 1 <= _NORMAL.inv_cdf(0.975) * error:
         return None
     return -median([step / apart for step, apart in steps]) * (count - 1)
+
+
+_COUNTED_MOST = 10**5
+
+
+def luck_in_words(measured: int, has_moved: bool) -> str:
+    """``luck alone would have kept about 3``; "" where nothing was measured, or the same code gave the same number.
+
+    ``measured`` are the candidates that had a number: one that was never measured cannot be lucky.
+    """
+    if not measured or not has_moved:
+        return ""
+    expected = expected_false_keeps(min(measured, _COUNTED_MOST))
+    return f"luck alone would have kept {f'about {expected:.0f}' if expected >= 1 else 'less than one'}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.guards import broken
 from goalseek.humanize import counted, number, share_of
 from goalseek.manifest.tables import Guard, Metric
-from goalseek.middle import representative
 from goalseek.phase_values import Evidence, Verdict
+from goalseek.statistics.bounds import broken, outside
+from goalseek.statistics.scale import representative
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,3 @@ def compared(direction: str, min_delta: float | str, incumbent: float, value: fl
         why = f"{new} beats {old} by {number(delta)}, less than min_delta, {number(margin)}"
         return verdict("reverted", "below_min_delta", why)
     return verdict("kept", "better", f"{new} beats {old} by {number(delta)}")
-
-
-def outside(name: str, valid: tuple[float | None, float | None] | None, value: float) -> str | None:
-    """Why the value is not valid, in words; None where it is. A side of None is open."""
-    low, high = valid or (None, None)
-    if (low is None or low <= value) and (high is None or value <= high):
-        return None
-    if low is not None and high is not None:
-        told = f"{number(low)} to {number(high)}"
-    else:
-        told = f"at least {number(low)}" if low is not None else f"at most {number(high or 0.0)}"
-    return f"{name} is {number(value)}, outside its valid range, {told}"
