@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from goalseek import files
 from goalseek.history import History
 from goalseek.manifest.tables import LogTable
+from goalseek.measurement.outputs import OUTPUTS
 from goalseek.own_folders import clear
 from goalseek.standing import Standing
 
-OUTPUTS = "outputs"
 _BEFORE_ANSWERS = frozenset(("git_before.txt", "env.json", "context.json.new"))
 _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
@@ -90,20 +88,6 @@ def keep_few_at_start(runs: Path, log: LogTable, standing: Standing, history: Hi
         records = (history.iteration(int(path.name)) for path in folders)
         wanted = {record.iteration for record in records if record and record.outcome in ("kept", "baseline")}
     _drop_outputs(folders, standing, wanted)
-
-
-def put_outputs(source: Path, folder: Path) -> None:
-    """Moves the outputs of a measurement into the run folder, where they wait for the verdict."""
-    clear(folder / OUTPUTS)
-    if not source.is_dir() or not any(source.iterdir()):
-        return
-    try:
-        source.rename(folder / OUTPUTS)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        files.take(source, folder / OUTPUTS, None, 2**63)
-        clear(source)
 
 
 def _wanted_best(standing: Standing) -> set[int]:

@@ -27,10 +27,10 @@ from goalseek.history import History
 from goalseek.humanize import counted
 from goalseek.ledger_repair import RULER_FILE, repair_head
 from goalseek.manifest.loading import RESULTS, Loaded
+from goalseek.measurement.ruler import Ruler
 from goalseek.memory import Memory
 from goalseek.named_commits import NamedCommits, is_next_candidate
 from goalseek.records import IterationRecord
-from goalseek.ruler import Ruler
 from goalseek.seal import Seal, key_of
 from goalseek.standing import Standing
 from goalseek.twin import SNAPSHOT, compare, rebuild

@@ -11,8 +11,8 @@ from goalseek.git.commits import message_of
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import few
+from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
 from goalseek.phase_values import Candidate, Context, Verdict
-from goalseek.ruler import Ruler, digest_of_files, keys_of
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.workspace.scope import Scope

@@ -14,10 +14,10 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import few
 from goalseek.manifest.loading import ignore_home
+from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
 from goalseek.opening import check_confines
 from goalseek.phase_values import Side
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of
-from goalseek.ruler import Ruler, digest_of_files, keys_of
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.statistics.intervals import Settled, settle

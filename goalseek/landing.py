@@ -17,6 +17,7 @@ from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, moved_b
 from goalseek.limits import why_not_begin
 from goalseek.manifest.loading import ignore_home
 from goalseek.manifest.tables import Limits
+from goalseek.measurement.ruler import Ruler
 from goalseek.memory import Memory
 from goalseek.own_folders import clear
 from goalseek.phase_seconds import PhaseSeconds
@@ -25,7 +26,6 @@ from goalseek.phases.log import build_record, write_for_people
 from goalseek.phases.read_context import write_git_state
 from goalseek.providers.answer import usage_of
 from goalseek.records import Isolation, IterationRecord, RunRecord
-from goalseek.ruler import Ruler
 from goalseek.run import Run
 from goalseek.seal import key_of
 from goalseek.setting import Setting

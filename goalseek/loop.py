@@ -24,6 +24,7 @@ from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
 from goalseek.left_behind import failure_kept, left_behind, make_way, record_left_behind
 from goalseek.limits import ENDS_THE_RUN, nearing, pace, why_stop
+from goalseek.measurement.verifier import said_stop
 from goalseek.notify import NotifyWatch
 from goalseek.opening import check_fit, check_provider, files_of, opened
 from goalseek.out_of_sight import agent_out_of_sight, out_of_sight
@@ -42,7 +43,6 @@ from goalseek.statistics.sequential_test import baseline_verdict
 from goalseek.stop_request import asked_to_stop
 from goalseek.tries import Tries, planned, tried
 from goalseek.values import Stop, Usage
-from goalseek.verifier import said_stop
 from goalseek.warned import not_said_yet
 from goalseek.word import heard, is_asked
 

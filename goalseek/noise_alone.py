@@ -12,7 +12,7 @@ from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.humanize import in_words
 from goalseek.manifest.rules import not_compiling
 from goalseek.manifest.tables import Reading
-from goalseek.metric import NoNumber, finite, from_json, from_text
+from goalseek.measurement.metric import NoNumber, finite, from_json, from_text
 from goalseek.noise_runs import FAILURES_MOST
 from goalseek.phase_values import Failure
 from goalseek.pool import Measurement

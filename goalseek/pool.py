@@ -7,10 +7,10 @@ from pathlib import Path
 
 from goalseek.baseline import take_ruler
 from goalseek.manifest.loading import ignore_home
+from goalseek.measurement.evidence import one_more
 from goalseek.memory import Memory
 from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phase_values import Evidence, Side
-from goalseek.phases.verify import one_more
 from goalseek.records import MeasurementRecord
 from goalseek.run import Run
 from goalseek.setting import Setting

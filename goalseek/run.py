@@ -23,13 +23,14 @@ from goalseek.manifest import loading
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measured import Measured
+from goalseek.measurement.ruler import Ruler, under
+from goalseek.measurement.verifier import Verifier
 from goalseek.own_folders import add_own, clear
 from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phase_values import Context, Side
 from goalseek.project_trees import ProjectTrees, TreePlan
 from goalseek.providers.chain import Chain
 from goalseek.records import IterationRecord
-from goalseek.ruler import Ruler, under
 from goalseek.sandbox.level import Level
 from goalseek.sandbox.policy import Confines, confines
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Programs
@@ -39,7 +40,6 @@ from goalseek.setting import Setting, Settings
 from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
 from goalseek.values import Stop
-from goalseek.verifier import Verifier
 from goalseek.watch import Watch
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench

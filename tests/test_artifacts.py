@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from project import JUDGE, Project, answer
 
-from goalseek.artifacts import beyond_newest, keep_few, keep_few_at_start, put_outputs, run_folders
+from goalseek.artifacts import beyond_newest, keep_few, keep_few_at_start, run_folders
 from goalseek.history import History
 from goalseek.manifest.tables import LogTable
+from goalseek.measurement.outputs import put_outputs
 from goalseek.standing import Mark, Standing
 
 TRAIN = [

@@ -16,18 +16,17 @@ from test_import_rows import PACKAGE, module_of, sources
 
 from goalseek import files, own_folders
 from goalseek.approval import drop_word
-from goalseek.artifacts import put_outputs
 from goalseek.attempts import clear_attempts
-from goalseek.fresh import RunFolder
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.locks import LOCK, only_writer
-from goalseek.once import once_left
+from goalseek.measurement.metric import RunFolder
+from goalseek.measurement.outputs import once_left, put_outputs
+from goalseek.measurement.setup import give
 from goalseek.own_folders import ForeignPath
 from goalseek.sandbox.bubblewrap import _make
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.landlock import _link_from_home
 from goalseek.sandbox.view import Shown, View, furnish
-from goalseek.setup_once import give
 from goalseek.stop_request import asked_to_stop
 from goalseek.workspace.checkout import LINK, Checkout
 

@@ -44,7 +44,7 @@ except BaseException as error:
 
 def test_after_some_seconds_it_is_another_wish() -> None:
     code = """
-interrupts.ONE_WISH_SECONDS = 0.2
+process.ONE_WISH_SECONDS = 0.2
 process.answer_signals()
 for _ in range(2):
     try:

@@ -17,8 +17,8 @@ from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
 from goalseek.manifest import loading, tables, validation
 from goalseek.manifest.tables import Manifest
-from goalseek.ruler import Ruler, under
-from goalseek.ruler import keys_of as keys_of_ruler
+from goalseek.measurement.ruler import Ruler, under
+from goalseek.measurement.ruler import keys_of as keys_of_ruler
 from goalseek.statistics import bounds
 from goalseek.values import from_plain, to_line
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalseek.manifest.tables import Reading
-from goalseek.metric import NoNumber, finite, from_json, from_text
+from goalseek.measurement.metric import NoNumber, finite, from_json, from_text
 
 ACCURACY = Reading(name="accuracy", source="json", query="test.accuracy")
 PRINTED = Reading(name="accuracy", source="stdout", regex=r"accuracy: (\S+)")

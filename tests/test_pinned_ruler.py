@@ -10,8 +10,8 @@ import pytest
 from project import Project, answer, until
 
 from goalseek.errors import GoalseekError
-from goalseek.fresh import RunFolder, Stale
 from goalseek.git.objects import Entry
+from goalseek.measurement.metric import RunFolder, Stale
 from goalseek.workspace.bench import refuse_other_content
 from goalseek.workspace.checkout import Checkout
 

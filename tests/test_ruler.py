@@ -7,7 +7,7 @@ import pytest
 from project import FILES, Project, answer
 
 from goalseek.manifest import loading
-from goalseek.ruler import Ruler, differing_keys, keys_of, under
+from goalseek.measurement.ruler import Ruler, differing_keys, keys_of, under
 
 JUDGE_BY_SIZE = (
     'sed s/size/old/ answer.json | sed s/score/size/ | sed s/old/score/ > "$GOALSEEK_RUN_DIR/metrics.json"\n'

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from goalseek import files, process
-from goalseek.artifacts import OUTPUTS
 from goalseek.chosen_provider import programs_of
 from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
@@ -17,7 +16,10 @@ from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import visible
 from goalseek.humanize import few
-from goalseek.metric import NoNumber
+from goalseek.measurement.metric import NoNumber
+from goalseek.measurement.outputs import OUTPUTS
+from goalseek.measurement.setup import give, prepare
+from goalseek.measurement.verifier import Verifier, job_of
 from goalseek.opening import opened
 from goalseek.own_folders import clear, make_anew
 from goalseek.run import Run
@@ -26,8 +28,6 @@ from goalseek.sandbox.landlock import alone
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.policy import Job
 from goalseek.setting import Setting
-from goalseek.setup_once import give, prepare
-from goalseek.verifier import Verifier, job_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

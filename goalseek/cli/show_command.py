@@ -163,7 +163,7 @@ def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int
     except OSError as error:
         raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
     from goalseek import files
-    from goalseek.artifacts import OUTPUTS
+    from goalseek.measurement.outputs import OUTPUTS
     from goalseek.own_folders import add_own
 
     add_own(target)

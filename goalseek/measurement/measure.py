@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, median
 
 from goalseek import files
 from goalseek.disk import is_full, is_full_disk, refuse_full
-from goalseek.fresh import RunFolder
 from goalseek.git.ignore import literal, matcher
 from goalseek.git.paths import quote_path
-from goalseek.handed_on import take_outputs
 from goalseek.humanize import few
 from goalseek.manifest.tables import Reading, VerifyCommand
-from goalseek.metric import NoNumber
-from goalseek.once import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once
+from goalseek.measurement.metric import NoNumber, RunFolder, read_number
+from goalseek.measurement.outputs import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once, take_outputs
+from goalseek.measurement.setup import give
+from goalseek.measurement.verifier import Verifier, failure_of, run_command, timeout_of
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Failure
-from goalseek.reading import read_number
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.supervisor import Finished
-from goalseek.setup_once import give
 from goalseek.values import CommandRun
-from goalseek.verifier import Verifier, failure_of, run_command, timeout_of
 
 _ARTIFACTS_MOST = 256 * 2**20
 
@@ -227,3 +226,46 @@ def _touched(verifier: Verifier, command: VerifyCommand) -> Failure | None:
     named = few([quote_path(path) for path in touched])
     why = f"{command.name} changed files that are not the candidate's, while it was measured: {named}"
     return Failure("verify_failed", f"{why}; files that it may write go into scope.generated")
+
+
+AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median, "mean": fmean, "min": min, "max": max}
+
+
+def measure_repeatedly(
+    verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None
+) -> Sample:
+    """Measures a tree as often as one measurement needs it; the first that fails ends it.
+
+    Guards are brought together as the metric is. Of several runs, each keeps its run folder in ``artifacts/k``.
+    """
+    metric = verifier.manifest.metric
+    if metric.repeats == 1:
+        return measure(verifier, tree, seed, iteration, log, artifacts)
+    made: list[Sample] = []
+    for place in range(metric.repeats):
+        one = seed_of_repeat(seed, place)
+        log.write(f"[repeat {place + 1} of {metric.repeats}, seed {one}]\n".encode())
+        sample = measure(verifier, tree, one, iteration, log, artifacts / str(place + 1) if artifacts else None)
+        made.append(sample)
+        if sample.failure:
+            break
+        log.write(f"[{metric.name} = {sample.value!r}]\n".encode())
+    return together(made, seed, AGGREGATES[metric.aggregate])
+
+
+def together(made: Sequence[Sample], seed: int, aggregate: Callable[[Sequence[float]], float]) -> Sample:
+    """Several samples as one; a failure, which is the last, is that of all."""
+    verify = tuple(command for sample in made for command in sample.verify)
+    seconds = round(sum(sample.seconds for sample in made), 6)
+    if made[-1].failure:
+        return Sample(None, {}, verify, seed, seconds, made[-1].failure)
+    value = aggregate([sample.value for sample in made if sample.value is not None])
+    guards = {name: aggregate([sample.guards[name] for sample in made]) for name in made[0].guards}
+    return Sample(value, guards, verify, seed, seconds)
+
+
+def seed_of_repeat(seed: int, place: int) -> int:
+    """The seed of a repeat, made from its measurement's, which is that of the first. 0 to 2**31 - 1."""
+    if place == 0:
+        return seed
+    return int(hashlib.sha256(f"{seed} {place}".encode()).hexdigest()[:8], 16) & 0x7FFFFFFF

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from goalseek.manifest.paths import normal_glob, normal_path
 from goalseek.manifest.tables import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
@@ -15,8 +16,9 @@ from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.listing import Listing
 from goalseek.workspace.scope import Scope
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from goalseek.git.objects import Entry
+
 
 _SPELLED: dict[str, Callable[[str], str]] = {
     "gives": normal_path,

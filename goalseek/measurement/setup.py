@@ -8,10 +8,10 @@ from goalseek import files
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.paths import normal_path
 from goalseek.manifest.tables import Setup, VerifyCommand
-from goalseek.metric import NoNumber
+from goalseek.measurement.metric import NoNumber
+from goalseek.measurement.verifier import Verifier, run_command
 from goalseek.own_folders import clear, make_anew
 from goalseek.sandbox.pipes import Sink
-from goalseek.verifier import Verifier, run_command
 
 _SETUPS_MOST = 3
 

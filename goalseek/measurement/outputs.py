@@ -5,6 +5,7 @@ It lies in the bench's folder, so that it goes with the bench; no command can wr
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -15,8 +16,12 @@ from typing import Literal
 from goalseek import files
 from goalseek.files import write_durably
 from goalseek.git.ignore import matcher
+from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
-from goalseek.own_folders import make_anew
+from goalseek.measurement.metric import RunFolder
+from goalseek.measurement.verifier import Verifier
+from goalseek.own_folders import clear, make_anew
+from goalseek.phase_values import Failure
 
 _ALL = 2**63
 Facts = Mapping[str, tuple[int, int]]
@@ -93,3 +98,65 @@ def facts_of(folder: Path) -> dict[str, tuple[int, int]]:
     """The regular files below a folder: inode and time, by path."""
     found = {path: (folder / path).lstat() for path in files.regular_files(folder)}
     return {path: (facts.st_ino, facts.st_mtime_ns) for path, facts in found.items()}
+
+
+def take_outputs(
+    verifier: Verifier,
+    command: VerifyCommand,
+    tree: str,
+    kept_outputs: Path,
+    fresh: RunFolder,
+    stale: dict[str, str],
+) -> Failure | None:
+    """Takes what the command hands on. ``stale`` gets the files that no command of this measurement made, and why."""
+    assert command.sees is not None
+    below = verifier.bench.root(command.sees) / verifier.places.prefix
+    if not command.outputs:
+        return None
+    prefix, sees, matches = verifier.places.prefix, command.sees, matcher(command.outputs)
+
+    def is_wanted(path: str) -> bool:
+        whole = prefix + path
+        is_there_anyhow = verifier.bench.is_of_ruler(sees, whole) or verifier.bench.is_bytecode(tree, whole)
+        return matches(path) and not is_there_anyhow
+
+    try:
+        taken = files.take(below, kept_outputs, is_wanted, command.output_max)
+    except files.TooMuch as error:
+        return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
+    except (FileNotFoundError, NotADirectoryError):
+        return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
+    for path, found in taken.items():
+        if verifier.bench.is_taken(tree, prefix + path):
+            return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
+        for part, why in verifier.bench.hijacks(tree, prefix + path):
+            if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):
+                remedy = f"list {quote_path(part)} in its outputs if it is wanted"
+                return Failure("verify_failed", f"{command.name}: its output {quote_path(path)}: {why}; {remedy}")
+        stale.pop(path, None)
+        if why := fresh.why_stale(found):
+            stale[path] = why
+        elif verifier.bench.is_untouched(command.sees, prefix + path):
+            stale[path] = "it is as it was committed"
+    for pattern in command.outputs:
+        is_there = matcher((pattern,))
+        if not any(is_there(path) for path in taken):
+            return Failure("verify_failed", f"{command.name} left no output {pattern}")
+    return None
+
+
+OUTPUTS = "outputs"
+
+
+def put_outputs(source: Path, folder: Path) -> None:
+    """Moves the outputs of a measurement into the run folder, where they wait for the verdict."""
+    clear(folder / OUTPUTS)
+    if not source.is_dir() or not any(source.iterdir()):
+        return
+    try:
+        source.rename(folder / OUTPUTS)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        files.take(source, folder / OUTPUTS, None, 2**63)
+        clear(source)
