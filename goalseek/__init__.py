@@ -9,8 +9,8 @@ from pathlib import Path
 from goalseek._version import __version__
 
 if typing.TYPE_CHECKING:
+    from goalseek.ledger.records import IterationRecord, Record
     from goalseek.manifest.loading import Loaded
-    from goalseek.records import IterationRecord, Record
 
 __all__ = ["__version__", "iterate", "load", "read_results"]
 
@@ -36,6 +36,6 @@ def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[Iterati
 
 def read_results(path: str | Path) -> Iterator[Record]:
     """The records in a ``results.jsonl``, oldest first. Raises GoalseekError for a line that is none."""
-    from goalseek.history import History
+    from goalseek.ledger.results_file import History
 
     return History(Path(path)).records()

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from goalseek.errors import NEEDS_HUMAN, USAGE, GoalseekError
 from goalseek.files import write_durably
 from goalseek.git.paths import quote_path
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
-from goalseek.standing import Standing
 from goalseek.values import from_plain
 
 _NAME = "word.json"

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from goalseek.families import Family, families
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastTry
-from goalseek.standing import Standing
 from goalseek.values import to_plain
 
 BYTES_MOST = 32 * 1024

@@ -8,12 +8,12 @@ from typing import Any
 
 from goalseek.brief import make_brief, what_is_left
 from goalseek.calls import Calls
+from goalseek.ledger.artifacts import write_prompt
+from goalseek.ledger.checkpoints import named
 from goalseek.manifest.tables import Manifest
-from goalseek.memory import named
 from goalseek.patience import wait
 from goalseek.phase_values import Context, PastTry, Plan
 from goalseek.prompt import Judged, Problem, make_prompt
-from goalseek.prompt_files import write_prompt
 from goalseek.providers.provider import Call
 from goalseek.recording import recorder
 from goalseek.run import Run

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from goalseek.charge import killed_call
-from goalseek.memory import Memory
+from goalseek.ledger.checkpoints import Memory
 from goalseek.phase_values import Session
 from goalseek.values import Usage
 

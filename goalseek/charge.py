@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from statistics import median
 
-from goalseek.records import IterationRecord
+from goalseek.ledger.records import IterationRecord
 from goalseek.values import Usage
 
 USUAL_OF = 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from goalseek.memory import Memory, named
-from goalseek.records import IterationRecord
+from goalseek.ledger.checkpoints import Memory, named
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.run import Run
-from goalseek.standing import CRASHED, Standing
 
 
 def crash_endings(run: Run, standing: Standing) -> list[str]:

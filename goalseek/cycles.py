@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goalseek.call import Briefing
 from goalseek.desk import Desk
-from goalseek.memory import named
+from goalseek.ledger.checkpoints import named
 from goalseek.phase_values import Decision, Plan, Review
 from goalseek.phases.decide import judge
 from goalseek.review import notes_of, reviewed

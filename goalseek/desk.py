@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from goalseek.calls import Calls
 from goalseek.errors import Paused, Rejected
-from goalseek.memory import Memory, rejected_as
-from goalseek.phase_seconds import PhaseSeconds
+from goalseek.ledger.checkpoints import Memory, PhaseSeconds, rejected_as
 from goalseek.phase_values import Rejection
 from goalseek.values import Usage
 

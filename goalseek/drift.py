@@ -10,10 +10,10 @@ from goalseek.git.command import git
 from goalseek.git.location import Location
 from goalseek.git.paths import prefix_below, quote_path
 from goalseek.humanize import counted
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import Loaded, base_of
 from goalseek.measurement.ruler import Ruler, differing_keys
 from goalseek.project_scope import scope_of
-from goalseek.standing import Standing
 
 _NAMED_MOST = 5
 

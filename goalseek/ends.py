@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from goalseek.humanize import counted, in_words
+from goalseek.ledger.standing import Standing
 from goalseek.limits import Spending
-from goalseek.standing import Standing
 from goalseek.values import Stop
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {

@@ -9,7 +9,7 @@ import json
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import Location, locate
-from goalseek.history import History
+from goalseek.ledger.results_file import History
 from goalseek.locks import holder_of
 from goalseek.manifest.loading import Loaded
 from goalseek.one_folder import other_folder

@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalseek.artifacts import is_foreign
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.ignore import literal, matcher
 from goalseek.git.objects import SUBMODULE, Entry
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import few
+from goalseek.ledger.artifacts import is_foreign
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest
 from goalseek.workspace import hidden_files

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.standing import Standing
 from goalseek.statistics.bounds import guard_warning
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from goalseek.history import History
 from goalseek.humanize import number
-from goalseek.records import IterationRecord
-from goalseek.standing import Standing
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History
+from goalseek.ledger.standing import Standing
 from goalseek.workspace.workspace import Step
 
 

@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 from goalseek._version import __version__
-from goalseek.artifacts import is_ours, keep_few, keep_few_at_start
 from goalseek.calls import Calls, sum_of
 from goalseek.charge import killed_call, usual_call
 from goalseek.desk import Desk
@@ -14,22 +13,21 @@ from goalseek.errors import UNFIT, GoalseekError, LimitReached
 from goalseek.fitness import refuse_foreign_logs
 from goalseek.git.commits import commit_lines, make_roll_back_again
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
+from goalseek.ledger.artifacts import is_ours, keep_few, keep_few_at_start, write_for_people, write_git_state
+from goalseek.ledger.checkpoints import Memory, PhaseSeconds
+from goalseek.ledger.records import Isolation, IterationRecord, RunRecord
+from goalseek.ledger.seal import key_of
+from goalseek.ledger.standing import Standing
 from goalseek.limits import why_not_begin
 from goalseek.manifest.loading import ignore_home
 from goalseek.manifest.tables import Limits
 from goalseek.measurement.ruler import Ruler
-from goalseek.memory import Memory
 from goalseek.own_folders import clear
-from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phase_values import Candidate, IterationResult
-from goalseek.phases.log import build_record, write_for_people
-from goalseek.phases.read_context import write_git_state
+from goalseek.phases.log import build_record
 from goalseek.providers.answer import usage_of
-from goalseek.records import Isolation, IterationRecord, RunRecord
 from goalseek.run import Run
-from goalseek.seal import key_of
 from goalseek.setting import Setting
-from goalseek.standing import Standing
 from goalseek.state import Moment, utc_now
 from goalseek.templates import versions
 from goalseek.values import Usage, to_plain

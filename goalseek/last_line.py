@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from goalseek.humanize import apart, number, percent
+from goalseek.ledger.records import SettleRecord
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.records import SettleRecord
-from goalseek.standing import Standing
 from goalseek.statistics.noise_report import luck_in_words
 
 

@@ -16,10 +16,10 @@ from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
 from goalseek.git.commits import roll_back
 from goalseek.git.repository import Refs
 from goalseek.landing import candidate_commits, desk_for, land, record_iteration
-from goalseek.memory import Memory
+from goalseek.ledger.checkpoints import Memory
+from goalseek.ledger.records import IterationRecord
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.phases.read_context import read_context
-from goalseek.records import IterationRecord
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.values import Attempt

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from goalseek.humanize import counted, in_words, number
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
-from goalseek.records import IterationRecord
-from goalseek.standing import Standing
 from goalseek.values import Stop, Usage
 
 SPENT_IN: dict[str, tuple[str, ...]] = {

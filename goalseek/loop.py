@@ -22,17 +22,17 @@ from goalseek.git.repository import Refs
 from goalseek.holdout import look
 from goalseek.kept_output import OUTPUT, KeptOutput
 from goalseek.landing import check_refs, desk_for, land, record_iteration
+from goalseek.ledger.checkpoints import unrecorded_seconds
+from goalseek.ledger.records import IterationRecord
 from goalseek.left_behind import failure_kept, left_behind, make_way, record_left_behind
 from goalseek.limits import ENDS_THE_RUN, nearing, pace, why_stop
 from goalseek.measurement.verifier import said_stop
 from goalseek.notify import NotifyWatch
 from goalseek.opening import check_fit, check_provider, files_of, opened
 from goalseek.out_of_sight import agent_out_of_sight, out_of_sight
-from goalseek.phase_seconds import unrecorded_seconds
 from goalseek.phase_values import Candidate, Context, Decision, Evidence, IterationResult, Verdict
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes
-from goalseek.records import IterationRecord
 from goalseek.run import Run
 from goalseek.scene import scene_of
 from goalseek.setting import Setting

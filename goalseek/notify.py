@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.approval import Question, Word, commands_for
-from goalseek.believed import believed_standing
 from goalseek.errors import GoalseekError
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import believed_standing
 from goalseek.manifest.loading import Loaded
 from goalseek.project_scope import scope_of
-from goalseek.records import IterationRecord
 from goalseek.relay import Relay
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import Programs

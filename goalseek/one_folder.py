@@ -7,10 +7,10 @@ import os
 import tomllib
 from pathlib import Path
 
-from goalseek.believed import own_folder
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.location import Location
 from goalseek.git.paths import prefix_below
+from goalseek.ledger.results_file import own_folder
 from goalseek.locks import holder_of
 from goalseek.manifest.loading import Loaded, base_of, load
 

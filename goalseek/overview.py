@@ -8,20 +8,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalseek.believed import believed_standing
 from goalseek.drift import differing
 from goalseek.fetched import way_to_fetched
 from goalseek.git.location import Location, locate
 from goalseek.guards import broken_guard_of
 from goalseek.humanize import in_words
+from goalseek.ledger.checkpoints import all_unrecorded
+from goalseek.ledger.records import HoldoutRecord, SettleRecord
+from goalseek.ledger.results_file import believed_standing
+from goalseek.ledger.standing import Mark, Spend, Standing
 from goalseek.limits import why_stop
 from goalseek.locks import Holder, holder_of
 from goalseek.manifest.loading import Loaded, base_of, typed
 from goalseek.manifest.tables import Manifest
-from goalseek.phase_seconds import all_unrecorded
-from goalseek.records import HoldoutRecord, SettleRecord
 from goalseek.small_set import small_set
-from goalseek.standing import Mark, Spend, Standing
 from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.statistics.noise_state import cost_of_deciding, level_moved
 from goalseek.stop_request import pending_run

@@ -8,7 +8,7 @@ This is the whole list of what goalseek may ever delete in. Whoever holds one of
                                        (git.repository)
     scratch in a git folder of ours    made beside git's own names (git.objects)
     logs and runs in log.home          the records of this climb (opening, run); a run folder that holds something of
-                                       somebody else's is neither begun nor removed (artifacts, fitness)
+                                       somebody else's is neither begun nor removed (ledger.artifacts, fitness)
     a temporary folder                 made by this very process, or by one that died (git.as_user, sandbox.level)
     show --files FOLDER                was empty, or not there (cli.show_command)
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek.baseline import take_ruler
+from goalseek.ledger.checkpoints import Memory, PhaseSeconds
+from goalseek.ledger.records import MeasurementRecord
 from goalseek.manifest.loading import ignore_home
 from goalseek.measurement.evidence import one_more
-from goalseek.memory import Memory
-from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phase_values import Evidence, Side
-from goalseek.records import MeasurementRecord
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.values import CommandRun

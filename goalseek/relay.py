@@ -9,7 +9,7 @@ from goalseek.watch import Watch
 
 if TYPE_CHECKING:
     from goalseek.approval import Question, Word
-    from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+    from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
     from goalseek.sandbox.level import Level
     from goalseek.scene import Scene
     from goalseek.values import Stop

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from goalseek.audit import audit
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.humanize import in_words
+from goalseek.ledger.audit import audit
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.standing import CRASHED
 from goalseek.phase_values import Evidence
 from goalseek.pool import Subject, measure_subject
-from goalseek.records import IterationRecord
 from goalseek.run import Run
 from goalseek.same_again import SameAgain, same_again
-from goalseek.standing import CRASHED
 from goalseek.values import VerifierRun
 from goalseek.within_noise import among_noise, may_be_noise
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.attempts import REVIEWS
 from goalseek.call import Briefing, call_for
 from goalseek.calls import Calls
 from goalseek.charge import killed_call
 from goalseek.errors import Rejected
 from goalseek.git.commits import roll_back
 from goalseek.git.objects import Entry
+from goalseek.ledger.artifacts import REVIEWS
 from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Candidate, Change, Decision, Plan, Review
 from goalseek.prompt import Judged

@@ -18,26 +18,26 @@ from goalseek.errors import GoalseekError
 from goalseek.git.location import elsewhere
 from goalseek.git.repository import Repository
 from goalseek.kept import kept_steps
-from goalseek.ledger import Ledger
+from goalseek.ledger.checkpoints import PhaseSeconds
+from goalseek.ledger.ledger import Ledger
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.seal import Seal
+from goalseek.ledger.standing import Standing
+from goalseek.ledger.tree_index import Measured
 from goalseek.manifest import loading
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.measured import Measured
 from goalseek.measurement.ruler import Ruler, under
 from goalseek.measurement.verifier import Verifier
 from goalseek.own_folders import add_own, clear
-from goalseek.phase_seconds import PhaseSeconds
 from goalseek.phase_values import Context, Side
 from goalseek.project_trees import ProjectTrees, TreePlan
 from goalseek.providers.chain import Chain
-from goalseek.records import IterationRecord
 from goalseek.sandbox.level import Level
 from goalseek.sandbox.policy import Confines, confines
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Programs
 from goalseek.scene import turn_in_words
-from goalseek.seal import Seal
 from goalseek.setting import Setting, Settings
-from goalseek.standing import Standing
 from goalseek.state import Picture, utc_now
 from goalseek.values import Stop
 from goalseek.watch import Watch

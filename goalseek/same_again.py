@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from goalseek.humanize import number, share_of
+from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.tables import Guard, Manifest
 from goalseek.phase_values import Evidence
-from goalseek.records import IterationRecord
 from goalseek.statistics.bounds import broken, outside
 from goalseek.values import CommandRun
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.standing import Standing
 from goalseek.limits import Spending, spendings
 from goalseek.manifest.tables import Limits
-from goalseek.records import IterationRecord
-from goalseek.standing import Standing
 
 REASONS_SHOWN = 6
 TIMES_COUNTED = 15

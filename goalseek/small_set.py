@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from goalseek.humanize import number
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
-from goalseek.standing import Standing
 
 KEEPS = 5
 WIDTH = 4.0  # standard errors of a proportion

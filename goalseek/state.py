@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.humanize import since
+from goalseek.ledger.standing import Mark, Standing
 from goalseek.manifest.tables import Limits
-from goalseek.standing import Mark, Standing
 from goalseek.values import to_plain
 
 HEARTBEAT_SECONDS = 5.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.standing import CRASHED
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import PastTry
-from goalseek.records import IterationRecord
-from goalseek.standing import CRASHED
 
 _INSTEAD = {
     "verify_failed": "the verifier failed",

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from goalseek.attempts import clear_attempts, place_of, publish, put_by, snapshot_of
 from goalseek.call import Briefing, call_for
 from goalseek.desk import Desk
 from goalseek.errors import LimitReached, Rejected
+from goalseek.ledger.artifacts import clear_attempts, place_of, publish, put_by, snapshot_of
+from goalseek.ledger.checkpoints import named, rejected_as
 from goalseek.manifest.tables import VerifyCommand
-from goalseek.memory import named, rejected_as
 from goalseek.own_folders import make_anew
 from goalseek.phase_values import Candidate, Change, Evidence, Failure, Plan, Review
 from goalseek.phases.apply_change import Begun, apply_change

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from goalseek.approval import Question, Word
-    from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+    from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
     from goalseek.sandbox.level import Level
     from goalseek.scene import Scene
     from goalseek.values import Stop

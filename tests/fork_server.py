@@ -128,8 +128,8 @@ def _put_together() -> None:
     """What checks a manifest, and what reads records."""
     from nights import night
 
+    from goalseek.ledger.records import from_line
     from goalseek.manifest.validation import schema
-    from goalseek.records import from_line
 
     schema()
     *_, row = night(3)

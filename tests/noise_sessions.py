@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
+from goalseek.ledger.standing import noise_after
 from goalseek.phase_values import Verdict
-from goalseek.records import Isolation, IterationRecord, MetricResult
-from goalseek.standing import noise_after
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.sequential_test import Next, RunIncumbent, Terms, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_plain

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from project import JUDGE, Project, answer
 
-from goalseek.artifacts import beyond_newest, keep_few, keep_few_at_start, run_folders
-from goalseek.history import History
+from goalseek.ledger.artifacts import beyond_newest, keep_few, keep_few_at_start, run_folders
+from goalseek.ledger.results_file import History
+from goalseek.ledger.standing import Mark, Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.outputs import put_outputs
-from goalseek.standing import Mark, Standing
 
 TRAIN = [
     {
@@ -192,7 +192,7 @@ def test_outputs_are_moved_not_copied(own: Path) -> None:
 
 
 def _standing(last: int) -> Standing:
-    from goalseek.records import IterationRecord
+    from goalseek.ledger.records import IterationRecord
     from goalseek.values import from_plain
 
     row = {

@@ -16,8 +16,8 @@ from test_import_rows import PACKAGE, module_of, sources
 
 from goalseek import files, own_folders
 from goalseek.approval import drop_word
-from goalseek.attempts import clear_attempts
 from goalseek.git.objects import Entry, remove_scratch_files
+from goalseek.ledger.artifacts import clear_attempts
 from goalseek.locks import LOCK, only_writer
 from goalseek.measurement.metric import RunFolder
 from goalseek.measurement.outputs import once_left, put_outputs

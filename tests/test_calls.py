@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from goalseek.calls import Calls
-from goalseek.memory import Memory
+from goalseek.ledger.checkpoints import Memory
+from goalseek.ledger.seal import Seal
 from goalseek.phase_values import Session
-from goalseek.seal import Seal
 from goalseek.values import Usage
 
 USUAL = Usage(50, 20, 10, 0.1)

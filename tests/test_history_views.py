@@ -23,11 +23,11 @@ from rich.cells import cell_len
 from terminal import on_a_terminal, read_soon
 
 from goalseek import read_results
-from goalseek.chosen import since
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
 from goalseek.humanize import ago, ago_in_short
-from goalseek.records import Isolation, IterationRecord, MetricResult
+from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
+from goalseek.ledger.selection import since
 from goalseek.values import CommandRun, Usage, VerifierRun, to_line, to_plain
 from goalseek.views.lines import record_line
 
@@ -452,8 +452,8 @@ def test_records_of_a_million_cost_the_same_at_their_end(
         def __exit__(self, *_: object) -> None:
             self.file.close()
 
-    from goalseek.chosen import Wanted, chosen
-    from goalseek.history import History
+    from goalseek.ledger.results_file import History
+    from goalseek.ledger.selection import Wanted, chosen
 
     class Watched(type(path)):  # type: ignore[misc]
         def open(self, *arguments: Any, **more: Any) -> Any:

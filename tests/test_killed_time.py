@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from project import FILES, Project, answer, home
 
-from goalseek.memory import Memory
-from goalseek.phase_seconds import PhaseSeconds, unrecorded_seconds
-from goalseek.seal import Seal
+from goalseek.ledger.checkpoints import Memory, PhaseSeconds, unrecorded_seconds
+from goalseek.ledger.seal import Seal
 
 JUDGE = """\
 if [ -e "$HOME/hang" ]; then touch "$HOME/waiting"; sleep 60; fi

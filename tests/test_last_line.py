@@ -13,10 +13,10 @@ from terminal import read_soon
 from test_under_noise import METRIC, NOISY
 
 from goalseek.last_line import last_line
+from goalseek.ledger.records import HoldoutRecord, SettleRecord, from_line
+from goalseek.ledger.standing import Mark, Spend, Standing
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Manifest
-from goalseek.records import HoldoutRecord, SettleRecord, from_line
-from goalseek.standing import Mark, Spend, Standing
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Usage
 from goalseek.views.legible import LEGIBLE, know_plain_letters

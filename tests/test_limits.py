@@ -10,10 +10,10 @@ from test_standing import iteration
 
 from goalseek.brief import what_is_left
 from goalseek.ends import Ends, until
+from goalseek.ledger.standing import Mark, Spend, Standing
 from goalseek.limits import Spending, nearing, pace, why_not_begin, why_stop
 from goalseek.manifest.tables import Budget, Limits, Metric
 from goalseek.scene import scene_of
-from goalseek.standing import Mark, Spend, Standing
 from goalseek.values import EXIT_CODES, Stop, Usage
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)

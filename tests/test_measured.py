@@ -5,8 +5,8 @@ from pathlib import Path
 
 from project import Project, answer
 
-from goalseek.history import History
-from goalseek.measured import Measured
+from goalseek.ledger.results_file import History
+from goalseek.ledger.tree_index import Measured
 
 
 def damage(path: Path) -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalseek.records import MeasurementRecord, RunRecord
-from goalseek.standing import noise_after
+from goalseek.ledger.records import MeasurementRecord, RunRecord
+from goalseek.ledger.standing import noise_after
 from goalseek.statistics.noise_state import NoiseState, TimedRun, level_moved
 from goalseek.statistics.sequential_test import Terms
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalseek.phase_values import Candidate, Change, Context, Evidence, Plan, Verdict
-from goalseek.records import (
+from goalseek.ledger.records import (
     KINDS,
     HoldoutRecord,
     IterationRecord,
@@ -20,6 +19,7 @@ from goalseek.records import (
     SettleRecord,
     from_line,
 )
+from goalseek.phase_values import Candidate, Change, Context, Evidence, Plan, Verdict
 from goalseek.values import Usage, from_plain, to_line, to_plain
 
 

@@ -14,8 +14,7 @@ from promoting import PAGE, all_refs, subjects, tree
 
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
-from goalseek.kept_changes import kept_chain
-from goalseek.promote import unlike_best
+from goalseek.ledger.promote import kept_chain, unlike_best
 
 FILES_OF_THE_CLIMB = ["answer.json", "src/old.txt", "src/page.txt", "src/picture.bin", "src/tool.sh"]
 

@@ -11,8 +11,8 @@ import pytest
 from test_standing import iteration, run
 
 from goalseek.errors import GoalseekError
-from goalseek.history import History, Snapshot
-from goalseek.standing import Standing
+from goalseek.ledger.results_file import History, Snapshot
+from goalseek.ledger.standing import Standing
 from goalseek.values import to_line
 
 BLOCK = 65536

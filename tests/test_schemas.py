@@ -15,8 +15,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from project import FILES, MANIFEST, Project, answer
 
+from goalseek.ledger.records import KINDS, REASONS, from_line
 from goalseek.manifest.json_schema import NAMES, published, text_of
-from goalseek.records import KINDS, REASONS, from_line
 from goalseek.schemas.made import made, to_text
 from goalseek.values import to_plain
 from goalseek.views.lines import EventWatch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.seal import Seal, key_of
+from goalseek.ledger.seal import Seal, key_of
 
 
 def test_a_seal_is_of_these_texts_in_this_order_under_this_secret() -> None:

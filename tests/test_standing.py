@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalseek.records import Isolation, IterationRecord, MeasurementRecord, MetricResult, Record, RunRecord
-from goalseek.standing import CRASHED, PROVIDER_FAILED, Standing
+from goalseek.ledger.records import Isolation, IterationRecord, MeasurementRecord, MetricResult, Record, RunRecord
+from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
 from goalseek.values import CommandRun, Usage, from_plain, to_line
 
 KEPT = ("kept", "better")

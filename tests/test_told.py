@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_standing import iteration
 
+from goalseek.ledger.standing import CRASHED
 from goalseek.manifest.tables import VerifyCommand
-from goalseek.standing import CRASHED
 from goalseek.told import common_ending, past_try
 from goalseek.values import CommandRun
 

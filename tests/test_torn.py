@@ -9,8 +9,7 @@ import pytest
 from project import Project, answer
 
 from goalseek.errors import GoalseekError
-from goalseek.history import History, Snapshot
-from goalseek.torn import mend, refuse_edited
+from goalseek.ledger.results_file import History, Snapshot, mend, refuse_edited
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,10 @@ from project import Project, answer, home, living, until
 from goalseek import locks, state
 from goalseek.clock import Clock
 from goalseek.errors import GoalseekError
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
 from goalseek.patience import wait
 from goalseek.run import Run
-from goalseek.standing import Standing
 from goalseek.state import Moment, Picture, read_state
 
 WAITING = """\

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek.audit import Audit, audit
 from goalseek.cli.answer import answer, answer_lines, say, wants_json
 from goalseek.cli.options import loaded
-from goalseek.deviations import Deviation
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.git.repository import Repository
 from goalseek.humanize import counted, in_words
+from goalseek.ledger.audit import Audit, audit
+from goalseek.ledger.chain import Deviation
 from goalseek.locks import only_writer
 from goalseek.manifest.loading import Loaded
 from goalseek.opening import open_repository, opened

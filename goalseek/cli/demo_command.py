@@ -14,9 +14,9 @@ from goalseek.cli.options import start_folder
 from goalseek.cli.watching import watch_live
 from goalseek.errors import GoalseekError
 from goalseek.humanize import counted
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import Loaded
 from goalseek.opening import opened
-from goalseek.standing import Standing
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,16 +6,15 @@ import argparse
 from pathlib import Path
 
 from goalseek.approval import Question, Word, commands_for, give_word, waiting
-from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
-from goalseek.history import History
+from goalseek.ledger.results_file import History, believed_standing
+from goalseek.ledger.standing import Standing
 from goalseek.locks import holder_of, last_manifest
 from goalseek.manifest.loading import Loaded, typed
 from goalseek.one_folder import climb_at_work
 from goalseek.opening import open_repository
-from goalseek.standing import Standing
 from goalseek.stop_request import pending_run
 from goalseek.views.harmless import one_line
 

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
 
-from goalseek.chosen import Wanted, chosen, since
 from goalseek.cli.answer import answer, answer_lines, queried, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
-from goalseek.history import History
 from goalseek.humanize import counted
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History
+from goalseek.ledger.selection import Wanted, chosen, since
 from goalseek.manifest.loading import Loaded, typed
-from goalseek.records import IterationRecord
 from goalseek.values import Outcome, Reason
 from goalseek.views.cells import width_of
 from goalseek.views.history_lines import HistoryLines
@@ -67,8 +67,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]], int]:
-    from goalseek.export import exporter
     from goalseek.files import refuse_records
+    from goalseek.ledger.export import exporter
 
     refuse_records(path, records)
     return exporter(path)

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek import promote
-from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.cli.standard_streams import print_bytes
@@ -23,12 +21,13 @@ from goalseek.git import as_user
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
 from goalseek.humanize import counted, number
-from goalseek.kept_changes import kept_chain
+from goalseek.ledger import promote
+from goalseek.ledger.promote import Promoted, kept_chain
+from goalseek.ledger.results_file import believed_standing
 from goalseek.manifest.loading import Loaded, base_of, typed
 from goalseek.new_base import SettledOnBase, settle_on_base
 from goalseek.opening import check_fit, open_repository, opened
 from goalseek.project_scope import scope_of
-from goalseek.promote import Promoted
 from goalseek.run import Run
 from goalseek.statistics.intervals import PAIRS
 from goalseek.views.harmless import one_line

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from goalseek.artifacts import beyond_newest, of_marks
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
+from goalseek.ledger.artifacts import beyond_newest, of_marks
 from goalseek.manifest.loading import Loaded
 from goalseek.opening import open_repository, opened
 from goalseek.own_folders import remove, remove_own

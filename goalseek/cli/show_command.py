@@ -7,15 +7,14 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalseek.believed import believed_standing
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.cli.standard_streams import print_bytes
 from goalseek.errors import GoalseekError
-from goalseek.history import History
 from goalseek.humanize import counted
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History, believed_standing
 from goalseek.manifest.loading import Loaded
-from goalseek.records import IterationRecord
 from goalseek.views.cells import width_of
 from goalseek.views.harmless import harmless
 from goalseek.views.record_page import RecordPage
@@ -65,7 +64,7 @@ def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecor
     if options.plan:
         parts["plan"] = _artifact(record, folder, "plan.md")
     if options.prompt:
-        from goalseek.prompt_files import prompts_in
+        from goalseek.ledger.artifacts import prompts_in
 
         prompts = prompts_in(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
         parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
@@ -76,7 +75,7 @@ def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecor
 
 def _printed(folder: Path) -> bytes:
     """What was printed in the iteration: earlier attempts, provider, verifier, reviews."""
-    from goalseek.attempts import ATTEMPTS, REVIEWS, others_in
+    from goalseek.ledger.artifacts import ATTEMPTS, REVIEWS, others_in
 
     last = ("provider_output.md", "verifier.log")
     reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from goalseek.believed import own_folder
 from goalseek.cli.answer import answer, wants_json
+from goalseek.ledger.results_file import own_folder
 from goalseek.locks import holder_of
 from goalseek.manifest.loading import Loaded
 from goalseek.overview import overview

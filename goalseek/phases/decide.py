@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from goalseek.git.commits import roll_back
 from goalseek.git.repository import Repository
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, Verdict
-from goalseek.standing import Standing
 from goalseek.statistics.sequential_test import Next, what_next
 
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 from goalseek.git.paths import quote_path
-from goalseek.humanize import in_words, number
+from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, IterationResult, Verdict
-from goalseek.records import Isolation, IterationRecord, MetricResult
-from goalseek.standing import Standing
-from goalseek.values import Usage, to_plain
-
-_RESULT = "result.json"
+from goalseek.values import Usage
 
 
 def build_record(
@@ -86,25 +80,3 @@ def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
     if verdict.outcome == "baseline" or verdict.incumbent is not None:
         return verdict.incumbent
     return standing.incumbent.value if standing.incumbent else None
-
-
-def write_for_people(run_folder: Path, record: IterationRecord) -> None:
-    """``results_discussion.md``, then ``result.json``, which is there whole or not at all."""
-    metric = record.metric
-    value = "no value" if metric.value is None else number(metric.value)
-    lines = [f"# Iteration {record.iteration}: {record.outcome} ({record.reason})", "", record.why + ".", ""]
-    if record.hypothesis_summary:
-        lines += [f"Tried: {record.hypothesis_summary}", ""]
-    lines.append(f"- {metric.name}: {value} ({metric.direction})")
-    if metric.incumbent is not None:
-        lines.append(f"- incumbent: {number(metric.incumbent)}")
-    lines += [f"- {name}: {number(guard)}" for name, guard in record.guards.items()]
-    lines += [f"- changed: {path}" for path in record.changed_files]
-    lines += [f"- left out: {path}" for path in record.dropped_files]
-    lines += [f"- {phase}: {in_words(spent)}" for phase, spent in record.seconds.items()]
-    lines += [f"- note: {note}" for note in record.notes]
-    run_folder.mkdir(parents=True, exist_ok=True)
-    (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
-    temporary = run_folder / f"{_RESULT}.new"
-    temporary.write_text(json.dumps(to_plain(record), indent=1) + "\n")
-    temporary.replace(run_folder / _RESULT)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import platform
-import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek._version import __version__
 from goalseek.crashes import crash_endings, last_crashed, printed_by
-from goalseek.git.command import git_text
 from goalseek.git.commits import commit_lines
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Refs
+from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.phase_values import VISIBLE_FILES_MOST, Context, VisibleFile
 from goalseek.run import Run
 from goalseek.setting import Setting
@@ -101,36 +96,8 @@ def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
     )
 
 
-def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:
-    """Our refs and the newest commits, for people."""
-    lines = [f"tip {refs.tip}", f"ledger {refs.ledger}", f"branch {branch} {refs.branch}", "", *commits]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
-
-
 def _write_state(run: Run, refs: Refs, commit: str, run_folder: Path) -> tuple[str, ...]:
     commits = tuple(commit_lines(run.repository, commit, _COMMITS))
     write_git_state(run_folder / "git_before.txt", refs, run.repository.branch, commits)
     write_environment(run_folder / "env.json")
     return commits
-
-
-def write_environment(path: Path) -> None:
-    """What this iteration ran with."""
-    facts = {
-        "goalseek": __version__,
-        "python": sys.version.split()[0],
-        "git": _git_version(),
-        "system": platform.platform(),
-        "machine": platform.machine(),
-    }
-    path.write_text(json.dumps(facts, indent=1) + "\n")
-
-
-def _git_version() -> str:
-    global _known_git_version
-    if not _known_git_version:
-        _known_git_version = git_text("version").removeprefix("git version ")
-    return _known_git_version
-
-
-_known_git_version = ""

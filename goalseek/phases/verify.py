@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from goalseek.ledger.records import MeasurementRecord
 from goalseek.measurement.evidence import is_incumbent_failing, one_more
 from goalseek.phase_values import Candidate, Change, Evidence, Side, Verdict
 from goalseek.phases.decide import ruling
-from goalseek.records import MeasurementRecord
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.statistics.sequential_test import Next, RunIncumbent, baseline_verdict

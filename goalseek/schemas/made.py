@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from goalseek.ledger.records import KINDS, REASONS, SCHEMA
 from goalseek.manifest import validation
-from goalseek.records import KINDS, REASONS, SCHEMA
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from goalseek.families import Family
-from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 
 
 @dataclass(frozen=True)

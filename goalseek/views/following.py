@@ -9,11 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from goalseek.believed import believed_standing
-from goalseek.history import History
 from goalseek.kept_output import OUTPUT
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History, believed_standing
 from goalseek.manifest.loading import Loaded, typed
-from goalseek.records import IterationRecord
 from goalseek.scene import Scene, scene_of
 from goalseek.state import AT_WORK, read_state
 from goalseek.views.child_words import TAIL_BYTES, last_line_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from goalseek.humanize import ago, ago_in_short, number
-from goalseek.records import IterationRecord
+from goalseek.ledger.records import IterationRecord
 from goalseek.views.cells import cut
 from goalseek.views.harmless import one_line
 from goalseek.views.style import OUTCOME_COLORS, Paint

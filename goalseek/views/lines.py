@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from goalseek.humanize import in_words, number
-from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.level import Level
 from goalseek.values import EXIT_CODES, Stop, to_plain
 from goalseek.views.asking import AskingWatch

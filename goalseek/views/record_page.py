@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from goalseek.humanize import ago, in_words, number
-from goalseek.records import IterationRecord
+from goalseek.ledger.records import IterationRecord
 from goalseek.values import Usage
 from goalseek.views.cells import wrapped
 from goalseek.views.harmless import one_line

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import goalseek
 from goalseek.cli.commands import COMMANDS as COMMAND_NAMES
-from goalseek.history import History
-from goalseek.records import IterationRecord
-from goalseek.seal import Seal
-from goalseek.standing import Standing
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History
+from goalseek.ledger.seal import Seal
+from goalseek.ledger.standing import Standing
 from goalseek.values import to_line
 
 sys.path.insert(0, str(Path(__file__).parent))

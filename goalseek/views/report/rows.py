@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from goalseek.history import History
+from goalseek.ledger.results_file import History
 
 Row = dict[str, Any]
 

@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek._version import __version__
-from goalseek.believed import own_folder
 from goalseek.errors import GoalseekError
 from goalseek.fetched import way_to_fetched
-from goalseek.history import History
 from goalseek.humanize import number
+from goalseek.ledger.results_file import History, own_folder
 from goalseek.locks import holder_of
 from goalseek.manifest.loading import RESULTS, STATE, Loaded
 from goalseek.manifest.tables import Guard

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from goalseek.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
+from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
 from goalseek.statistics.noise_state import NoiseState, after_baseline
 from goalseek.values import CommandRun, Usage, VerifierRun
 

@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 
-from goalseek.deviations import Deviation, of_values
 from goalseek.git.batch import ObjectsFailed
 from goalseek.git.command import Missing
 from goalseek.git.commits import Commit, Unreadable, read_commit
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
-from goalseek.records import IterationRecord
+from goalseek.ledger.chain import Deviation, of_values
+from goalseek.ledger.records import IterationRecord
 
 _TRAILER = "Goalseek-"
 

@@ -10,8 +10,8 @@ from itertools import islice
 
 from goalseek import humanize
 from goalseek.errors import GoalseekError
-from goalseek.history import History
-from goalseek.records import IterationRecord
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History
 
 OLDER_IN_A_ROW = 1000
 

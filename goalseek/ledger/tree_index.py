@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from goalseek.history import History
+from goalseek.ledger.records import IterationRecord, Record
+from goalseek.ledger.results_file import History
 from goalseek.own_folders import clear
-from goalseek.records import IterationRecord, Record
 
 
 class Measured:

@@ -1,0 +1,251 @@
+"""Which artifact folders stay, and where the outputs of a candidate stay. Records and commits are not touched."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from goalseek._version import __version__
+from goalseek.git.command import git_text
+from goalseek.git.repository import Refs
+from goalseek.humanize import in_words, number
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History
+from goalseek.ledger.standing import Standing
+from goalseek.manifest.tables import LogTable
+from goalseek.measurement.outputs import OUTPUTS
+from goalseek.own_folders import clear
+from goalseek.values import to_plain
+
+_BEFORE_ANSWERS = frozenset(("git_before.txt", "env.json", "context.json.new"))
+_NAME = re.compile(r"[0-9]{4,}", re.ASCII)
+
+
+def run_folders(runs: Path) -> list[Path]:
+    """The artifact folders, oldest iteration first. Links, and whatever has another name, are none."""
+    return [runs / name for name in _names(runs)]
+
+
+def _names(runs: Path) -> list[str]:
+    with contextlib.suppress(FileNotFoundError), os.scandir(runs) as listing:
+        found = [item.name for item in listing if _NAME.fullmatch(item.name) and item.is_dir(follow_symlinks=False)]
+        return sorted(found, key=int)
+    return []
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether a folder has the mark of an iteration: a stored answer or a record, which name run and seal."""
+    for path in folder.glob("*.json"):
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads(path.read_text())
+            if isinstance(found, dict) and {"run_id", "seal"} <= found.keys():
+                return True
+    return False
+
+
+def is_foreign(folder: Path) -> bool:
+    """Whether an iteration must not write there: it is not ours, nor as a kill before its first answer leaves it."""
+    if not os.path.lexists(folder):
+        return False
+    if folder.is_symlink() or not folder.is_dir():
+        return True
+    return not {path.name for path in folder.iterdir()} <= _BEFORE_ANSWERS and not is_ours(folder)
+
+
+def beyond_newest(runs: Path, newest: int, always: Collection[int]) -> list[Path]:
+    """Our folders older than the ``newest`` so many, but for those of the iterations that stay always."""
+    names = _names(runs)
+    old = [runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always]
+    return [folder for folder in old if is_ours(folder)]
+
+
+def of_marks(standing: Standing) -> set[int]:
+    """The iterations whose folders stay however old they are: the baseline's and the best's."""
+    return {mark.iteration for mark in (standing.baseline, standing.best) if mark}
+
+
+def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
+    """After an iteration landed: removes the folders and outputs that are no longer wanted.
+
+    What cannot be removed stays, and is tried again after the next iteration.
+    """
+    last = standing.last
+    if last is None:
+        return
+    if log.keep_runs is not None:
+        for folder in beyond_newest(runs, log.keep_runs, of_marks(standing)):
+            _drop(folder)
+    is_kept = last.outcome in ("kept", "baseline")
+    if is_kept and log.keep_outputs == "best":
+        _drop_outputs(run_folders(runs), standing, _wanted_best(standing))
+    elif not is_kept or log.keep_outputs == "none":
+        _drop(runs / f"{last.iteration:04d}" / OUTPUTS)
+
+
+def keep_few_at_start(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
+    """What an earlier process, or another ``log.keep_outputs``, left: outputs that are not wanted go."""
+    folders = [path for path in run_folders(runs) if (path / OUTPUTS).is_dir()]
+    wanted = _wanted_best(standing) if log.keep_outputs == "best" else set()
+    if log.keep_outputs == "kept":
+        records = (history.iteration(int(path.name)) for path in folders)
+        wanted = {record.iteration for record in records if record and record.outcome in ("kept", "baseline")}
+    _drop_outputs(folders, standing, wanted)
+
+
+def _wanted_best(standing: Standing) -> set[int]:
+    return {standing.best.iteration} if standing.best else set()
+
+
+def _drop_outputs(folders: Iterable[Path], standing: Standing, wanted: Collection[int]) -> None:
+    """Removes outputs, but for the wanted and those of an iteration that is not decided yet."""
+    for folder in folders:
+        if int(folder.name) <= standing.last_iteration and int(folder.name) not in wanted and is_ours(folder):
+            _drop(folder / OUTPUTS)
+
+
+def _drop(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        clear(path)
+
+
+ATTEMPTS = "attempts"
+REVIEWS = "reviews"
+_OF_CHANGE = ("changes.diff", "snapshot")
+_OF_TRY = (*_OF_CHANGE, "verifier.log", "metrics.json", "measurements")
+_BEGUN = ("provider_output.md", "prompts", ATTEMPTS, REVIEWS)
+
+
+def clear_attempts(folder: Path) -> None:
+    """Removes what earlier calls left there, before the first of an iteration."""
+    for name in _BEGUN:
+        clear(folder / name)
+
+
+def place_of(folder: Path, number: int, shown: int) -> Path:
+    """Where try ``number`` writes: at the top, or where a candidate is ``shown`` there, in its own folder."""
+    return folder / ATTEMPTS / str(number) if shown else folder
+
+
+def snapshot_of(folder: Path, number: int) -> Path:
+    """The changed files of a try that is over."""
+    own = folder / ATTEMPTS / str(number) / "snapshot"
+    return own if own.is_dir() else folder / "snapshot"
+
+
+def put_by(folder: Path, number: int) -> None:
+    """Makes room for the next try: what try ``number`` left, which was no candidate, goes into its own folder."""
+    target = folder / ATTEMPTS / str(number)
+    if target.exists():
+        return
+    unfinished = target.with_name(f"{number}.new")
+    _move(folder, unfinished)
+    unfinished.replace(target)
+
+
+def publish(folder: Path, place: Path, shown: int) -> None:
+    """Brings a new candidate's change to the top; what try ``shown`` left there goes into its own folder."""
+    _move(folder, folder / ATTEMPTS / str(shown))
+    for name in (*_OF_CHANGE, "plan.md"):
+        clear(folder / name)
+        if (place / name).is_dir():
+            shutil.copytree(place / name, folder / name)
+        elif (place / name).exists():
+            shutil.copyfile(place / name, folder / name)
+
+
+def _move(folder: Path, target: Path) -> None:
+    """Moves what is of a try; a name that was moved before a kill stays as it is."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in _OF_TRY:
+        if (folder / name).exists() and not (target / name).exists():
+            (folder / name).replace(target / name)
+
+
+def others_in(folder: Path, names: tuple[str, ...]) -> list[str]:
+    """Which of these files the other tries left, ``1/verifier.log`` say, oldest try first."""
+    tries = [path for path in (folder / ATTEMPTS).glob("*") if path.name.isdigit()]
+    ordered = sorted(tries, key=lambda path: int(path.name))
+    return [f"{path.name}/{name}" for path in ordered for name in names if (path / name).is_file()]
+
+
+PROMPTS = "prompts"
+_ORDER = ("plan", "apply", "review", "repair")
+_PROMPT_NAME = re.compile(r"([a-z]+)(?:-([1-9][0-9]*))?\.md")
+
+
+def write_prompt(run_folder: Path, name: str, text: str) -> None:
+    """Writes the prompt of a call, ``plan-2`` say."""
+    (run_folder / PROMPTS).mkdir(exist_ok=True)
+    for path in (run_folder / PROMPTS / f"{name}.md", run_folder / "prompt.md"):
+        path.write_text(text, encoding="utf-8", errors="replace")
+
+
+def prompts_in(run_folder: Path) -> list[tuple[str, bytes]]:
+    """Name and text of every prompt, in the order in which they were made."""
+    found = []
+    for path in (run_folder / PROMPTS).glob("*.md"):
+        match = _PROMPT_NAME.fullmatch(path.name)
+        if match:
+            place = _ORDER.index(match[1]) if match[1] in _ORDER else len(_ORDER)
+            found.append((place, int(match[2] or 1), path.stem, path.read_bytes()))
+    return [(name, text) for _, _, name, text in sorted(found)]
+
+
+_RESULT = "result.json"
+
+
+def write_for_people(run_folder: Path, record: IterationRecord) -> None:
+    """``results_discussion.md``, then ``result.json``, which is there whole or not at all."""
+    metric = record.metric
+    value = "no value" if metric.value is None else number(metric.value)
+    lines = [f"# Iteration {record.iteration}: {record.outcome} ({record.reason})", "", record.why + ".", ""]
+    if record.hypothesis_summary:
+        lines += [f"Tried: {record.hypothesis_summary}", ""]
+    lines.append(f"- {metric.name}: {value} ({metric.direction})")
+    if metric.incumbent is not None:
+        lines.append(f"- incumbent: {number(metric.incumbent)}")
+    lines += [f"- {name}: {number(guard)}" for name, guard in record.guards.items()]
+    lines += [f"- changed: {path}" for path in record.changed_files]
+    lines += [f"- left out: {path}" for path in record.dropped_files]
+    lines += [f"- {phase}: {in_words(spent)}" for phase, spent in record.seconds.items()]
+    lines += [f"- note: {note}" for note in record.notes]
+    run_folder.mkdir(parents=True, exist_ok=True)
+    (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
+    temporary = run_folder / f"{_RESULT}.new"
+    temporary.write_text(json.dumps(to_plain(record), indent=1) + "\n")
+    temporary.replace(run_folder / _RESULT)
+
+
+def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:
+    """Our refs and the newest commits, for people."""
+    lines = [f"tip {refs.tip}", f"ledger {refs.ledger}", f"branch {branch} {refs.branch}", "", *commits]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
+
+
+def write_environment(path: Path) -> None:
+    """What this iteration ran with."""
+    facts = {
+        "goalseek": __version__,
+        "python": sys.version.split()[0],
+        "git": _git_version(),
+        "system": platform.platform(),
+        "machine": platform.machine(),
+    }
+    path.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _git_version() -> str:
+    global _known_git_version
+    if not _known_git_version:
+        _known_git_version = git_text("version").removeprefix("git version ")
+    return _known_git_version
+
+
+_known_git_version = ""
