@@ -5,8 +5,8 @@ from __future__ import annotations
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import ProviderTable, ReviewTable
-from goalseek.providers import make_provider
-from goalseek.providers.chain import Chain
+from goalseek.providers.fallback import Chain
+from goalseek.providers.registry import make_provider
 from goalseek.sandbox import environment
 
 

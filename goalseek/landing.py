@@ -26,10 +26,10 @@ from goalseek.own_folders import clear
 from goalseek.phase_values import Candidate, IterationResult
 from goalseek.phases.log import build_record
 from goalseek.providers.answer import usage_of
+from goalseek.providers.prompt_templates import versions
 from goalseek.run import Run
 from goalseek.setting import Setting
 from goalseek.state import Moment, utc_now
-from goalseek.templates import versions
 from goalseek.values import Usage, to_plain
 from goalseek.workspace.listing import digest_of
 

@@ -27,8 +27,8 @@ from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.one_folder import note_folder, refuse_other_folder
 from goalseek.own_folders import add_own, clear, empty, remove, remove_own
 from goalseek.project_scope import scope_of
-from goalseek.providers import WITHOUT_PROGRAM
 from goalseek.providers.provider import WritableFile
+from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.run import Run
 from goalseek.sandbox import editable_installs
 from goalseek.sandbox.home import AgentHome

@@ -10,7 +10,7 @@ from typing import Any
 from goalseek.humanize import in_words, number
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Plan, VisibleFile
-from goalseek.templates import Templates
+from goalseek.providers.prompt_templates import Templates
 
 _FILES_SHOWN = 60
 _PATH_MOST = 300

@@ -17,11 +17,10 @@ from goalseek.night import night
 from goalseek.out_of_sight import agent_out_of_sight
 from goalseek.own_folders import make_anew
 from goalseek.phase_values import Context
-from goalseek.providers.agent import AgentProvider
-from goalseek.providers.chain import Chain
+from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.failures import IN_WORDS, Failed
-from goalseek.providers.provider import Call, Provider, Starting
+from goalseek.providers.fallback import Chain
+from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Starting
 from goalseek.run import Run
 from goalseek.seat import Seat
 from goalseek.setting import Setting

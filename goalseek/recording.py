@@ -9,7 +9,7 @@ from goalseek.errors import Rejected
 from goalseek.files import write_durably
 from goalseek.phase_values import Rejection
 from goalseek.providers.provider import Reply
-from goalseek.providers.recordings import Recording, file_name
+from goalseek.providers.replay import Recording, file_name
 from goalseek.run import Run
 from goalseek.sandbox.redaction import Secrets
 

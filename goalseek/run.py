@@ -32,7 +32,7 @@ from goalseek.measurement.verifier import Verifier
 from goalseek.own_folders import add_own, clear
 from goalseek.phase_values import Context, Side
 from goalseek.project_trees import ProjectTrees, TreePlan
-from goalseek.providers.chain import Chain
+from goalseek.providers.fallback import Chain
 from goalseek.sandbox.level import Level
 from goalseek.sandbox.policy import Confines, confines
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Programs

@@ -15,7 +15,7 @@ from goalseek.locks import alone
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Session
-from goalseek.providers.login import Login
+from goalseek.providers.credentials import Login
 from goalseek.providers.provider import Starting
 from goalseek.run import Run
 from goalseek.sandbox.environment import credentials_of, passed_credentials, program_environment

@@ -13,7 +13,7 @@ from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.project_scope import scope_of
-from goalseek.templates import Templates, load_templates
+from goalseek.providers.prompt_templates import Templates, load_templates
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.listing import Listing

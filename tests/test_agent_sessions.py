@@ -12,8 +12,8 @@ from test_presets import GOING_ON, Asked
 from goalseek.errors import Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Session
+from goalseek.providers.coding_agent import added, following
 from goalseek.providers.preset import Answer
-from goalseek.providers.session import added, following
 from goalseek.values import Usage
 
 TOTAL = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")

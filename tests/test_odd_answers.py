@@ -15,9 +15,9 @@ from test_presets import Asked
 from goalseek.errors import Rejected
 from goalseek.humanize import in_words
 from goalseek.manifest.tables import ProviderTable
-from goalseek.providers import preset
 from goalseek.providers.answer import usage_of
 from goalseek.providers.preset import Answer, Printed
+from goalseek.providers.registry import preset
 from goalseek.sandbox.home import AgentHome
 from goalseek.values import Usage
 

@@ -15,12 +15,10 @@ from test_tune import call as tune_call
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
-from goalseek.providers import make_provider, preset
-from goalseek.providers.chain import PAUSE_SECONDS, RETRY_SECONDS
-from goalseek.providers.failures import Failed
-from goalseek.providers.login import Source, find_login
-from goalseek.providers.prices import priced
-from goalseek.providers.provider import Starting
+from goalseek.providers.credentials import Source, find_login
+from goalseek.providers.fallback import PAUSE_SECONDS, RETRY_SECONDS, priced
+from goalseek.providers.provider import Failed, Starting
+from goalseek.providers.registry import make_provider, preset
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.redaction import Secrets
 from goalseek.sandbox.supervisor import Finished

@@ -17,7 +17,7 @@ from goalseek.manifest.tables import Limits, Manifest, Metric, ScopeTable, Verif
 from goalseek.manifest.tables import Project as Named
 from goalseek.phase_values import Context, PastTry, Plan, VisibleFile
 from goalseek.prompt import Judged, Problem, as_data, make_prompt
-from goalseek.templates import PHASES, load_templates, versions
+from goalseek.providers.prompt_templates import PHASES, load_templates, versions
 
 pytestmark = pytest.mark.slow
 

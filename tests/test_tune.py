@@ -14,7 +14,7 @@ import pytest
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Context, PastTry, Plan
-from goalseek.providers import marks
+from goalseek.providers import tunables
 from goalseek.providers.provider import Call, Provider, Reply, Starting
 from goalseek.providers.tune import make, parse, title
 from goalseek.sandbox.supervisor import Finished
@@ -54,14 +54,14 @@ def plan_of(reply: Reply) -> Plan:
     return Plan(reply.title, reply.text, reply.files)
 
 
-def constants_in(folder: Path) -> dict[str, marks.Constant]:
+def constants_in(folder: Path) -> dict[str, tunables.Constant]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return marks.by_name(
-        constant for path in files for constant in marks.find(str(path.relative_to(folder)), path.read_bytes())
+    return tunables.by_name(
+        constant for path in files for constant in tunables.find(str(path.relative_to(folder)), path.read_bytes())
     )
 
 
-def values_in(folder: Path) -> dict[str, marks.Value]:
+def values_in(folder: Path) -> dict[str, tunables.Value]:
     return {name: constant.value for name, constant in constants_in(folder).items()}
 
 
@@ -104,7 +104,7 @@ def test_a_plan_names_every_constant_the_files_it_will_change_and_old_and_new(fo
     assert list(setting) == ["RATE", "SHIFT", "DEPTH", "KERNEL"]
     assert reply.files == ("src/model.py",)
     assert [line.split(":")[0] for line in reply.text.splitlines()] == list(setting)
-    assert f"RATE: 0.9 -> {marks.as_text(setting['RATE'])}" in reply.text
+    assert f"RATE: 0.9 -> {tunables.as_text(setting['RATE'])}" in reply.text
     assert (folder / "src/model.py").read_text() == SOURCE
 
 
@@ -244,7 +244,7 @@ def test_no_marks_at_all_is_refused_with_an_example(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("RATE = 0.1\n")
     with pytest.raises(GoalseekError, match="no constant is marked") as caught:
         tune(tmp_path).plan(call(tmp_path))
-    assert marks.EXAMPLE in caught.value.hint
+    assert tunables.EXAMPLE in caught.value.hint
 
 
 def test_a_symbolic_link_is_not_followed(folder: Path, tmp_path: Path) -> None:

@@ -9,12 +9,10 @@ from pathlib import Path
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
-from goalseek.providers.agent import program_at
 from goalseek.providers.answer import block, plan_of, planned, review_of, title_of, usage_of
-from goalseek.providers.failures import Failed
-from goalseek.providers.login import Login, find_login, sources_of
-from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
-from goalseek.providers.starting import started
+from goalseek.providers.coding_agent import program_at
+from goalseek.providers.credentials import Login, find_login, sources_of
+from goalseek.providers.provider import Call, Failed, Provider, Reply, Starting, WritableFile, started
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from goalseek.providers.failures import Kind
-from goalseek.providers.login import Source
+from goalseek.providers.credentials import Source
+from goalseek.providers.provider import Kind
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.values import Usage
 

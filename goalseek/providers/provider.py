@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from goalseek.disk import as_full_disk
 from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastTry, Plan, Session
-from goalseek.providers.login import Login
+from goalseek.providers.credentials import Login
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.sandbox.redaction import Secrets
 from goalseek.sandbox.supervisor import Finished
@@ -153,3 +154,50 @@ class Reviewer(Provider, Protocol):
 
     def review(self, call: Call) -> Reply:
         """Judges the change that stands in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
+
+
+Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed"]
+IN_WORDS: dict[Kind, str] = {
+    "rate_limited": "is rate limited",
+    "auth": "was refused: its key or login is not accepted",
+    "transient": "could not reach its model",
+    "timeout": "ran past its limit",
+    "crashed": "failed",
+}
+_AUTH = (401, 402, 403, 407)
+_TRANSIENT = (408, 409, 425)
+RATE_LIMITED = 429
+
+
+class Failed(Rejected):
+    """A call that came to no answer, and why. ``reset`` is in how many seconds its limit is lifted, where it said so.
+
+    Where nobody answers in its place it is recorded as any rejection is.
+    """
+
+    def __init__(
+        self, kind: Kind, why: str, output: str = "", usage: Usage | None = None, reset: float | None = None
+    ) -> None:
+        reason = "provider_timeout" if kind == "timeout" else "provider_failed"
+        super().__init__("skipped", reason, why, output, usage)
+        self.kind = kind
+        self.reset = reset
+
+
+def kind_of_status(status: int) -> Kind:
+    """The kind of failure that an HTTP status means."""
+    if status == RATE_LIMITED:
+        return "rate_limited"
+    if status in _AUTH:
+        return "auth"
+    return "transient" if status in _TRANSIENT or 500 <= status < 600 else "crashed"
+
+
+def started(call: Call, asked: Starting) -> Finished:
+    """Runs it to its end. Raises Failed where it cannot be started, and OSError where the disk is full."""
+    try:
+        return call.start(asked)
+    except OSError as error:
+        if as_full_disk(error):
+            raise
+        raise Failed("crashed", f"the provider cannot be started: {error}") from None

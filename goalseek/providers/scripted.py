@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.git.command import environment
 from goalseek.humanize import counted
 from goalseek.manifest.tables import ProviderTable
 from goalseek.own_folders import create
 from goalseek.phase_values import Plan
-from goalseek.providers.patch import apply_patch
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 
 
@@ -133,3 +134,12 @@ def _move(path: Path, number: int, plain: Any) -> Move:
 def make(table: ProviderTable, folder: Path) -> Provider:
     """The provider for a manifest."""
     return ScriptedProvider((folder / table.script).resolve(), table.model)
+
+
+def apply_patch(patch: Path | bytes, folder: Path) -> str:
+    """Applies a patch, or the one in a file, all of it or nothing; what git says against it, or ""."""
+    name, sent = (str(patch), b"") if isinstance(patch, Path) else ("-", patch)
+    answer = process.ask(["git", "apply", "--whitespace=nowarn", name], environment(), sent, folder)
+    if not answer.exit_code:
+        return ""
+    return answer.stderr.decode("utf-8", "replace").strip() or f"git apply ended with {answer.exit_code}"

@@ -22,9 +22,9 @@ from typing import Any
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
-from goalseek.providers import marks
-from goalseek.providers.marks import Constant, Range, Value
+from goalseek.providers import tunables
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.providers.tunables import Constant, Range, Value
 
 Setting = dict[str, Value]
 
@@ -59,11 +59,11 @@ class Tune:
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """The constants that it turns. Raises GoalseekError for a bad mark, or where there is none."""
-        found = [constant for file in files for constant in marks.find(file.path, file.read())]
+        found = [constant for file in files for constant in tunables.find(file.path, file.read())]
         if not found:
-            hint = f"mark one by a comment: {marks.EXAMPLE}"
+            hint = f"mark one by a comment: {tunables.EXAMPLE}"
             raise GoalseekError("no constant is marked in the writable files", hint)
-        return f"turns {', '.join(marks.by_name(found))}"
+        return f"turns {', '.join(tunables.by_name(found))}"
 
     def plan(self, call: Call) -> Reply:
         """A setting that was not tried yet. Raises GoalseekError for bad marks, Rejected where all were tried."""
@@ -100,7 +100,7 @@ class Tune:
         for path in dict.fromkeys(constant.path for constant in constants.values()):
             values = {constant: setting[name] for name, constant in constants.items() if constant.path == path}
             before = (call.folder / path).read_bytes()
-            after = marks.rewritten(before, values)
+            after = tunables.rewritten(before, values)
             if after != before:
                 (call.folder / path).write_bytes(after)
                 changed.append(path)
@@ -114,7 +114,7 @@ def make(table: ProviderTable, folder: Path) -> Provider:
 
 def title(setting: Setting) -> str:
     """``RATE = 0.0316, DEPTH = 5``: every constant with its value, as ``parse`` reads it."""
-    return ", ".join(f"{name} = {marks.shown(value)}" for name, value in setting.items())
+    return ", ".join(f"{name} = {tunables.shown(value)}" for name, value in setting.items())
 
 
 def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
@@ -191,10 +191,10 @@ def _constants(call: Call) -> dict[str, Constant]:
     for path in sorted(call.writable):
         file = call.folder / path
         if file.is_file() and not file.is_symlink():
-            found.extend(marks.find(path, file.read_bytes()))
+            found.extend(tunables.find(path, file.read_bytes()))
     if not found:
-        raise GoalseekError("no constant is marked in the writable files", f"mark one by a comment: {marks.EXAMPLE}")
-    return marks.by_name(found)
+        raise GoalseekError("no constant is marked in the writable files", f"mark one by a comment: {tunables.EXAMPLE}")
+    return tunables.by_name(found)
 
 
 def _fitting(sampler: str, constants: Mapping[str, Constant]) -> tuple[str, list[str]]:
@@ -239,13 +239,13 @@ def _untried(constants: Mapping[str, Constant], seen: list[Setting], seed: int) 
     raise Rejected("skipped", "no_plan", f"found no setting of {', '.join(constants)} that was not tried")
 
 
-def _values(domain: Range | marks.Choices) -> list[Value]:
+def _values(domain: Range | tunables.Choices) -> list[Value]:
     if not isinstance(domain, Range):
         return list(domain.options)
     return list(range(int(domain.low), int(domain.high) + 1, domain.step))
 
 
-def _drawn(domain: Range | marks.Choices, source: random.Random) -> Value:
+def _drawn(domain: Range | tunables.Choices, source: random.Random) -> Value:
     if not isinstance(domain, Range):
         return source.choice(domain.options)
     if domain.kind == "int":
@@ -256,7 +256,7 @@ def _drawn(domain: Range | marks.Choices, source: random.Random) -> Value:
 
 
 def _line(name: str, old: Value, new: Value) -> str:
-    return f"{name}: {marks.shown(old)}" + (", as before" if old == new else f" -> {marks.shown(new)}")
+    return f"{name}: {tunables.shown(old)}" + (", as before" if old == new else f" -> {tunables.shown(new)}")
 
 
 def _value(quoted: str) -> Value | None:

@@ -1,1 +1,4 @@
-"""The agents that goalseek knows, one small file each: how each is called, read, paid for and pointed elsewhere."""
+"""The coding agents that goalseek knows, a module each: a command line agent as data.
+
+They import the preset's types and nothing else.
+"""

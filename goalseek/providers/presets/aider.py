@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from goalseek.providers.login import Source
+from goalseek.providers.credentials import Source
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble
 from goalseek.values import Usage
 

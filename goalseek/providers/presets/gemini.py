@@ -6,9 +6,9 @@ import json
 import re
 from itertools import islice
 
-from goalseek.providers.failures import Kind, kind_of_status
-from goalseek.providers.login import Source
+from goalseek.providers.credentials import Source
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, text_of
+from goalseek.providers.provider import Kind, kind_of_status
 from goalseek.values import Usage
 
 _SETTINGS = '{"security": {"auth": {"selectedType": "%s"}}}\n'

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from goalseek.providers.failures import kind_of_status
-from goalseek.providers.login import Source
+from goalseek.providers.credentials import Source
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
+from goalseek.providers.provider import kind_of_status
 from goalseek.values import Usage
 
 

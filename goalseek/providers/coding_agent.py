@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
@@ -13,12 +14,9 @@ from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import block, plan_of, planned, review_of, title_of
-from goalseek.providers.failures import Failed
-from goalseek.providers.login import Login, find_login, sources_of
+from goalseek.providers.credentials import Login, find_login, sources_of
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
-from goalseek.providers.provider import Call, Provider, Reply, Starting, WritableFile
-from goalseek.providers.session import SessionGone, added, failure_of, following
-from goalseek.providers.starting import started
+from goalseek.providers.provider import Call, Failed, Provider, Reply, Starting, WritableFile, started
 from goalseek.sandbox.pipes import shortened
 from goalseek.values import Usage
 
@@ -223,3 +221,48 @@ def _seconds_until(reset: float | None) -> float | None:
     if reset is None:
         return None
     return min(max(reset - time.time(), 0.0), _LONG_AGO) if reset > _LONG_AGO else reset
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
+_LESS = 1 - 1e-9  # sums of dollars differ by rounding
+
+
+class SessionGone(Failed):
+    """The program did not find the session that it was to go on with."""
+
+
+def added(answer: Answer, session: Session | None) -> Usage:
+    """What a call used: of a usage that tells of the whole session, what came to that which had been told before.
+
+    A total that is smaller than the one before was begun anew, and is this call's alone.
+    """
+    told, before = answer.usage, session.told if session else Usage()
+    totals = {name: getattr(told, name) for name in answer.whole_session if getattr(told, name) is not None}
+    earlier = {name: getattr(before, name) or 0 for name in totals}
+    if any(totals[name] < earlier[name] * _LESS for name in totals):
+        return told
+    return replace(told, **{name: max(totals[name] - earlier[name], 0) for name in totals})
+
+
+def following(answer: Answer, session: Session | None, model: str) -> Session | None:
+    """What the next call can go on with, after one in ``session``; None where that cannot be known to be there.
+
+    A call that failed where it began a session may have left none.
+    """
+    is_same = session is not None and session.name == answer.session
+    if not _is_name(answer.session) or (answer.trouble and not is_same):
+        return None
+    before = session.told if session else Usage()
+    totals = {name: getattr(answer.usage, name) for name in answer.whole_session}
+    return Session(answer.session, model, replace(before, **totals))
+
+
+def _is_name(said: object) -> bool:
+    return isinstance(said, str) and _NAME.fullmatch(said) is not None
+
+
+def failure_of(answer: Answer, session: Session | None) -> type[Failed]:
+    """How an answer with trouble is raised: a program that names no session has not found that which it was given."""
+    is_over = answer.trouble is not None and answer.trouble.kind in ("crashed", "transient")
+    used = answer.usage.tokens or answer.usage.cost_usd
+    return SessionGone if session and is_over and not answer.session and not used else Failed

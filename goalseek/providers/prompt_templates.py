@@ -68,7 +68,7 @@ def versions(templates: Templates) -> str:
 def _of_package() -> Templates:
     found = {}
     for phase in PHASES:
-        text = resources.files("goalseek").joinpath("prompts", f"{phase}.md").read_text("utf-8")
+        text = resources.files("goalseek").joinpath("providers", "prompts", f"{phase}.md").read_text("utf-8")
         version = _VERSION.match(text)
         assert version, phase
         found[phase] = Template(text[version.end() :], version[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -10,9 +10,7 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.humanize import in_words
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan
-from goalseek.providers.failures import IN_WORDS, Failed
-from goalseek.providers.prices import priced
-from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
+from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Reply, Reviewer, WritableFile
 from goalseek.values import Usage
 
 Asked = TypeVar("Asked", bound=Provider)
@@ -158,3 +156,25 @@ class Chain:
 def _repairs(provider: Provider) -> bool:
     """Whether a provider can be told what was wrong; those of other packages can that do not say otherwise."""
     return bool(getattr(provider, "repairs", True))
+
+
+_EACH = 1_000_000
+
+
+def priced(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_subscription: bool) -> Usage:
+    """The usage with what it costs. An estimate is marked; what a subscription says is about, and is not paid.
+
+    ``models`` are the names that the model goes by; the first that has a price counts.
+    """
+    if usage.cost_usd is None and usage.tokens:
+        price = next((price for model in models for price in prices if model and price.model == model), None)
+        if price:
+            cost = (
+                usage.input_tokens * price.input
+                + usage.cached_tokens * (price.input if price.cached is None else price.cached)
+                + usage.output_tokens * price.output
+            ) / _EACH
+            usage = replace(usage, cost_usd=cost, estimated=True)
+    if is_subscription and usage.cost_usd is not None:
+        return replace(usage, cost_usd=None, about_usd=usage.cost_usd)
+    return usage
