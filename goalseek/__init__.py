@@ -28,10 +28,11 @@ def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[Iterati
     Goes on from wherever an earlier climb was left. Raises GoalseekError where something is wrong that a person can
     put right.
     """
-    from goalseek import ends, loop, opening
+    from goalseek import loop
+    from goalseek.project import opening, stop
 
     with opening.opened(manifest, doing="iterate") as run:
-        yield from loop.iterate(run, ends.Ends(count=iterations))
+        yield from loop.iterate(run, stop.Ends(count=iterations))
 
 
 def read_results(path: str | Path) -> Iterator[Record]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek import fitness
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.git.commits import message_of
 from goalseek.git.paths import quote_path
@@ -13,8 +12,9 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import few
 from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
 from goalseek.phase_values import Candidate, Context, Verdict
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project import preflight
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.workspace.scope import Scope
 from goalseek.workspace.share_checks import refuse_unfit_gives, refuse_unfit_shares
 
@@ -25,9 +25,9 @@ def take_ruler(run: Run, setting: Setting) -> Ruler:
     """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
     and where HEAD tracks what is shared, or what setup gives anew.
     """
-    fitness.refuse_uncommitted(run.repository, setting.scope)
+    preflight.refuse_uncommitted(run.repository, setting.scope)
     entries = run.repository.objects.files(run.repository.tree_of(run.repository.head()))
-    fitness.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
+    preflight.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
     refuse_unfit_shares(run.loaded, run.repository, run.places, setting.scope, entries)
     refuse_unfit_gives(setting.manifest, run.places.prefix, setting.scope, entries)
     return Ruler(keys_of(setting.manifest), digest_of_files(entries.items(), setting.scope), setting.hidden_from)

@@ -13,14 +13,14 @@ from goalseek.ledger.checkpoints import named
 from goalseek.manifest.tables import Manifest
 from goalseek.patience import wait
 from goalseek.phase_values import Context, PastTry, Plan
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.prompt import Judged, Problem, make_prompt
 from goalseek.providers.provider import Call
 from goalseek.recording import recorder
-from goalseek.run import Run
 from goalseek.sandbox.environment import passed_credentials
 from goalseek.sandbox.redaction import Secrets
 from goalseek.seat import Seat
-from goalseek.setting import Setting
 from goalseek.told import past_try
 from goalseek.values import Usage
 from goalseek.workspace.workspace import Workspace

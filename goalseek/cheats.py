@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.findings import Finding
 from goalseek.git.merge import DoesNotApply, patched
 from goalseek.git.objects import SUBMODULE, SYMLINK, Difference, Entry, Objects
 from goalseek.git.paths import quote_path
@@ -18,8 +17,9 @@ from goalseek.isolation_words import against_cheats
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
 from goalseek.pool import Subject, measure_subject, stand_back
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project.preflight import Finding
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.statistics.decide import ToBeat, decide
 from goalseek.statistics.scale import representative
 from goalseek.workspace.scope import DROPPINGS, Scope, clashes

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from goalseek import fitness, provider_checks
+from goalseek import provider_checks
 from goalseek.cheats import Cheat
-from goalseek.chosen_provider import chosen_provider, programs_of
-from goalseek.drift import differing
 from goalseek.errors import GoalseekError
-from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import counted, few
 from goalseek.isolation_words import words_about
-from goalseek.landing import check_refs
-from goalseek.opening import refuse_nothing_writable, scope_notes, writable_files
-from goalseek.run import Run
+from goalseek.project import preflight
+from goalseek.project.opening import refuse_nothing_writable, scope_notes, writable_files
+from goalseek.project.preflight import Finding
+from goalseek.project.project import Run
+from goalseek.project.refs import check_refs
+from goalseek.project.setting import Setting
+from goalseek.project.status import differing
+from goalseek.providers.registry import chosen_provider, programs_of
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment
-from goalseek.setting import Setting
 from goalseek.workspace.share_checks import refuse_unfit_gives, refuse_unfit_shares
 
 
@@ -63,16 +64,16 @@ def globs(patient: Patient) -> Iterator[Finding]:
     """Every glob matches, and what is named is there."""
     run, prefix = patient.run, patient.run.places.prefix
     if run.standing.baseline is None:
-        problems = list(fitness.glob_problems(run.loaded, prefix, patient.entries))
+        problems = list(preflight.glob_problems(run.loaded, prefix, patient.entries))
         for problem in problems:
-            yield Finding("globs", False, problem, fitness.GLOBS)
+            yield Finding("globs", False, problem, preflight.GLOBS)
         if problems:
             return
     try:
         notes = scope_notes(run, patient.entries)
         refuse_nothing_writable(run, patient.entries)
-        fitness.refuse_unfit(run.loaded, run.repository, prefix, patient.entries)
-        fitness.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
+        preflight.refuse_unfit(run.loaded, run.repository, prefix, patient.entries)
+        preflight.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
     except GoalseekError as error:
         yield Finding("globs", False, error.message, error.hint)
         return
@@ -87,11 +88,11 @@ def committed(patient: Patient) -> Iterator[Finding]:
     if patient.run.standing.baseline is not None:
         return
     try:
-        fitness.refuse_uncommitted(patient.run.repository, patient.setting.scope)
+        preflight.refuse_uncommitted(patient.run.repository, patient.setting.scope)
     except GoalseekError as error:
         yield Finding("committed", False, error.message, error.hint)
         return
-    if changed := fitness.uncommitted_words(patient.run.repository, patient.setting.scope, "HEAD"):
+    if changed := preflight.uncommitted_words(patient.run.repository, patient.setting.scope, "HEAD"):
         yield Finding("committed", True, changed, "commit them, to climb from them; or stash them")
         return
     yield Finding("committed", True, "all that the number depends on is in HEAD")
@@ -115,7 +116,7 @@ def trees(patient: Patient) -> Iterator[Finding]:
 def left_out(patient: Patient) -> Iterator[Finding]:
     """Files of the checkout that are not in goalseek's trees."""
     run = patient.run
-    for told in fitness.notes(run.loaded, run.repository, run.places.prefix, patient.entries):
+    for told in preflight.notes(run.loaded, run.repository, run.places.prefix, patient.entries):
         text, _, remedy = told.rpartition("; ")
         yield Finding("left out", True, text, remedy)
 

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from goalseek import fitness
 from goalseek.baseline import failed_baseline
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.as_user import tree_of_checkout
@@ -15,11 +14,12 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import few
 from goalseek.manifest.loading import ignore_home
 from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
-from goalseek.opening import check_confines
 from goalseek.phase_values import Side
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project import preflight
+from goalseek.project.opening import check_confines
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.statistics.intervals import Settled, settle
 from goalseek.statistics.sequential_test import unfit
 
@@ -160,9 +160,9 @@ def _refuse_unfit(
 ) -> None:
     """``others`` are the other side's files: a writable one may be in either."""
     try:
-        fitness.refuse_globs(run.loaded, run.places.prefix, entries, others)
-        fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
-        fitness.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
+        preflight.refuse_globs(run.loaded, run.places.prefix, entries, others)
+        preflight.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
+        preflight.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
     except GoalseekError as error:
         raise GoalseekError(f"{name}: {error.message}", error.hint, error.exit_code, error.stop_reason) from None
 

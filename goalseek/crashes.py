@@ -8,7 +8,7 @@ from itertools import islice
 from goalseek.ledger.checkpoints import Memory, named
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, Standing
-from goalseek.run import Run
+from goalseek.project.project import Run
 
 
 def crash_endings(run: Run, standing: Standing) -> list[str]:

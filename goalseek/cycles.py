@@ -14,9 +14,9 @@ from goalseek.desk import Desk
 from goalseek.ledger.checkpoints import named
 from goalseek.phase_values import Decision, Plan, Review
 from goalseek.phases.decide import judge
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.review import notes_of, reviewed
-from goalseek.run import Run
-from goalseek.setting import Setting
 from goalseek.tries import Tries, tried_again
 
 

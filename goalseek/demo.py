@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.chosen_provider import chosen_provider
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git
 from goalseek.manifest import loading
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import ProviderTable
-from goalseek.opening import asked_provider
+from goalseek.project.opening import asked_provider
+from goalseek.providers.registry import chosen_provider
 from goalseek.providers.scripted import read_script
 
 DEFAULT = "digits"

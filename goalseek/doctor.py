@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from goalseek.cheats import prepared, runs_owed
 from goalseek.checks import FURTHER, NEEDED, Patient, cheats, provider
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.findings import Finding
 from goalseek.git.command import git_text
 from goalseek.humanize import counted, in_words
 from goalseek.manifest.loading import Loaded, ignore_home
-from goalseek.opening import opened
 from goalseek.pool import Subject, baseline_subject, incumbent_subject
-from goalseek.run import Run
+from goalseek.project.opening import opened
+from goalseek.project.preflight import Finding
+from goalseek.project.project import Run
 from goalseek.sabotage import BREAKAGES
 from goalseek.statistics.scale import median
 from goalseek.trial import trial

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from goalseek.disk import as_machine_fault
 from goalseek.errors import USAGE, GoalseekError, Interrupted
-from goalseek.landing import tell
 from goalseek.last_line import last_line
 from goalseek.manifest.loading import typed
-from goalseek.run import Run
+from goalseek.project.project import Run, tell
 from goalseek.values import EXIT_CODES, Stop
 
 _GO_ON = "the same command goes on"

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.baseline import failed_baseline
-from goalseek.chosen_provider import chosen_provider
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.manifest import loading, validation
 from goalseek.manifest.loading import Loaded
-from goalseek.opening import check_fit, opened
 from goalseek.pool import Measurement, baseline_subject, measure_subject, measurement_of, record_measurement
+from goalseek.project.opening import check_fit, opened
+from goalseek.project.watch import Watch
+from goalseek.providers.registry import chosen_provider
 from goalseek.statistics.sequential_test import unfit
-from goalseek.watch import Watch
 
 HEAD_LINE = (
     "#:schema ./.goalseek/manifest.schema.json\n"

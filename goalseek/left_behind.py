@@ -15,13 +15,14 @@ from goalseek.disk import as_machine_fault
 from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
 from goalseek.git.commits import roll_back
 from goalseek.git.repository import Refs
-from goalseek.landing import candidate_commits, desk_for, land, record_iteration
+from goalseek.landing import desk_for, record_iteration
 from goalseek.ledger.checkpoints import Memory
 from goalseek.ledger.records import IterationRecord
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.phases.read_context import read_context
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project.project import Run
+from goalseek.project.refs import candidate_commits, land
+from goalseek.project.setting import Setting
 from goalseek.values import Attempt
 
 WHY = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"

@@ -7,43 +7,41 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from goalseek.approval import drop_word, question_of
 from goalseek.baseline import baseline_candidate, failed_baseline, note_left_out, take_ruler
 from goalseek.call import briefing_for
-from goalseek.chosen_provider import commands_of
 from goalseek.cycles import decided
 from goalseek.ending import told_at_the_end
-from goalseek.ends import Ends
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
-from goalseek.fitness import uncommitted_words
 from goalseek.git.command import Missing
 from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Refs
 from goalseek.holdout import look
-from goalseek.kept_output import OUTPUT, KeptOutput
-from goalseek.landing import check_refs, desk_for, land, record_iteration
+from goalseek.landing import desk_for, record_iteration
 from goalseek.ledger.checkpoints import unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
 from goalseek.left_behind import failure_kept, left_behind, make_way, record_left_behind
-from goalseek.limits import ENDS_THE_RUN, nearing, pace, why_stop
 from goalseek.measurement.verifier import said_stop
 from goalseek.notify import NotifyWatch
-from goalseek.opening import check_fit, check_provider, files_of, opened
 from goalseek.out_of_sight import agent_out_of_sight, out_of_sight
 from goalseek.phase_values import Candidate, Context, Decision, Evidence, IterationResult, Verdict
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes
-from goalseek.run import Run
-from goalseek.scene import scene_of
-from goalseek.setting import Setting
+from goalseek.project.approval import drop_word, question_of
+from goalseek.project.limits import ENDS_THE_RUN, nearing, pace, why_stop
+from goalseek.project.opening import check_fit, check_provider, files_of, opened
+from goalseek.project.preflight import uncommitted_words
+from goalseek.project.progress import not_said_yet, scene_of, small_set
+from goalseek.project.project import Run
+from goalseek.project.refs import check_refs, land
+from goalseek.project.setting import Setting
+from goalseek.project.stop import Ends, asked_to_stop
+from goalseek.project.watch import OUTPUT, KeptOutput
+from goalseek.providers.registry import commands_of
 from goalseek.settling import seconds_to_settle, settle_at_end
-from goalseek.small_set import small_set
 from goalseek.statistics.bounds import guard_warning
 from goalseek.statistics.sequential_test import baseline_verdict
-from goalseek.stop_request import asked_to_stop
 from goalseek.tries import Tries, planned, tried
 from goalseek.values import Stop, Usage
-from goalseek.warned import not_said_yet
 from goalseek.word import heard, is_asked
 
 __all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]

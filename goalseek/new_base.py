@@ -10,7 +10,7 @@ from goalseek.comparing import Compared, Contender, compared, pairs_in_turn
 from goalseek.git.objects import Entry, Objects
 from goalseek.humanize import counted, in_words
 from goalseek.pool import Subject
-from goalseek.run import Run
+from goalseek.project.project import Run
 from goalseek.statistics.bounds import broken
 from goalseek.workspace.scope import Scope
 

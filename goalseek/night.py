@@ -8,8 +8,8 @@ from statistics import median
 
 from goalseek.humanize import counted, in_words, number
 from goalseek.ledger.records import IterationRecord
-from goalseek.limits import pace
 from goalseek.manifest.tables import Limits
+from goalseek.project.limits import pace
 
 RATE_OF = 20
 USUAL_NIGHT = 8 * 3600.0

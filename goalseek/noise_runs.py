@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from goalseek.baseline import failed_baseline
-from goalseek.opening import check_fit
 from goalseek.phase_values import Failure
 from goalseek.pool import (
     Measurement,
@@ -22,7 +21,8 @@ from goalseek.pool import (
     record_measurement,
 )
 from goalseek.process import held_back
-from goalseek.run import Run
+from goalseek.project.opening import check_fit
+from goalseek.project.project import Run
 from goalseek.statistics.sequential_test import unfit
 from goalseek.values import VerifierRun
 

@@ -9,17 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from goalseek.approval import Question, Word, commands_for
 from goalseek.errors import GoalseekError
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import believed_standing
 from goalseek.manifest.loading import Loaded
-from goalseek.project_scope import scope_of
-from goalseek.relay import Relay
+from goalseek.project.approval import Question, Word, commands_for
+from goalseek.project.watch import Relay, Watch
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import Programs
 from goalseek.values import Stop, to_line, to_plain
-from goalseek.watch import Watch
+from goalseek.workspace.scope import scope_of
 
 SECONDS_MOST = 30.0
 _LAST_END = "last_end.json"

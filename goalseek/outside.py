@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.findings import Finding
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear
 from goalseek.pool import Subject, measure_subject
-from goalseek.run import Run
+from goalseek.project.preflight import Finding
+from goalseek.project.project import Run
 from goalseek.sandbox.executables import to_paste
 from goalseek.sandbox.view import is_systems
 

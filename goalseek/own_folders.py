@@ -3,12 +3,13 @@
 This is the whole list of what goalseek may ever delete in. Whoever holds one of these adds it by ``add_own``:
 
     <cache>/goalseek/<name>-<key>      trees, caches and scratch folders of this project; a name that nobody else makes
-                                       (opening)
+                                       (project.opening)
     <git common dir>/goalseek/<name>   lock, secret, objects.git, packs on their way; git leaves the name to us
                                        (git.repository)
     scratch in a git folder of ours    made beside git's own names (git.objects)
-    logs and runs in log.home          the records of this climb (opening, run); a run folder that holds something of
-                                       somebody else's is neither begun nor removed (ledger.artifacts, fitness)
+    logs and runs in log.home          the records of this climb (project.opening, project.project); a run folder that
+                                       holds something of somebody else's is neither begun nor removed
+                                       (ledger.artifacts, project.preflight)
     a temporary folder                 made by this very process, or by one that died (git.as_user, sandbox.level)
     show --files FOLDER                was empty, or not there (cli.show_command)
 
@@ -19,9 +20,9 @@ in that folder itself. A listed folder may be reached through links of the user'
 once, when it is added.
 
 What is removed elsewhere are single files by their exact names, and folders that nothing is in: a loose object that a
-pack of ours holds (git.packing), a lock on a ref of ours (stale_locks), the half-written file of this process beside
-the one that ``-o`` names (files), and what a first run made around the logs before it was refused (opening). A file
-that is written anew takes an old one's place by a rename, which follows no link.
+pack of ours holds (git.packing), a lock on a ref of ours (project.opening), the half-written file of this process
+beside the one that ``-o`` names (files), and what a first run made around the logs before it was refused
+(project.opening). A file that is written anew takes an old one's place by a rename, which follows no link.
 
 What reads here follows no link either. Where a folder is goalseek's own, what locks its owner out is unlocked.
 """

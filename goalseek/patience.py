@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from goalseek.errors import LimitReached
 from goalseek.humanize import in_words
-from goalseek.limits import seconds_left
 from goalseek.manifest.tables import Limits
 from goalseek.process import seconds_with_sleep
-from goalseek.run import Run
-from goalseek.stop_request import asked_to_stop
+from goalseek.project.limits import seconds_left
+from goalseek.project.project import Run
+from goalseek.project.stop import asked_to_stop
 
 _PAUSE = 0.1
 

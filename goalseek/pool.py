@@ -11,8 +11,8 @@ from goalseek.ledger.records import MeasurementRecord
 from goalseek.manifest.loading import ignore_home
 from goalseek.measurement.evidence import one_more
 from goalseek.phase_values import Evidence, Side
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.values import CommandRun
 
 

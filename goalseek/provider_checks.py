@@ -9,21 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from goalseek.call import given_for
-from goalseek.chosen_provider import commands_of
 from goalseek.errors import GoalseekError, Rejected
-from goalseek.findings import Finding
 from goalseek.git.objects import Entry
 from goalseek.night import night
 from goalseek.out_of_sight import agent_out_of_sight
 from goalseek.own_folders import make_anew
 from goalseek.phase_values import Context
+from goalseek.project.preflight import Finding
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.fallback import Chain
 from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Starting
-from goalseek.run import Run
+from goalseek.providers.registry import commands_of
 from goalseek.seat import Seat
-from goalseek.setting import Setting
 from goalseek.values import Usage
 
 LIVE_SECONDS = 120.0

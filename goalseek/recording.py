@@ -8,9 +8,9 @@ from collections.abc import Callable
 from goalseek.errors import Rejected
 from goalseek.files import write_durably
 from goalseek.phase_values import Rejection
+from goalseek.project.project import Run
 from goalseek.providers.provider import Reply
 from goalseek.providers.replay import Recording, file_name
-from goalseek.run import Run
 from goalseek.sandbox.redaction import Secrets
 
 

@@ -15,7 +15,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED
 from goalseek.phase_values import Evidence
 from goalseek.pool import Subject, measure_subject
-from goalseek.run import Run
+from goalseek.project.project import Run
 from goalseek.same_again import SameAgain, same_again
 from goalseek.values import VerifierRun
 from goalseek.within_noise import among_noise, may_be_noise

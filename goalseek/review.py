@@ -19,11 +19,11 @@ from goalseek.git.objects import Entry
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Candidate, Change, Decision, Plan, Review
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.prompt import Judged
 from goalseek.providers.answer import title_of
 from goalseek.providers.provider import Reply
-from goalseek.run import Run
-from goalseek.setting import Setting
 from goalseek.workspace.workspace import Workspace
 
 DIFF_MOST = 64 * 1024

@@ -9,7 +9,7 @@ from goalseek.git.objects import SUBMODULE, Entry
 from goalseek.humanize import number
 from goalseek.phase_values import Evidence
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, stand_back
-from goalseek.run import Run
+from goalseek.project.project import Run
 
 GARBAGE = b"goalseek sabotage ((((\n"
 BREAKAGES: tuple[tuple[str, bytes | None], ...] = (

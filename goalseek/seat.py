@@ -15,9 +15,9 @@ from goalseek.locks import alone
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Session
+from goalseek.project.project import Run
 from goalseek.providers.credentials import Login
 from goalseek.providers.provider import Starting
-from goalseek.run import Run
 from goalseek.sandbox.environment import credentials_of, passed_credentials, program_environment
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.pipes import HeadAndTail

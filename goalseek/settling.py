@@ -10,16 +10,15 @@ from datetime import datetime
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.humanize import counted, in_words
-from goalseek.landing import tell
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Mark, Standing
-from goalseek.limits import seconds_left
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Side
 from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement, took_outside
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project.limits import seconds_left
+from goalseek.project.project import Run, tell
+from goalseek.project.setting import Setting
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Usage
 

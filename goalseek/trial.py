@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from goalseek.baseline import failed_baseline
 from goalseek.cheats import Cheat, runs_owed, tried
-from goalseek.findings import Finding
 from goalseek.humanize import in_words, number
 from goalseek.manifest.tables import Manifest
 from goalseek.out_of_sight import out_of_sight
 from goalseek.outside import why_inside
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
-from goalseek.run import Run
+from goalseek.project.preflight import Finding
+from goalseek.project.project import Run
 from goalseek.sabotage import BREAKAGES, sabotage
 from goalseek.statistics.advice import fixed_seed
 from goalseek.statistics.bounds import guard_warning

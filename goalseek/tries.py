@@ -24,9 +24,9 @@ from goalseek.phases.apply_change import Begun, apply_change
 from goalseek.phases.commit import commit
 from goalseek.phases.plan import make_plan
 from goalseek.phases.verify import candidate_owes
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.prompt import Problem
-from goalseek.run import Run
-from goalseek.setting import Setting
 from goalseek.values import Attempt
 
 CHANGES_REQUESTED = "changes_requested"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from goalseek.approval import (
+from goalseek.git.commits import roll_back
+from goalseek.phase_values import Candidate, Context, Decision
+from goalseek.project.approval import (
     Word,
     commands_for,
     is_word_there,
@@ -14,11 +16,8 @@ from goalseek.approval import (
     wants_word,
     word_on,
 )
-from goalseek.git.commits import roll_back
-from goalseek.landing import tell
-from goalseek.phase_values import Candidate, Context, Decision
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project.project import Run, tell
+from goalseek.project.setting import Setting
 
 
 def is_asked(run: Run, setting: Setting, decision: Decision) -> bool:

@@ -264,7 +264,7 @@ def test_a_terminal_that_is_closed_to_answers_is_like_none(asking: Project) -> N
 
 
 def test_what_an_agent_wrote_cannot_forge_the_question(asking: Project) -> None:
-    from goalseek.approval import Question
+    from goalseek.project.approval import Question
 
     verdict = Verdict("reverted", "worse", "1 is worse than 2 by 1")
     question = Question(4, "run", "c", "d", verdict, "a\x1b[2Jtitle", ("x\x07.py",), 1, 2, "/tmp/changes.diff", False)

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from project import FILES, Ended, Project, answer, home
 
-from goalseek import fitness, loop
+from goalseek import loop
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
+from goalseek.project import preflight
 from goalseek.providers.scripted import ScriptedProvider
 
 
@@ -239,7 +240,7 @@ def test_what_a_checkout_has_otherwise_is_asked_of_git(project: Project) -> None
     repository = Repository(locate(project.top), "demo")
     try:
         entries = repository.objects.files(repository.tree_of(repository.head()))
-        found = fitness.stored_otherwise(repository, entries)
+        found = preflight.stored_otherwise(repository, entries)
     finally:
         repository.close()
     assert found == {

@@ -15,7 +15,6 @@ import pytest
 from test_import_rows import PACKAGE, module_of, sources
 
 from goalseek import files, own_folders
-from goalseek.approval import drop_word
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.ledger.artifacts import clear_attempts
 from goalseek.locks import LOCK, only_writer
@@ -23,22 +22,24 @@ from goalseek.measurement.metric import RunFolder
 from goalseek.measurement.outputs import once_left, put_outputs
 from goalseek.measurement.setup import give
 from goalseek.own_folders import ForeignPath
+from goalseek.project.approval import drop_word
+from goalseek.project.stop import asked_to_stop
 from goalseek.sandbox.bubblewrap import _make
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.landlock import _link_from_home
 from goalseek.sandbox.view import Shown, View, furnish
-from goalseek.stop_request import asked_to_stop
 from goalseek.workspace.checkout import LINK, Checkout
 
 INSIDE = "tree/a/b/c"
 REMOVES_BY_EXACT_NAMES = {
     "own_folders": "the list, and all that it lets be removed",
     "git.packing": "loose objects that a pack of ours holds, and a pack's half-written file",
-    "stale_locks": "the locks of our own refs",
     "files": "the half-written file beside the one that -o names",
-    "opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
+    "project.opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
 }
-ADDS_TO_THE_LIST = "beneath opening git.repository git.objects run git.as_user sandbox.level cli.show_command".split()
+ADDS_TO_THE_LIST = (
+    "own_folders project.opening git.repository git.objects project.project git.as_user sandbox.level cli.show_command".split()
+)
 
 
 def tree_of(folder: Path) -> Checkout:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from goalseek.limits import reached
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Failure, Verdict
+from goalseek.project.limits import reached
 from goalseek.statistics.bounds import broken
 from goalseek.statistics.decide import ToBeat, decide
 from goalseek.statistics.scale import median, representative

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from project import FILES, Project
 
-from goalseek import directions
+from goalseek.project import directions
 
 TEXT = "prefer fewer parameters"
 AGENT = """\

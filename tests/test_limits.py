@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from test_standing import iteration
 
 from goalseek.brief import what_is_left
-from goalseek.ends import Ends, until
 from goalseek.ledger.standing import Mark, Spend, Standing
-from goalseek.limits import Spending, nearing, pace, why_not_begin, why_stop
 from goalseek.manifest.tables import Budget, Limits, Metric
-from goalseek.scene import scene_of
+from goalseek.project.limits import Spending, nearing, pace, why_not_begin, why_stop
+from goalseek.project.progress import scene_of
+from goalseek.project.stop import Ends, until
 from goalseek.values import EXIT_CODES, Stop, Usage
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)

@@ -16,8 +16,8 @@ from project import FILES, JUDGE, Project, answer, home, living
 from shown import Shown
 
 from goalseek import locks
-from goalseek.limits import Spending
-from goalseek.scene import Scene
+from goalseek.project.limits import Spending
+from goalseek.project.progress import Scene
 from goalseek.views.panel import Doing, Signs, rows, spark
 
 pytestmark = pytest.mark.slow

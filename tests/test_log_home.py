@@ -10,8 +10,7 @@ from project import JUDGE, Project, answer
 
 import goalseek
 from goalseek.manifest.loading import Loaded
-from goalseek.project_scope import scope_of
-from goalseek.workspace.scope import Kind
+from goalseek.workspace.scope import Kind, scope_of
 
 LOUD = 'echo judging; if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; sleep 60; fi\n' + JUDGE
 

@@ -10,9 +10,9 @@ from project import Project, answer
 
 from goalseek import notify
 from goalseek.manifest.loading import Loaded, load
+from goalseek.project.watch import Watch
 from goalseek.sandbox.supervisor import Programs
 from goalseek.values import Stop
-from goalseek.watch import Watch
 
 TELL = 'cat >> "$HOME/told"'
 

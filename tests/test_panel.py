@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from goalseek.limits import Spending
-from goalseek.scene import Scene
+from goalseek.project.limits import Spending
+from goalseek.project.progress import Scene
 from goalseek.views.panel import TYPED, Doing, Signs, rows
 
 SCENE = Scene(

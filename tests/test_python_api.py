@@ -47,7 +47,7 @@ def test_a_climb_that_cannot_be_opened_holds_no_lock(project: Project, monkeypat
     project.set_moves(answer(2))
     climb = goalseek.iterate(goalseek.load(project.manifest), iterations=1)
     with monkeypatch.context() as broken, pytest.raises(GoalseekError, match="moved by somebody"):
-        broken.setattr("goalseek.run.Ledger", refused)
+        broken.setattr("goalseek.project.project.Ledger", refused)
         next(climb)
     with (project.folder / ".git" / "goalseek" / "demo" / PROGRAMS_LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,10 +9,9 @@ import pytest
 from project import FILES, JUDGE, Project, answer
 from shown import Shown
 
-from goalseek.kept_output import BYTES_MOST, KeptOutput
-from goalseek.state import read_state
+from goalseek.project.state_file import read_state
+from goalseek.project.watch import BYTES_MOST, KeptOutput, Watch
 from goalseek.values import Stop
-from goalseek.watch import Watch
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import pytest
 from rich.style import Style
 
 import goalseek
-from goalseek.limits import Spending
-from goalseek.scene import Scene
+from goalseek.project.limits import Spending
+from goalseek.project.progress import Scene
 from goalseek.views.panel import Doing, Signs, rows
 from goalseek.views.style import CODES, OUTCOME_COLORS
 

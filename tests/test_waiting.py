@@ -15,14 +15,15 @@ from typing import Any, cast
 import pytest
 from project import Project, answer, home, living, until
 
-from goalseek import locks, state
-from goalseek.clock import Clock
+from goalseek import locks
 from goalseek.errors import GoalseekError
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
 from goalseek.patience import wait
-from goalseek.run import Run
-from goalseek.state import Moment, Picture, read_state
+from goalseek.project import state_file
+from goalseek.project.limits import Clock
+from goalseek.project.project import Run
+from goalseek.project.state_file import Moment, Picture, read_state
 
 WAITING = """\
 if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; while [ ! -e "$HOME/go" ]; do sleep 0.05; done; fi
@@ -52,7 +53,7 @@ def test_the_heartbeat_is_renewed_when_it_is_time(tmp_path: Path, monkeypatch: p
     picture.path.unlink()
     picture.beat()
     assert not picture.path.exists(), "not yet time"
-    monkeypatch.setattr(state, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(state_file, "HEARTBEAT_SECONDS", 0.0)
     picture.beat()
     assert read_state(picture.path)["phase"] == "VERIFY" and read_state(picture.path)["heartbeat_at"]
 

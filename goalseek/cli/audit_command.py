@@ -16,7 +16,7 @@ from goalseek.ledger.audit import Audit, audit
 from goalseek.ledger.chain import Deviation
 from goalseek.locks import only_writer
 from goalseek.manifest.loading import Loaded
-from goalseek.opening import open_repository, opened
+from goalseek.project.opening import open_repository, opened
 from goalseek.rerun import rerun
 from goalseek.views.harmless import one_line
 

@@ -9,8 +9,8 @@ from goalseek.baseline import code_asked_for
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_for
 from goalseek.ending import shown_at_the_end
-from goalseek.landing import check_refs
-from goalseek.opening import check_fit_for_baseline, opened, refuse_baseline
+from goalseek.project.opening import check_fit_for_baseline, opened, refuse_baseline
+from goalseek.project.refs import check_refs
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,9 +15,9 @@ from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.humanize import counted, in_words, number
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest
-from goalseek.opening import opened
 from goalseek.pool import Measurement
-from goalseek.run import Run
+from goalseek.project.opening import opened
+from goalseek.project.project import Run
 from goalseek.statistics.intervals import PAIRS
 from goalseek.statistics.scale import median
 from goalseek.views.style import painter

@@ -7,7 +7,7 @@ import os
 import shlex
 from pathlib import Path
 
-from goalseek import demo, ends
+from goalseek import demo
 from goalseek.cli.answer import answer, answer_lines, say, wants_json
 from goalseek.cli.iterate_command import climb
 from goalseek.cli.options import start_folder
@@ -16,7 +16,8 @@ from goalseek.errors import GoalseekError
 from goalseek.humanize import counted
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import Loaded
-from goalseek.opening import opened
+from goalseek.project import stop
+from goalseek.project.opening import opened
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         f"{chosen.summary}\na fresh repository in {folder}; {counted(count, 'iteration')} of goalseek iterate in it:",
     )
     with watch_live(options) as watch, opened(loaded, watch, asked, doing="iterate") as opened_run:
-        exit_code = climb(opened_run, ends.Ends(count))
+        exit_code = climb(opened_run, stop.Ends(count))
         standing = opened_run.standing
     if wants_json(options):
         answer(options, {"event": "demo", "folder": str(folder), **_numbers(standing)})

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from goalseek import process
 from goalseek.cli.answer import answer, wants_json
-from goalseek.fitness import refuse_missing_home
 from goalseek.locks import holder_of
 from goalseek.manifest.loading import Loaded, ignore_home, typed
-from goalseek.opening import open_repository
-from goalseek.state import AT_WORK, read_state
+from goalseek.project.opening import open_repository
+from goalseek.project.preflight import refuse_missing_home
+from goalseek.project.state_file import AT_WORK, read_state
 
 _LINES_SHOWN = 20
 

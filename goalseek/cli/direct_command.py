@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek import directions
 from goalseek.cli.answer import answer, answer_lines, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
-from goalseek.fitness import refuse_missing_home
 from goalseek.ledger.results_file import believed_standing
 from goalseek.manifest.loading import ignore_home
-from goalseek.one_folder import climb_at_work
+from goalseek.project import directions
+from goalseek.project.paths import climb_at_work
+from goalseek.project.preflight import refuse_missing_home
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,8 @@ from goalseek.cli.options import loaded
 from goalseek.cli.questions import ask
 from goalseek.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.findings import Finding
 from goalseek.manifest.loading import typed
+from goalseek.project.preflight import Finding
 from goalseek.views.child_words import text_of
 from goalseek.views.style import Paint, painter
 

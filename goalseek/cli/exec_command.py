@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from goalseek import files, process
-from goalseek.chosen_provider import programs_of
 from goalseek.cli.options import loaded
 from goalseek.cli.show_command import find_record
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
@@ -20,14 +19,15 @@ from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS
 from goalseek.measurement.setup import give, prepare
 from goalseek.measurement.verifier import Verifier, job_of
-from goalseek.opening import opened
 from goalseek.own_folders import clear, make_anew
-from goalseek.run import Run
+from goalseek.project.opening import opened
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
+from goalseek.providers.registry import programs_of
 from goalseek.sandbox import environment
 from goalseek.sandbox.landlock import alone
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.policy import Job
-from goalseek.setting import Setting
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from goalseek.approval import Question, Word, commands_for, give_word, waiting
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
@@ -13,9 +12,10 @@ from goalseek.ledger.results_file import History, believed_standing
 from goalseek.ledger.standing import Standing
 from goalseek.locks import holder_of, last_manifest
 from goalseek.manifest.loading import Loaded, typed
-from goalseek.one_folder import climb_at_work
-from goalseek.opening import open_repository
-from goalseek.stop_request import pending_run
+from goalseek.project.approval import Question, Word, commands_for, give_word, waiting
+from goalseek.project.opening import open_repository
+from goalseek.project.paths import climb_at_work
+from goalseek.project.stop import pending_run
 from goalseek.views.harmless import one_line
 
 

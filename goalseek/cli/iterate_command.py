@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from collections import deque
 
-from goalseek import ends, humanize, loop
+from goalseek import humanize, loop
 from goalseek.cli.detaching import detach
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_live
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.manifest.loading import Loaded
-from goalseek.opening import asked_provider, opened
-from goalseek.run import Run
+from goalseek.project import stop
+from goalseek.project.opening import asked_provider, opened
+from goalseek.project.project import Run
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,21 +46,21 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
-def climb(opened_run: Run, ends: ends.Ends) -> int:
+def climb(opened_run: Run, ends: stop.Ends) -> int:
     """Iterates to an end; gives the exit code."""
     deque(loop.iterate(opened_run, ends), maxlen=0)  # no line of ours between two records: a signal meets the loop
     return opened_run.stop.exit_code if opened_run.stop else 0
 
 
-def _ends(options: argparse.Namespace, manifest: Loaded) -> ends.Ends:
+def _ends(options: argparse.Namespace, manifest: Loaded) -> stop.Ends:
     if options.count is not None and options.count < 1:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
     names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))
     try:
         seconds = humanize.seconds(options.duration) if options.duration is not None else None
-        until = ends.until(options.until, names) if options.until is not None else None
+        until = stop.until(options.until, names) if options.until is not None else None
     except ValueError as error:
         raise GoalseekError(str(error), "see: goalseek iterate --help") from None
     is_open = options.forever or seconds is not None or until is not None
     count = options.count if options.count is not None else None if is_open else 1
-    return ends.Ends(count, seconds, until)
+    return stop.Ends(count, seconds, until)

@@ -75,7 +75,7 @@ def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]]
 
 
 def _say_why_none(options: argparse.Namespace, manifest: Loaded) -> None:
-    from goalseek.fetched import way_to_fetched
+    from goalseek.project.paths import way_to_fetched
 
     why = way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first"
     say(options, typed(why, options.manifest))

@@ -17,9 +17,9 @@ from goalseek.humanize import counted, in_words, number
 from goalseek.manifest.tables import Reading
 from goalseek.noise_alone import AloneCommand, alone_runs, refuse_unreadable
 from goalseek.noise_runs import unchanged_runs, unchanged_subject
-from goalseek.opening import opened
 from goalseek.phase_values import Failure
 from goalseek.pool import Measurement
+from goalseek.project.opening import opened
 from goalseek.statistics.advice import ITERATIONS, Asked, advice, costs, findings
 from goalseek.statistics.noise_report import NoiseReport, noise_report
 from goalseek.statistics.scale import median

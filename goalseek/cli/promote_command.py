@@ -15,7 +15,6 @@ from goalseek.cli.options import loaded
 from goalseek.cli.standard_streams import print_bytes
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.fetched import way_to_fetched
 from goalseek.files import exported
 from goalseek.git import as_user
 from goalseek.git.objects import Objects
@@ -26,13 +25,14 @@ from goalseek.ledger.promote import Promoted, kept_chain
 from goalseek.ledger.results_file import believed_standing
 from goalseek.manifest.loading import Loaded, base_of, typed
 from goalseek.new_base import SettledOnBase, settle_on_base
-from goalseek.opening import check_fit, open_repository, opened
-from goalseek.project_scope import scope_of
-from goalseek.run import Run
+from goalseek.project.opening import check_fit, open_repository, opened
+from goalseek.project.paths import way_to_fetched
+from goalseek.project.project import Run
 from goalseek.statistics.intervals import PAIRS
 from goalseek.views.harmless import one_line
 from goalseek.views.style import painter
 from goalseek.workspace.places import places
+from goalseek.workspace.scope import scope_of
 
 
 @dataclass(frozen=True)

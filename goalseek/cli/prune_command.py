@@ -10,8 +10,8 @@ from goalseek.cli.options import loaded
 from goalseek.errors import GoalseekError
 from goalseek.ledger.artifacts import beyond_newest, of_marks
 from goalseek.manifest.loading import Loaded
-from goalseek.opening import open_repository, opened
 from goalseek.own_folders import remove, remove_own
+from goalseek.project.opening import open_repository, opened
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -110,7 +110,7 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
     else:
         raise GoalseekError(f"{which!r} is no iteration's number, best or baseline", "see: goalseek log")
     if found is None:
-        from goalseek.fetched import way_to_fetched
+        from goalseek.project.paths import way_to_fetched
 
         raise GoalseekError(f"there is no record of {which}", way_to_fetched(manifest) or "see: goalseek log")
     return found

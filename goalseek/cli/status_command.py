@@ -9,10 +9,10 @@ from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.git.location import locate
 from goalseek.humanize import in_words, number
-from goalseek.kept_output import OUTPUT
 from goalseek.manifest.loading import Loaded, typed
-from goalseek.one_folder import climb_at_work
-from goalseek.overview import Overview, overview
+from goalseek.project.paths import climb_at_work
+from goalseek.project.status import Overview, overview
+from goalseek.project.watch import OUTPUT
 from goalseek.values import to_plain
 from goalseek.views.harmless import one_line
 from goalseek.views.style import Paint, painter

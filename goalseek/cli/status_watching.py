@@ -18,7 +18,7 @@ from goalseek.cli.answer import answer, wants_json
 from goalseek.ledger.results_file import own_folder
 from goalseek.locks import holder_of
 from goalseek.manifest.loading import Loaded
-from goalseek.overview import overview
+from goalseek.project.status import overview
 from goalseek.values import to_plain
 from goalseek.views.cells import width_of
 from goalseek.views.child_words import lines_of

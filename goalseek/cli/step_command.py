@@ -8,7 +8,7 @@ import sys
 from goalseek import loop
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
-from goalseek.opening import asked_provider, opened
+from goalseek.project.opening import asked_provider, opened
 from goalseek.views.asking import AskingWatch
 from goalseek.views.confined import ConfinedWatch
 from goalseek.views.style import painter

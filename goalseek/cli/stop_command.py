@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek.approval import commands_for, waiting
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
 from goalseek.humanize import in_words
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, believed_standing
-from goalseek.limits import pace
 from goalseek.locks import Holder
 from goalseek.manifest.loading import Loaded, typed
-from goalseek.one_folder import climb_at_work
-from goalseek.opening import open_repository
-from goalseek.stop_request import ask_to_stop, pending_run
+from goalseek.project.approval import commands_for, waiting
+from goalseek.project.limits import pace
+from goalseek.project.opening import open_repository
+from goalseek.project.paths import climb_at_work
+from goalseek.project.stop import ask_to_stop, pending_run
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

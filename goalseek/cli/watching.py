@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator
 
 from goalseek.cli.answer import queried, wants_json
+from goalseek.project.watch import Watch
 from goalseek.views.lines import EventWatch, LineWatch
 from goalseek.views.live import LiveWatch
 from goalseek.views.style import is_movable, painter
-from goalseek.watch import Watch
 
 
 def watch_for(options: argparse.Namespace) -> Watch:

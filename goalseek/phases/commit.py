@@ -9,11 +9,11 @@ from goalseek.errors import Rejected
 from goalseek.git.commits import message_of
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.humanize import few
 from goalseek.phase_values import Candidate, Change, Context, Edit
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project.project import Run
+from goalseek.project.refs import move_tip
+from goalseek.project.setting import Setting
 
 
 def commit(
@@ -62,15 +62,3 @@ def store_again(objects: Objects, edits: Iterable[Edit], snapshot: Path) -> None
         if not place.is_file() or place.is_symlink() or objects.write_file(place) != edit.blob:
             why = f"git does not have the content of {quote_path(edit.path)} any more: somebody pruned it"
             raise Rejected("skipped", "interrupted", why)
-
-
-def move_tip(repository: Repository, before: str | None, after: str) -> None:
-    """Moves the tip. Raises GoalseekError where it is neither where it was left nor there already."""
-    if before == after:
-        return
-    try:
-        repository.move([RefMove(repository.tip_ref, before, after)])
-    except RefMoved:
-        found = repository.refs().tip
-        if found != after:
-            raise moved_by_somebody(repository.tip_ref, before or "nothing", found) from None

@@ -11,8 +11,8 @@ from goalseek.git.paths import quote_path
 from goalseek.git.repository import Refs
 from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.phase_values import VISIBLE_FILES_MOST, Context, VisibleFile
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.told import common_ending
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope

@@ -11,8 +11,8 @@ from goalseek.ledger.records import MeasurementRecord
 from goalseek.measurement.evidence import is_incumbent_failing, one_more
 from goalseek.phase_values import Candidate, Change, Evidence, Side, Verdict
 from goalseek.phases.decide import ruling
-from goalseek.run import Run
-from goalseek.setting import Setting
+from goalseek.project.project import Run
+from goalseek.project.setting import Setting
 from goalseek.statistics.sequential_test import Next, RunIncumbent, baseline_verdict
 from goalseek.values import VerifierRun
 

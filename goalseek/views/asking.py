@@ -8,9 +8,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from goalseek.approval import Question, Word
+from goalseek.project.approval import Question, Word
+from goalseek.project.watch import Watch
 from goalseek.views.harmless import harmless
-from goalseek.watch import Watch
 
 _POLL_SECONDS = 0.2
 

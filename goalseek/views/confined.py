@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from goalseek.project.watch import Watch
 from goalseek.sandbox.level import Level, how_to_get
 from goalseek.views.style import Paint
-from goalseek.watch import Watch
 
 
 class ConfinedWatch(Watch):

@@ -9,12 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from goalseek.kept_output import OUTPUT
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, believed_standing
 from goalseek.manifest.loading import Loaded, typed
-from goalseek.scene import Scene, scene_of
-from goalseek.state import AT_WORK, read_state
+from goalseek.project.progress import Scene, scene_of
+from goalseek.project.state_file import AT_WORK, read_state
+from goalseek.project.watch import OUTPUT
 from goalseek.views.child_words import TAIL_BYTES, last_line_of
 from goalseek.views.harmless import one_line
 from goalseek.views.panel import Doing

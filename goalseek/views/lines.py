@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from goalseek.humanize import in_words, number
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
+from goalseek.project.watch import Watch
 from goalseek.sandbox.level import Level
 from goalseek.values import EXIT_CODES, Stop, to_plain
 from goalseek.views.asking import AskingWatch
@@ -17,7 +18,6 @@ from goalseek.views.cells import cut, width_of
 from goalseek.views.confined import ConfinedWatch
 from goalseek.views.harmless import harmless, one_line
 from goalseek.views.style import OUTCOME_COLORS, Paint
-from goalseek.watch import Watch
 
 
 def record_line(record: IterationRecord, paint: Paint, width: int | None = None) -> str:

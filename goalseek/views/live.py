@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from goalseek.approval import Question, Word
 from goalseek.process import is_ending
-from goalseek.scene import Scene, turn_in_words
+from goalseek.project.approval import Question, Word
+from goalseek.project.progress import Scene, turn_in_words
 from goalseek.values import Stop
 from goalseek.views.child_words import TAIL_BYTES, last_line_of
 from goalseek.views.harmless import one_line

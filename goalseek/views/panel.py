@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from goalseek.humanize import in_words, number
-from goalseek.limits import NEAR, Spending
-from goalseek.scene import Scene
+from goalseek.project.limits import NEAR, Spending
+from goalseek.project.progress import Scene
 from goalseek.views.cells import cells, cut
 
 if TYPE_CHECKING:

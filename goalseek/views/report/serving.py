@@ -19,7 +19,7 @@ from typing import Any
 
 from goalseek._version import __version__
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.state import AT_WORK
+from goalseek.project.state_file import AT_WORK
 from goalseek.views.report.page import page, policy
 from goalseek.views.report.sources import Reader, Source, at_work, surroundings
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from goalseek._version import __version__
 from goalseek.errors import GoalseekError
-from goalseek.fetched import way_to_fetched
 from goalseek.humanize import number
 from goalseek.ledger.results_file import History, own_folder
 from goalseek.locks import holder_of
 from goalseek.manifest.loading import RESULTS, STATE, Loaded
 from goalseek.manifest.tables import Guard
-from goalseek.overview import overview
-from goalseek.state import AT_WORK, phase_in_words, read_state
+from goalseek.project.paths import way_to_fetched
+from goalseek.project.state_file import AT_WORK, phase_in_words, read_state
+from goalseek.project.status import overview
 from goalseek.views.harmless import one_line
 from goalseek.views.report.diffs import Diff, diff_of, most_for, patches
 from goalseek.views.report.night import Night

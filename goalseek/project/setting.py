@@ -7,17 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from goalseek import directions
-from goalseek.directions import Direction
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.project_scope import scope_of
+from goalseek.project import directions
+from goalseek.project.directions import Direction
 from goalseek.providers.prompt_templates import Templates, load_templates
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.listing import Listing
-from goalseek.workspace.scope import Scope
+from goalseek.workspace.scope import Scope, scope_of
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import json
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from pathlib import Path
 
+from goalseek.humanize import number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
-from goalseek.limits import Spending, spendings
-from goalseek.manifest.tables import Limits
+from goalseek.manifest.tables import Limits, Metric
+from goalseek.project.limits import Spending, spendings
 
 REASONS_SHOWN = 6
 TIMES_COUNTED = 15
@@ -75,9 +79,60 @@ def scene_of(
 
 def _usual(tries: list[IterationRecord]) -> dict[str, float]:
     """Of each phase, the median of the last that had it."""
+    from statistics import median
+
     times: dict[str, list[float]] = {}
     for record in tries:
         for phase, seconds in record.seconds.items():
             if len(found := times.setdefault(phase, [])) < TIMES_COUNTED:
                 found.append(seconds)
     return {phase: median(found) for phase, found in times.items()}
+
+
+KEEPS = 5
+WIDTH = 4.0  # standard errors of a proportion
+
+
+def small_set(metric: Metric, standing: Standing) -> str | None:
+    """A warning where five keeps or more have gained less than 4·√(p(1 - p)/n) on n examples, p being the baseline's.
+
+    None where ``metric.examples`` is not given, or the metric is no proportion.
+    """
+    baseline, best = standing.baseline, standing.best
+    if metric.examples is None or baseline is None or best is None or standing.keeps < KEEPS:
+        return None
+    if not 0 < baseline.value < 1:
+        return None
+    gain, bound = abs(best.value - baseline.value), reach(baseline.value, metric.examples)
+    if gain >= bound:
+        return None
+    return (
+        f"{standing.keeps} keeps gained {number(gain)} on {metric.examples} examples, where luck alone reaches "
+        f"{number(bound)}: a larger set, or a [holdout], would tell"
+    )
+
+
+def reach(share: float, examples: int) -> float:
+    """Four standard errors of a proportion measured on so many examples."""
+    return WIDTH * math.sqrt(share * (1 - share) / examples)
+
+
+_NAME = "warned.json"
+
+
+def not_said_yet(logs: Path, run_id: str, told: Mapping[str, str]) -> list[str]:
+    """The sentences that this run was not told; from now on it was. ``told`` are all that hold now, by their budget."""
+    path = logs / _NAME
+    before = _said(path, run_id)
+    if before != set(told) and logs.is_dir():
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps({"run_id": run_id, "budgets": sorted(told)}) + "\n")
+        temporary.replace(path)
+    return [text for budget, text in told.items() if budget not in before]
+
+
+def _said(path: Path, run_id: str) -> set[str]:
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        said = json.loads(path.read_text())
+        return set(said["budgets"]) if said["run_id"] == run_id else set()
+    return set()

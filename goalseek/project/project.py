@@ -12,12 +12,9 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from goalseek.chosen_provider import ChosenProvider
-from goalseek.clock import Clock
 from goalseek.errors import GoalseekError
 from goalseek.git.location import elsewhere
 from goalseek.git.repository import Repository
-from goalseek.kept import kept_steps
 from goalseek.ledger.checkpoints import PhaseSeconds
 from goalseek.ledger.ledger import Ledger
 from goalseek.ledger.records import IterationRecord
@@ -31,16 +28,18 @@ from goalseek.measurement.ruler import Ruler, under
 from goalseek.measurement.verifier import Verifier
 from goalseek.own_folders import add_own, clear
 from goalseek.phase_values import Context, Side
-from goalseek.project_trees import ProjectTrees, TreePlan
+from goalseek.project.limits import Clock
+from goalseek.project.progress import turn_in_words
+from goalseek.project.setting import Setting, Settings
+from goalseek.project.state_file import Moment, Picture, utc_now
+from goalseek.project.trees import ProjectTrees, TreePlan, kept_steps
+from goalseek.project.watch import Watch
 from goalseek.providers.fallback import Chain
+from goalseek.providers.registry import ChosenProvider
 from goalseek.sandbox.level import Level
 from goalseek.sandbox.policy import Confines, confines
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Programs
-from goalseek.scene import turn_in_words
-from goalseek.setting import Setting, Settings
-from goalseek.state import Picture, utc_now
 from goalseek.values import Stop
-from goalseek.watch import Watch
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.listing import Listing
@@ -334,3 +333,15 @@ class Run:
 def _clear_scratch(scratch: Path) -> None:
     with contextlib.suppress(OSError):
         clear(scratch)
+
+
+def tell(
+    run: Run, status: str, iteration: int | None, phase: str | None, reason: str = "", following: str = ""
+) -> None:
+    """Renews ``state.json``."""
+    now = utc_now()
+    ended = None if status in ("running", "waiting") else now
+    moment = Moment(
+        status, run.run_id, run.started_at, iteration, phase, now if phase else None, reason or None, ended, following
+    )
+    run.picture.show(moment, run.standing, run.loaded.manifest.limits)

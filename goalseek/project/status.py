@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from goalseek.drift import differing
-from goalseek.fetched import way_to_fetched
+from goalseek.errors import GitFailed
+from goalseek.git.command import git
 from goalseek.git.location import Location, locate
-from goalseek.guards import broken_guard_of
-from goalseek.humanize import in_words
+from goalseek.git.paths import prefix_below, quote_path
+from goalseek.humanize import counted, in_words
 from goalseek.ledger.checkpoints import all_unrecorded
 from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import believed_standing
 from goalseek.ledger.standing import Mark, Spend, Standing
-from goalseek.limits import why_stop
 from goalseek.locks import Holder, holder_of
 from goalseek.manifest.loading import Loaded, base_of, typed
 from goalseek.manifest.tables import Manifest
-from goalseek.small_set import small_set
-from goalseek.state import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
+from goalseek.measurement.ruler import Ruler, differing_keys
+from goalseek.project.limits import broken_guard_of, why_stop
+from goalseek.project.paths import way_to_fetched
+from goalseek.project.progress import small_set
+from goalseek.project.state_file import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
+from goalseek.project.stop import pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, level_moved
-from goalseek.stop_request import pending_run
 from goalseek.values import Usage
+from goalseek.workspace.scope import scope_of
 from goalseek.workspace.shared_folders import Shares
 
-if TYPE_CHECKING:
-    from goalseek.approval import Question, Word
+if typing.TYPE_CHECKING:
+    from goalseek.project.approval import Question, Word
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ def _asked(loaded: Loaded, standing: Standing, run_id: str) -> tuple[Question | 
     """What waits for a person's word, and the word where it was given already."""
     if loaded.manifest.approve.before == "never":
         return None, None
-    from goalseek.approval import waiting, word_on
+    from goalseek.project.approval import waiting, word_on
 
     waits = waiting(loaded.manifest, loaded.runs, standing, run_id)
     return waits, word_on(loaded.logs, waits) if waits else None
@@ -150,7 +155,7 @@ def _shared(loaded: Loaded, location: Location, own: Path, standing: Standing) -
 
 def _next_word(waits: Question, word: Word | None, holder: Holder | None) -> str:
     if word is None:
-        from goalseek.approval import commands_for
+        from goalseek.project.approval import commands_for
 
         return commands_for(waits) + ("" if holder else "; then goalseek iterate")
     return f"iteration {waits.iteration} has its word, {word}: {holder or 'goalseek iterate'} goes on"
@@ -191,3 +196,62 @@ def _silent(picture: dict[str, Any], holder: Holder) -> str:
     if age is None or age < STALE_SECONDS:
         return ""
     return f"no heartbeat for {in_words(age)}: {holder}, may be stopped, asleep or stuck"
+
+
+_NAMED_MOST = 5
+
+
+def differing(loaded: Loaded, location: Location, standing: Standing) -> list[str]:
+    """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words."""
+    if standing.baseline is None:
+        return []
+    try:
+        pinned, head = _pinned_and_head(location, loaded.manifest.project.name)
+        changed = _changed(location, standing.baseline.commit, head)
+    except GitFailed:
+        return []
+    scope = scope_of(loaded, loaded.manifest, prefix_below(location.top, loaded.folder))
+    ruler = Ruler.from_json(pinned)
+    told = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
+    hidden = _hidden(loaded, base_of(loaded, location.top), ruler)
+    told += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
+    files = [path for path in changed if scope.in_ruler(path)]
+    return told + [f"file {quote_path(path)}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
+
+
+def _pinned_and_head(location: Location, name: str) -> tuple[str, str]:
+    """The ruler's text and the commit of HEAD, in one question. Raises GitFailed where one of them is not there."""
+    asked = (f"refs/goalseek/{name}/ledger:ruler.json", "HEAD")
+    told = git("cat-file", "--batch", git_dir=location.git_dir, stdin="".join(f"{one}\n" for one in asked).encode())
+    first, _, rest = told.partition(b"\n")
+    facts = first.split(b" ")
+    if facts[1:2] != [b"blob"]:
+        raise GitFailed(("cat-file", asked[0]), 1, first)
+    size = int(facts[2])
+    head, kind, *_ = rest[size + 1 :].partition(b"\n")[0].split(b" ")
+    if kind != b"commit":
+        raise GitFailed(("cat-file", asked[1]), 1, head)
+    return rest[:size].decode(), head.decode()
+
+
+def _changed(location: Location, before: str, after: str) -> list[str]:
+    """The files on which two commits differ."""
+    if before == after:
+        return []
+    listing = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after)
+    told = git(*listing, git_dir=location.git_dir)
+    return [os.fsdecode(path) for path in told.split(b"\0") if path]
+
+
+def _hidden(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
+    """What differs in the folder of ``hidden_from``; where the manifest names another one now, its key does."""
+    named = loaded.manifest.scope.hidden_from
+    if not named or named != ruler.keys["scope"].get("hidden_from"):
+        return []
+    from goalseek.workspace import hidden_files
+
+    return hidden_files.differing_files(base / named, ruler.hidden_from)[:_NAMED_MOST]
+
+
+def _more(count: int) -> list[str]:
+    return [f"and {counted(count, 'more file')}"] if count > 0 else []

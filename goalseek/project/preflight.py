@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, USAGE, GoalseekError
@@ -262,3 +263,18 @@ def _uncommitted(folder: Path) -> Iterator[str]:
         folders[:] = [name for name in folders if name != ".git"]
         for name in names:
             yield Path(inner, name).relative_to(folder).as_posix()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. Not ``ok``: it must be mended; ``ok`` with a remedy: it is worth knowing."""
+
+    name: str
+    ok: bool
+    text: str
+    remedy: str = ""
+
+    @property
+    def mark(self) -> str:
+        """A cross, an exclamation mark, or a tick."""
+        return "✗" if not self.ok else "!" if self.remedy else "✓"

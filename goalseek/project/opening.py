@@ -11,33 +11,32 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalseek import fitness, process
-from goalseek.approval import Question, refuse_while_waiting, waiting
+from goalseek import process
 from goalseek.disk import free_room
-from goalseek.drift import differing
 from goalseek.errors import GoalseekError
 from goalseek.git.batch import ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.git.repository import Repository
-from goalseek.guards import broken_guard_of
 from goalseek.locks import LOCK, only_writer
 from goalseek.manifest.loading import Loaded, base_of, ignore_home, typed
 from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.one_folder import note_folder, refuse_other_folder
 from goalseek.own_folders import add_own, clear, empty, remove, remove_own
-from goalseek.project_scope import scope_of
+from goalseek.project import preflight
+from goalseek.project.approval import Question, refuse_while_waiting, waiting
+from goalseek.project.limits import broken_guard_of
+from goalseek.project.paths import note_folder, refuse_other_folder
+from goalseek.project.project import Run
+from goalseek.project.state_file import phase_in_words, read_state
+from goalseek.project.status import differing
+from goalseek.project.watch import Watch
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
-from goalseek.run import Run
 from goalseek.sandbox import editable_installs
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, end_left_over, trusted_mark
-from goalseek.stale_locks import remove_stale_locks
-from goalseek.state import phase_in_words, read_state
-from goalseek.watch import Watch
-from goalseek.workspace.places import places
-from goalseek.workspace.scope import Scope
+from goalseek.workspace.places import Places, places
+from goalseek.workspace.scope import Scope, scope_of
 from goalseek.workspace.share_checks import refuse_unfit_shares
 from goalseek.workspace.shared_folders import LOOKED_AT_MOST
 
@@ -66,7 +65,7 @@ def opened(
 
     ``doing`` is the command that it is opened for, as others who want the lock are told.
     """
-    fitness.refuse_missing_home(loaded)
+    preflight.refuse_missing_home(loaded)
     repository = open_repository(loaded)
     where = places(repository.location, base_of(loaded, repository.top), repository.name)
     add_own(where.home)
@@ -173,7 +172,7 @@ def check_fit_for_baseline(run: Run, code: str | None) -> None:
         code = run.standing.incumbent.commit
     files = files_of(run, code) if code else head
     before = files_of(run, run.standing.baseline.commit) if run.standing.baseline else {}
-    fitness.refuse_globs(run.loaded, run.places.prefix, head, {**files, **before})
+    preflight.refuse_globs(run.loaded, run.places.prefix, head, {**files, **before})
     refuse_nothing_writable(run, files)
     for told in _writable_notes(run, files):
         run.watch.note(told)
@@ -187,7 +186,7 @@ def scope_notes(run: Run, entries: Mapping[str, Entry]) -> list[str]:
     are pinned, and a writable one may have lost its file to a keep.
     """
     if run.standing.baseline is None:
-        fitness.refuse_globs(run.loaded, run.places.prefix, entries)
+        preflight.refuse_globs(run.loaded, run.places.prefix, entries)
     return _writable_notes(run, entries)
 
 
@@ -195,14 +194,14 @@ def _writable_notes(run: Run, entries: Mapping[str, Entry]) -> list[str]:
     loaded, baseline = run.loaded, run.standing.baseline
     if baseline is None:
         return []
-    told = fitness.writable_notes(loaded, run.repository, run.places.prefix, entries, baseline.commit)
+    told = preflight.writable_notes(loaded, run.repository, run.places.prefix, entries, baseline.commit)
     return [typed(text, loaded.path) for text in told]
 
 
 def refuse_nothing_writable(run: Run, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where a climb that goes on has no writable file left among those of its tree."""
     if run.standing.baseline is not None:
-        fitness.refuse_nothing_writable(run.loaded, run.repository, run.places.prefix, entries)
+        preflight.refuse_nothing_writable(run.loaded, run.repository, run.places.prefix, entries)
 
 
 def files_of(run: Run, commit: str) -> Mapping[str, Entry]:
@@ -212,12 +211,12 @@ def files_of(run: Run, commit: str) -> Mapping[str, Entry]:
 
 def _check(run: Run, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     """What is asked of a tree whatever it is for. ``manifest`` is what programs are started by: a climb's is pinned."""
-    fitness.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
+    preflight.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
     for told in free_room((run.repository.own, run.loaded.folder, run.places.home)):
         run.watch.note(told)
-    fitness.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
+    preflight.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
     check_confines(run, entries, manifest)
-    for told in fitness.notes(run.loaded, run.repository, run.places.prefix, entries):
+    for told in preflight.notes(run.loaded, run.repository, run.places.prefix, entries):
         run.watch.note(told)
     if broken := broken_guard_of(run.loaded.manifest, run.standing):
         run.watch.note(broken)
@@ -286,3 +285,13 @@ def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, E
     for path, entry in sorted(entries.items()):
         if entry.mode.startswith("100") and scope.kind(path) == "writable":
             yield WritableFile(path, functools.partial(repository.objects.read, entry.blob))
+
+
+def remove_stale_locks(repository: Repository, places: Places) -> None:
+    """Removes what no living git can hold: whoever made them was ended before this project's lock was free."""
+    for ref in (repository.tip_ref, repository.ledger_ref, repository.branch_ref):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            (repository.location.common_dir / f"{ref}.lock").unlink()
+    for folder in (repository.own / "objects.git", places.workspace.with_name("workspace.git")):
+        for path in folder.rglob("*.lock"):
+            clear(path)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Making, Objects
+from goalseek.humanize import number
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History
+from goalseek.ledger.standing import Standing
 from goalseek.phase_values import Side
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
@@ -16,7 +21,7 @@ from goalseek.workspace.bench import Bench
 from goalseek.workspace.listing import Listing
 from goalseek.workspace.places import Places
 from goalseek.workspace.scope import Scope
-from goalseek.workspace.workspace import Workspace
+from goalseek.workspace.workspace import Step, Workspace
 
 
 @dataclass(frozen=True)
@@ -109,3 +114,30 @@ def _copied(plan: TreePlan, prefix: str) -> Callable[[str, Entry], bytes]:
         return hidden_files.content_of(plan.hidden_folder, path[len(prefix) :], expected)
 
     return content
+
+
+def kept_steps(history: History, standing: Standing, label: str) -> list[Step]:
+    """What was kept in this epoch after the record with the sequence number ``label``, oldest first."""
+    assert standing.incumbent
+    if label == str(standing.incumbent.seq):
+        return []
+    steps: list[Step] = []
+    for record in history.newest():
+        if str(record.seq) == label:
+            break
+        if not isinstance(record, IterationRecord) or record.epoch != standing.epoch:
+            continue
+        if record.outcome in ("kept", "baseline"):
+            steps.append(_step(record))
+        if record.outcome == "baseline":
+            break
+    return steps[::-1]
+
+
+def _step(record: IterationRecord) -> Step:
+    metric = record.metric
+    assert record.tree_hash and metric.value is not None
+    title = record.hypothesis_summary or f"Baseline of {record.project}"
+    was = f" (was {number(metric.incumbent)})" if metric.incumbent is not None else ""
+    moment = int(datetime.fromisoformat(record.timestamp).timestamp())
+    return Step(str(record.seq), record.tree_hash, f"{title}\n\n{metric.name}: {number(metric.value)}{was}\n", moment)

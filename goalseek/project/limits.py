@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from goalseek.humanize import counted, in_words, number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Limits, Metric
+from goalseek.manifest.tables import Limits, Manifest, Metric
+from goalseek.process import seconds_with_sleep
+from goalseek.statistics.bounds import guard_warning
 from goalseek.values import Stop, Usage
 
 SPENT_IN: dict[str, tuple[str, ...]] = {
@@ -237,3 +239,38 @@ def _whole(count: float) -> str:
 
 def _aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.astimezone(UTC)
+
+
+def broken_guard_of(manifest: Manifest, standing: Standing) -> str:
+    """What a person should know where the incumbent breaks a bound of a guard, which the ruler does not pin; or ""."""
+    if standing.incumbent is None or standing.baseline is None:
+        return ""
+    who = "the baseline" if standing.incumbent == standing.baseline else "the incumbent"
+    return guard_warning(manifest.guard, who, standing.incumbent.guards, standing.baseline.guards)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A clock that was set at ``began`` (aware), when ``elapsed`` showed ``then`` seconds.
+
+    The machine's clock, set back or forward after that, does not move it: a deadline comes neither sooner nor later.
+    A laptop that sleeps does: its deadline comes nearer while it sleeps. What is spent as ``limits.time`` is counted
+    by ``time.monotonic``, which on Linux stands still in that sleep.
+    """
+
+    began: datetime
+    then: float
+    elapsed: Callable[[], float]
+
+    @classmethod
+    def started(
+        cls,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        elapsed: Callable[[], float] = seconds_with_sleep,
+    ) -> Clock:
+        """A clock that is set by the machine's now."""
+        return cls(wall(), elapsed(), elapsed)
+
+    def now(self) -> datetime:
+        """An aware time."""
+        return self.began + timedelta(seconds=self.elapsed() - self.then)
