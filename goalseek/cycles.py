@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from goalseek.call import Briefing
 from goalseek.desk import Desk
 from goalseek.ledger.checkpoints import named
 from goalseek.phase_values import Decision, Plan, Review
 from goalseek.phases.decide import judge
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
+from goalseek.proposal.call import Briefing
 from goalseek.review import notes_of, reviewed
 from goalseek.tries import Tries, tried_again
 

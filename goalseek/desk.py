@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from goalseek.calls import Calls
 from goalseek.errors import Paused, Rejected
 from goalseek.ledger.checkpoints import Memory, PhaseSeconds, rejected_as
 from goalseek.phase_values import Rejection
+from goalseek.proposal.usage import Calls
 from goalseek.values import Usage
 
 Value = TypeVar("Value")

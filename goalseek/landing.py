@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 
 from goalseek._version import __version__
-from goalseek.calls import Calls, sum_of
-from goalseek.charge import killed_call, usual_call
 from goalseek.desk import Desk
 from goalseek.errors import LimitReached
 from goalseek.ledger.artifacts import write_for_people
@@ -23,6 +21,7 @@ from goalseek.project.limits import why_not_begin
 from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Run, tell
 from goalseek.project.setting import Setting
+from goalseek.proposal.usage import Calls, killed_call, sum_of, usual_call
 from goalseek.providers.answer import usage_of
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Usage, to_plain

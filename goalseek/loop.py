@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.baseline import baseline_candidate, failed_baseline, note_left_out, take_ruler
-from goalseek.call import briefing_for
 from goalseek.cycles import decided
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
@@ -36,6 +35,7 @@ from goalseek.project.refs import check_refs, land
 from goalseek.project.setting import Setting
 from goalseek.project.stop import Ends, asked_to_stop
 from goalseek.project.watch import OUTPUT, KeptOutput
+from goalseek.proposal.call import briefing_for
 from goalseek.providers.registry import commands_of
 from goalseek.settling import seconds_to_settle, settle_at_end
 from goalseek.statistics.bounds import guard_warning

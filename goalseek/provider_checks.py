@@ -8,22 +8,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.call import given_for
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.git.objects import Entry
-from goalseek.night import night
 from goalseek.out_of_sight import agent_out_of_sight
 from goalseek.own_folders import make_anew
 from goalseek.phase_values import Context
 from goalseek.project.preflight import Finding
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
+from goalseek.proposal.call import given_for
+from goalseek.proposal.launch import Seat
+from goalseek.proposal.usage import night
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.fallback import Chain
 from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Starting
 from goalseek.providers.registry import commands_of
-from goalseek.seat import Seat
 from goalseek.values import Usage
 
 LIVE_SECONDS = 120.0

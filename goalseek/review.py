@@ -10,9 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.call import Briefing, call_for
-from goalseek.calls import Calls
-from goalseek.charge import killed_call
 from goalseek.errors import Rejected
 from goalseek.git.commits import roll_back
 from goalseek.git.objects import Entry
@@ -21,7 +18,9 @@ from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Candidate, Change, Decision, Plan, Review
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
-from goalseek.prompt import Judged
+from goalseek.proposal.call import Briefing, call_for
+from goalseek.proposal.prompt import Judged
+from goalseek.proposal.usage import Calls, killed_call
 from goalseek.providers.answer import title_of
 from goalseek.providers.provider import Reply
 from goalseek.workspace.workspace import Workspace

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from goalseek.call import Briefing, call_for
 from goalseek.desk import Desk
 from goalseek.errors import LimitReached, Rejected
 from goalseek.ledger.artifacts import clear_attempts, place_of, publish, put_by, snapshot_of
@@ -26,7 +25,8 @@ from goalseek.phases.plan import make_plan
 from goalseek.phases.verify import candidate_owes
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
-from goalseek.prompt import Problem
+from goalseek.proposal.call import Briefing, call_for
+from goalseek.proposal.prompt import Problem
 from goalseek.values import Attempt
 
 CHANGES_REQUESTED = "changes_requested"

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from goalseek.calls import Calls
 from goalseek.ledger.checkpoints import Memory
 from goalseek.ledger.seal import Seal
 from goalseek.phase_values import Session
+from goalseek.proposal.usage import Calls
 from goalseek.values import Usage
 
 USUAL = Usage(50, 20, 10, 0.1)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_standing import iteration
 
-from goalseek.charge import USUAL_OF, killed_call, usual_call
 from goalseek.ledger.records import IterationRecord
+from goalseek.proposal.usage import USUAL_OF, killed_call, usual_call
 from goalseek.values import Usage
 
 COUNTS = st.integers(0, 10**6)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalseek.families import FAMILIES_MOST, families, name_of
 from goalseek.phase_values import PastTry
+from goalseek.proposal.brief import FAMILIES_MOST, families, name_of
 
 OUTCOMES = st.sampled_from(["kept", "reverted", "skipped"])
 WORDS = st.sampled_from("raise lower rate depth prune cache layer width dropout seed".split())

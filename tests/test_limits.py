@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_standing import iteration
 
-from goalseek.brief import what_is_left
 from goalseek.ledger.standing import Mark, Spend, Standing
 from goalseek.manifest.tables import Budget, Limits, Metric
 from goalseek.project.limits import Spending, nearing, pace, why_not_begin, why_stop
 from goalseek.project.progress import scene_of
 from goalseek.project.stop import Ends, until
+from goalseek.proposal.brief import what_is_left
 from goalseek.values import EXIT_CODES, Stop, Usage
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from project import Project, answer
 
-from goalseek.brief import BYTES_MOST, in_json, make_brief
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import Limits, Manifest, Metric, ScopeTable, VerifyCommand
 from goalseek.manifest.tables import Project as Named
 from goalseek.phase_values import Context, PastTry, Plan, VisibleFile
-from goalseek.prompt import Judged, Problem, as_data, make_prompt
+from goalseek.proposal.brief import BYTES_MOST, in_json, make_brief
+from goalseek.proposal.prompt import Judged, Problem, as_data, make_prompt
 from goalseek.providers.prompt_templates import PHASES, load_templates, versions
 
 pytestmark = pytest.mark.slow
@@ -137,8 +137,9 @@ def test_the_best_is_told_even_when_it_is_older_than_what_is_remembered(
         'printf \'{"score": %s, "n": %s}\' $((5 - GOALSEEK_ITERATION)) $GOALSEEK_ITERATION > answer.json\n'
     )
     project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)]}})
-    import goalseek
     import goalseek.run
+
+    import goalseek
 
     monkeypatch.setattr(goalseek.run, "RECENT", 2)
     loaded = goalseek.load(str(project.manifest))

@@ -9,7 +9,7 @@ from test_standing import iteration
 
 from goalseek.ledger.standing import CRASHED
 from goalseek.manifest.tables import VerifyCommand
-from goalseek.told import common_ending, past_try
+from goalseek.proposal.past_tries import common_ending, past_try
 from goalseek.values import CommandRun
 
 SECRET = "the label of row 7 is cat"

@@ -19,11 +19,11 @@ from goalseek import locks
 from goalseek.errors import GoalseekError
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
-from goalseek.patience import wait
 from goalseek.project import state_file
 from goalseek.project.limits import Clock
 from goalseek.project.project import Run
 from goalseek.project.state_file import Moment, Picture, read_state
+from goalseek.proposal.call import wait
 
 WAITING = """\
 if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; while [ ! -e "$HOME/go" ]; do sleep 0.05; done; fi

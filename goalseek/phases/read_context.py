@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from goalseek.crashes import crash_endings, last_crashed, printed_by
 from goalseek.git.commits import commit_lines
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Refs
@@ -13,7 +12,7 @@ from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.phase_values import VISIBLE_FILES_MOST, Context, VisibleFile
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
-from goalseek.told import common_ending
+from goalseek.proposal.past_tries import common_ending, crash_endings, last_crashed, printed_by
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
 

@@ -37,7 +37,7 @@ def _events() -> dict[str, Any]:
 
 
 def _brief() -> dict[str, Any]:
-    from goalseek.schemas.told import Brief
+    from goalseek.proposal.brief import Brief
 
     return _titled("goalseek brief: what an agent is told", _of(Brief))
 

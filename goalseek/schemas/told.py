@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from goalseek.families import Family
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 
 
@@ -76,62 +75,3 @@ class StoppedEvent:
 
 
 Event = NoteEvent | SandboxEvent | PhaseEvent | IterationEvent | SettleEvent | HoldoutEvent | StoppedEvent
-
-
-@dataclass(frozen=True)
-class BriefMetric:
-    """What is climbed."""
-
-    name: str
-    direction: Literal["maximize", "minimize"]
-
-
-@dataclass(frozen=True)
-class Stagnation:
-    """Iterations since the last keep, and whether these are too many to go on in the same way."""
-
-    iterations: int
-    flattened: bool
-
-
-@dataclass(frozen=True)
-class Crashes:
-    """How many candidates in a row crashed, how their output ended alike, and how that of the last one did."""
-
-    in_a_row: int
-    common_ending: str
-    iteration: int | None
-    last: str
-
-
-@dataclass(frozen=True)
-class Tried:
-    """An earlier iteration."""
-
-    iteration: int
-    outcome: str
-    reason: str
-    value: float | None
-    changed_files: list[str]
-    title: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Brief:
-    """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` is newest first."""
-
-    project: str
-    metric: BriefMetric
-    incumbent: float
-    baseline: float
-    best: float
-    iteration: int
-    writable: list[str]
-    read_only: list[str]
-    directions: list[str]
-    stagnation: Stagnation
-    families: list[Family]
-    crashes: Crashes
-    left: dict[str, Any]
-    history: list[Tried]

@@ -6,12 +6,18 @@ more: it was paid for all the same, and the next record is charged for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
+from statistics import median
 
-from goalseek.charge import killed_call
+from goalseek.humanize import counted, in_words, number
 from goalseek.ledger.checkpoints import Memory
+from goalseek.ledger.records import IterationRecord
+from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
+from goalseek.project.limits import pace
 from goalseek.values import Usage
 
 
@@ -134,3 +140,72 @@ def sum_of(usages: Collection[Usage]) -> Usage:
 def _shown(usage: Usage) -> str:
     dollars = "" if usage.cost_usd is None else f", {usage.cost_usd:.6g} dollars"
     return f"{usage.tokens} tokens{dollars}"
+
+
+USUAL_OF = 20
+
+
+def usual_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
+    """The median call of the last iterations that reported what they used, ``calls_each`` calls in each of them.
+
+    A review was one more, and so was each try before the last.
+
+    What was estimated before, as a price list does, counts only where nobody reported anything else. Nothing where
+    none reported anything.
+    """
+    told = [(record.usage, _calls(record, calls_each)) for record in newest_first if record.usage != Usage()]
+    reported = [(usage, calls) for usage, calls in told if not usage.estimated]
+    known = list(islice(reported or told, USUAL_OF))
+    if not known:
+        return Usage()
+    costs = [usage.cost_usd / calls for usage, calls in known if usage.cost_usd is not None]
+    return Usage(
+        math.ceil(median([usage.input_tokens / calls for usage, calls in known])),
+        math.ceil(median([usage.cached_tokens / calls for usage, calls in known])),
+        math.ceil(median([usage.output_tokens / calls for usage, calls in known])),
+        median(costs) if costs else None,
+    )
+
+
+def _calls(record: IterationRecord, calls_each: int) -> int:
+    """How many calls an iteration had, where one without tries and reviews has so many."""
+    asked_for = sum(attempt.reason == "changes_requested" for attempt in record.attempts)
+    return calls_each + len(record.attempts) + ("REVIEW" in record.seconds) + asked_for
+
+
+def killed_call(reported: Usage, usual: Usage) -> Usage:
+    """The larger of both, of each kind of token and of the dollars; ``estimated`` where it is not what was reported."""
+    costs = [cost for cost in (reported.cost_usd, usual.cost_usd) if cost is not None]
+    charged = Usage(
+        max(reported.input_tokens, usual.input_tokens),
+        max(reported.cached_tokens, usual.cached_tokens),
+        max(reported.output_tokens, usual.output_tokens),
+        max(costs, default=None),
+    )
+    charged = replace(charged, about_usd=reported.about_usd)
+    return reported if charged == replace(reported, estimated=False) else replace(charged, estimated=True)
+
+
+RATE_OF = 20
+USUAL_NIGHT = 8 * 3600.0
+
+
+def night(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
+    """One sentence; "" where nothing was spent yet that a rate could be made of.
+
+    A night is as long as ``limits.time`` says, or eight hours, and has no more iterations than ``limits.iterations``.
+    """
+    tries = [record for record in islice(newest_first, RATE_OF) if record.outcome != "baseline"]
+    each = pace(tries)
+    if not each or not any(record.usage.tokens for record in tries):
+        return ""
+    seconds = limits.time or USUAL_NIGHT
+    count = max(int(seconds / each), 1)
+    count = min(count, limits.iterations) if limits.iterations else count
+    tokens = median(record.usage.tokens for record in tries) * count
+    told = f"about {counted(count, 'iteration')} and {float(f'{tokens:.3g}'):,.0f} tokens"
+    for shown, name in (("${}", "cost_usd"), ("about ${}, which the subscription pays", "about_usd")):
+        costs = [cost for record in tries if (cost := getattr(record.usage, name)) is not None]
+        if costs:
+            told += ", " + shown.format(number(round(median(costs) * count, 2)))
+    return f"a night of {in_words(seconds)}, at the rate of the last {len(tries)}: {told}"

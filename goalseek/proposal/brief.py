@@ -4,14 +4,75 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from goalseek.families import Family, families
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastTry
 from goalseek.values import to_plain
+
+
+@dataclass(frozen=True)
+class BriefMetric:
+    """What is climbed."""
+
+    name: str
+    direction: Literal["maximize", "minimize"]
+
+
+@dataclass(frozen=True)
+class Stagnation:
+    """Iterations since the last keep, and whether these are too many to go on in the same way."""
+
+    iterations: int
+    flattened: bool
+
+
+@dataclass(frozen=True)
+class Crashes:
+    """How many candidates in a row crashed, how their output ended alike, and how that of the last one did."""
+
+    in_a_row: int
+    common_ending: str
+    iteration: int | None
+    last: str
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An earlier iteration."""
+
+    iteration: int
+    outcome: str
+    reason: str
+    value: float | None
+    changed_files: list[str]
+    title: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` is newest first."""
+
+    project: str
+    metric: BriefMetric
+    incumbent: float
+    baseline: float
+    best: float
+    iteration: int
+    writable: list[str]
+    read_only: list[str]
+    directions: list[str]
+    stagnation: Stagnation
+    families: list[Family]
+    crashes: Crashes
+    left: dict[str, Any]
+    history: list[Tried]
+
 
 BYTES_MOST = 32 * 1024
 _DIRECTIONS_MOST = 6 * 1024
@@ -141,3 +202,56 @@ def _tail(text: str, most: int) -> str:
     while len(json.dumps(text)) - 2 > most:
         text = text[-(len(text) * most // (len(json.dumps(text)) + 1)) :]
     return text
+
+
+FAMILIES_MOST = 10
+_WORDS_MOST = 3
+_FAMILY_TITLE_MOST = 120
+_QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
+_PATH = re.compile(r"\S*/\S*|\b[\w-]+\.[a-z]\w{0,4}\b")
+_NUMBER = re.compile(r"\S*\d\S*")
+_WORD = re.compile(r"[^\W\d_]+")
+_SAYS_LITTLE = frozenset(
+    "a an the this that these its it is are be was to of in on at by for from with without into as and or not no more "
+    "than then so i we some instead use using try make made".split()
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Tries of one kind: how many, how many of them were kept, the best value of any, and the newest one's title."""
+
+    name: str
+    tries: int
+    kept: int
+    best: float | None
+    example: str
+
+
+def families(history: Iterable[PastTry], direction: str, most: int = FAMILIES_MOST) -> tuple[Family, ...]:
+    """The ``most`` largest families of a history that is newest first; baselines are no tries.
+
+    Of two families of one size that which was tried last comes first.
+    """
+    groups: dict[str, list[PastTry]] = {}
+    for past in history:
+        if past.outcome != "baseline":
+            groups.setdefault(name_of(past), []).append(past)
+    found = [_family(name, tries, direction) for name, tries in groups.items()]
+    return tuple(sorted(found, key=lambda family: -family.tries)[:most])
+
+
+def name_of(past: PastTry) -> str:
+    """The first significant words of its title; where there are none, the files that it changed."""
+    title = past.title.casefold()
+    for noise in (_QUOTED, _PATH, _NUMBER):
+        title = noise.sub(" ", title)
+    words = [word for word in _WORD.findall(title) if word not in _SAYS_LITTLE]
+    return " ".join(list(dict.fromkeys(words))[:_WORDS_MOST]) or ", ".join(past.changed_files[:3]) or "(untitled)"
+
+
+def _family(name: str, tries: list[PastTry], direction: str) -> Family:
+    values = [past.value for past in tries if past.value is not None]
+    best = (max if direction == "maximize" else min)(values, default=None)
+    kept = sum(past.outcome == "kept" for past in tries)
+    return Family(name, len(tries), kept, best, tries[0].title[:_FAMILY_TITLE_MOST])

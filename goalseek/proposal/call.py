@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from goalseek.brief import make_brief, what_is_left
-from goalseek.calls import Calls
+from goalseek.errors import LimitReached, Rejected
+from goalseek.files import write_durably
+from goalseek.humanize import in_words
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import named
-from goalseek.manifest.tables import Manifest
-from goalseek.patience import wait
-from goalseek.phase_values import Context, PastTry, Plan
+from goalseek.manifest.tables import Limits, Manifest
+from goalseek.phase_values import Context, PastTry, Plan, Rejection
+from goalseek.process import seconds_with_sleep
+from goalseek.project.limits import seconds_left
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
-from goalseek.prompt import Judged, Problem, make_prompt
-from goalseek.providers.provider import Call
-from goalseek.recording import recorder
+from goalseek.project.stop import asked_to_stop
+from goalseek.proposal.brief import make_brief, what_is_left
+from goalseek.proposal.launch import Seat
+from goalseek.proposal.past_tries import past_try
+from goalseek.proposal.prompt import Judged, Problem, make_prompt
+from goalseek.proposal.usage import Calls
+from goalseek.providers.provider import Call, Reply
+from goalseek.providers.replay import Recording, file_name
 from goalseek.sandbox.environment import passed_credentials
 from goalseek.sandbox.redaction import Secrets
-from goalseek.seat import Seat
-from goalseek.told import past_try
 from goalseek.values import Usage
 from goalseek.workspace.workspace import Workspace
 
@@ -139,3 +148,55 @@ def _writable(run: Run, setting: Setting, workspace: Workspace) -> tuple[str, ..
     """The existing files that the provider may edit, as it names them."""
     cut, kind = len(run.places.prefix), setting.scope.kind
     return tuple(path[cut:] for path in workspace.tree.entries if kind(path) == "writable")
+
+
+def recorder(
+    run: Run, iteration: int, name: str, prompt: str, secrets: Secrets
+) -> Callable[[Reply, Rejected | None, bytes], None]:
+    """What is to be told how a call ended; does nothing where the manifest records none.
+
+    A call that is made again after a kill replaces its recording.
+    """
+    where = run.provider_table().record
+    if where is None:
+        return lambda reply, rejected, patch: None
+    folder = run.folder / where
+
+    def keep(reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
+        if rejected is None and not (reply.title or reply.output or patch):
+            return  # nobody was asked: a command without ask_plan
+        stopped = None
+        if rejected:
+            edits = None if rejected.edits is None else ()
+            stopped = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
+        recording = Recording(iteration, name, prompt, reply, patch.decode("utf-8", "surrogateescape"), stopped)
+        text = json.dumps(recording.as_plain(secrets.hidden_text), indent=1) + "\n"
+        write_durably(folder / file_name(iteration, name), text.encode())
+
+    return keep
+
+
+_PAUSE = 0.1
+
+
+def wait(run: Run, limits: Limits, seconds: float, why: str) -> bool:
+    """Waits, and then says True; False at once where the run does not go on for so long.
+
+    Raises LimitReached where a person asks the run to stop meanwhile.
+    """
+    left = seconds_left(limits, run.standing.of_run(run.run_id), run.clock.now())
+    if run.ends_at is not None:
+        rest = run.ends_at - time.monotonic()
+        left = rest if left is None else min(left, rest)
+    if left is not None and seconds > left:
+        return False
+    until = seconds_with_sleep() + seconds
+    shown = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
+    with run.waiting(f"{why}; waits until {shown}, {in_words(seconds)} from now"):
+        while (left := until - seconds_with_sleep()) > 0:
+            if stop := asked_to_stop(run.repository.own):
+                raise LimitReached(stop)
+            run.picture.beat()
+            time.sleep(min(_PAUSE, left))
+    run.waited += (f"waited {in_words(seconds)}: {why}",)
+    return True

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from goalseek.brief import in_json
-from goalseek.calls import Calls
 from goalseek.disk import refuse_full
 from goalseek.locks import alone
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Session
 from goalseek.project.project import Run
+from goalseek.proposal.brief import in_json
+from goalseek.proposal.usage import Calls
 from goalseek.providers.credentials import Login
 from goalseek.providers.provider import Starting
 from goalseek.sandbox.environment import credentials_of, passed_credentials, program_environment
