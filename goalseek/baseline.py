@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.commits import message_of
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import few
-from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
-from goalseek.phase_values import Candidate, Context, Verdict
-from goalseek.project import preflight
+from goalseek.phase_values import Candidate, Context
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
 from goalseek.workspace.scope import Scope
-from goalseek.workspace.share_checks import refuse_unfit_gives, refuse_unfit_shares
-
-_LINES_SHOWN = 20
-
-
-def take_ruler(run: Run, setting: Setting) -> Ruler:
-    """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
-    and where HEAD tracks what is shared, or what setup gives anew.
-    """
-    preflight.refuse_uncommitted(run.repository, setting.scope)
-    entries = run.repository.objects.files(run.repository.tree_of(run.repository.head()))
-    preflight.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
-    refuse_unfit_shares(run.loaded, run.repository, run.places, setting.scope, entries)
-    refuse_unfit_gives(setting.manifest, run.places.prefix, setting.scope, entries)
-    return Ruler(keys_of(setting.manifest), digest_of_files(entries.items(), setting.scope), setting.hidden_from)
 
 
 def baseline_candidate(run: Run, setting: Setting, context: Context, source: str | None) -> Candidate:
@@ -86,17 +68,3 @@ def composed(ruler_tree: str, code_tree: str, scope: Scope, run: Run) -> str:
         if scope.kind(found.path) == "writable"
     }
     return objects.splice(ruler_tree, edits) if edits else ruler_tree
-
-
-def failed_baseline(verdict: Verdict, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
-    """The error for a baseline, or another tree, without a number, with the verifier's last lines.
-
-    ``remedy`` is what is likely to help, where that is known.
-    """
-    log = run_folder / "verifier.log"
-    lines = log.read_text("utf-8", "replace").splitlines()[-_LINES_SHOWN:] if log.exists() else []
-    message = f"{what} has no number: {verdict.why}"
-    if lines:
-        message += "\n" + "\n".join(f"  | {line}" for line in lines)
-    hint = f"{remedy or 'mend the verifier or the code'}, commit, and run the same command again"
-    return GoalseekError(message, hint, BAD_FINDING, "baseline_failed")

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from goalseek.cheats import prepared, runs_owed
 from goalseek.checks import FURTHER, NEEDED, Patient, cheats, provider
 from goalseek.errors import LOCKED, GoalseekError
+from goalseek.evaluation.measurements import Subject, baseline_subject, incumbent_subject
 from goalseek.git.command import git_text
 from goalseek.humanize import counted, in_words
 from goalseek.manifest.loading import Loaded, ignore_home
-from goalseek.pool import Subject, baseline_subject, incumbent_subject
 from goalseek.project.opening import opened
 from goalseek.project.preflight import Finding
 from goalseek.project.project import Run

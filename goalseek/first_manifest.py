@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalseek.baseline import failed_baseline
 from goalseek.errors import USAGE, GoalseekError
+from goalseek.evaluation.measurements import (
+    Measurement,
+    baseline_subject,
+    failed_baseline,
+    measure_subject,
+    measurement_of,
+    record_measurement,
+)
 from goalseek.manifest import loading, validation
 from goalseek.manifest.loading import Loaded
-from goalseek.pool import Measurement, baseline_subject, measure_subject, measurement_of, record_measurement
 from goalseek.project.opening import check_fit, opened
 from goalseek.project.watch import Watch
 from goalseek.providers.registry import chosen_provider

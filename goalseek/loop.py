@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from goalseek.baseline import baseline_candidate, failed_baseline, note_left_out, take_ruler
+from goalseek.baseline import baseline_candidate, note_left_out
 from goalseek.cycles import decided
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
+from goalseek.evaluation.holdout import look
+from goalseek.evaluation.measurements import failed_baseline, take_ruler
+from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.git.command import Missing
 from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Refs
-from goalseek.holdout import look
 from goalseek.landing import desk_for, record_iteration
 from goalseek.ledger.checkpoints import unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
@@ -37,7 +39,6 @@ from goalseek.project.stop import Ends, asked_to_stop
 from goalseek.project.watch import OUTPUT, KeptOutput
 from goalseek.proposal.call import briefing_for
 from goalseek.providers.registry import commands_of
-from goalseek.settling import seconds_to_settle, settle_at_end
 from goalseek.statistics.bounds import guard_warning
 from goalseek.statistics.sequential_test import baseline_verdict
 from goalseek.tries import Tries, planned, tried

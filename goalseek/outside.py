@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from goalseek.evaluation.measurements import Subject, measure_subject
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear
-from goalseek.pool import Subject, measure_subject
 from goalseek.project.preflight import Finding
 from goalseek.project.project import Run
 from goalseek.sandbox.executables import to_paste

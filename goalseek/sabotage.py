@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from goalseek.evaluation.measurements import Measurement, Subject, measure_subject, measurement_of, stand_back
 from goalseek.git.objects import SUBMODULE, Entry
 from goalseek.humanize import number
 from goalseek.phase_values import Evidence
-from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, stand_back
 from goalseek.project.project import Run
 
 GARBAGE = b"goalseek sabotage ((((\n"

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from goalseek.baseline import failed_baseline
 from goalseek.cheats import Cheat, runs_owed, tried
+from goalseek.evaluation.measurements import (
+    Measurement,
+    Subject,
+    failed_baseline,
+    measure_subject,
+    measurement_of,
+    record_measurement,
+)
 from goalseek.humanize import in_words, number
 from goalseek.manifest.tables import Manifest
 from goalseek.out_of_sight import out_of_sight
 from goalseek.outside import why_inside
 from goalseek.phase_values import Evidence, Verdict
-from goalseek.pool import Measurement, Subject, measure_subject, measurement_of, record_measurement
 from goalseek.project.preflight import Finding
 from goalseek.project.project import Run
 from goalseek.sabotage import BREAKAGES, sabotage

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from doctor_cases import JUDGE, Case, Ended, make_case
 
-from goalseek.pool import Measurement
+from goalseek.evaluation.measurements import Measurement
 from goalseek.sabotage import GARBAGE
 from goalseek.trial import seed_hint
 

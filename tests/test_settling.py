@@ -16,12 +16,12 @@ from project import FILES, Project, answer
 from test_last_line import SETTLED
 from test_under_noise import METRIC, NOISY, home, journal
 
+from goalseek.evaluation.settle import owes_settling, pairs_in_time, seconds_to_settle
 from goalseek.ledger.standing import Mark, Spend, Standing
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Budget, Limits, Metric
 from goalseek.project.limits import why_stop
 from goalseek.project.progress import reach, small_set
-from goalseek.settling import owes_settling, pairs_in_time, seconds_to_settle
 from goalseek.statistics.noise_state import NoiseState
 
 SETTLE = {**METRIC, "settle": 3}

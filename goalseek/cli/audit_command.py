@@ -10,6 +10,7 @@ import argparse
 from goalseek.cli.answer import answer, answer_lines, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
+from goalseek.evaluation.rerun import rerun
 from goalseek.git.repository import Repository
 from goalseek.humanize import counted, in_words
 from goalseek.ledger.audit import Audit, audit
@@ -17,7 +18,6 @@ from goalseek.ledger.chain import Deviation
 from goalseek.locks import only_writer
 from goalseek.manifest.loading import Loaded
 from goalseek.project.opening import open_repository, opened
-from goalseek.rerun import rerun
 from goalseek.views.harmless import one_line
 
 

@@ -9,13 +9,13 @@ from typing import Any
 from goalseek.cli.answer import answer, queried, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_in_words
-from goalseek.comparing import Contender, compared, pairs_in_turn, sides
 from goalseek.doctor import NothingToKeep
 from goalseek.errors import USAGE, GoalseekError, Interrupted
+from goalseek.evaluation.compare import Contender, compared, pairs_in_turn, sides
+from goalseek.evaluation.measurements import Measurement
 from goalseek.humanize import counted, in_words, number
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest
-from goalseek.pool import Measurement
 from goalseek.project.opening import opened
 from goalseek.project.project import Run
 from goalseek.statistics.intervals import PAIRS

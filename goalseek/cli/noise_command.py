@@ -13,12 +13,17 @@ from goalseek.cli.answer import answer, queried, say, wants_json
 from goalseek.cli.options import loaded, start_folder
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted
+from goalseek.evaluation.measurements import Measurement
+from goalseek.evaluation.noise_runs import (
+    AloneCommand,
+    alone_runs,
+    refuse_unreadable,
+    unchanged_runs,
+    unchanged_subject,
+)
 from goalseek.humanize import counted, in_words, number
 from goalseek.manifest.tables import Reading
-from goalseek.noise_alone import AloneCommand, alone_runs, refuse_unreadable
-from goalseek.noise_runs import unchanged_runs, unchanged_subject
 from goalseek.phase_values import Failure
-from goalseek.pool import Measurement
 from goalseek.project.opening import opened
 from goalseek.statistics.advice import ITERATIONS, Asked, advice, costs, findings
 from goalseek.statistics.noise_report import NoiseReport, noise_report

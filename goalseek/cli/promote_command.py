@@ -15,6 +15,7 @@ from goalseek.cli.options import loaded
 from goalseek.cli.standard_streams import print_bytes
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.evaluation.compare import SettledOnBase, settle_on_base
 from goalseek.files import exported
 from goalseek.git import as_user
 from goalseek.git.objects import Objects
@@ -24,7 +25,6 @@ from goalseek.ledger import promote
 from goalseek.ledger.promote import Promoted, kept_chain
 from goalseek.ledger.results_file import believed_standing
 from goalseek.manifest.loading import Loaded, base_of, typed
-from goalseek.new_base import SettledOnBase, settle_on_base
 from goalseek.project.opening import check_fit, open_repository, opened
 from goalseek.project.paths import way_to_fetched
 from goalseek.project.project import Run

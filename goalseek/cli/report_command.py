@@ -10,9 +10,9 @@ from goalseek.cli.options import loaded, start_folder
 from goalseek.cli.standard_streams import print_bytes
 from goalseek.cli.watching import watch_in_words
 from goalseek.errors import GoalseekError
+from goalseek.evaluation.settle import settle_for_the_asking
 from goalseek.files import exported, refuse_records
 from goalseek.project.opening import check_fit, opened
-from goalseek.settling import settle_for_the_asking
 from goalseek.views.report.claim import claim_of, kept_in_words
 from goalseek.views.report.markdown import markdown
 from goalseek.views.report.page import page

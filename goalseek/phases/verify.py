@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from goalseek.ledger.records import MeasurementRecord
+from goalseek.evaluation.measurements import evidence_from_pool
 from goalseek.measurement.evidence import is_incumbent_failing, one_more
 from goalseek.phase_values import Candidate, Change, Evidence, Side, Verdict
 from goalseek.phases.decide import ruling
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
 from goalseek.statistics.sequential_test import Next, RunIncumbent, baseline_verdict
-from goalseek.values import VerifierRun
 
 
 def candidate_owes(
@@ -67,15 +65,3 @@ def baseline_owes(
 
 def _seed(run: Run, number: int, evidence: Evidence, before: int = 0) -> int:
     return run.seal.seed(run.run_id, number, before + len(evidence.runs) + 1)
-
-
-def evidence_from_pool(pooled: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
-    """Measurements made before, as evidence for the baseline that need not make them again."""
-    evidence = Evidence()
-    for record in pooled:
-        run = VerifierRun("candidate", record.value, record.seed, record.seconds)
-        evidence = evidence.plus(Evidence((run,), (record.guards,), record.verify))
-    told = [f"[measured before by {record.asked_by}: {record.value}, seed {record.seed}]\n" for record in pooled]
-    (run_folder / "verifier.log").write_text("".join(told))
-    (run_folder / "metrics.json").write_text(json.dumps({"value": pooled[-1].value, **pooled[-1].guards}) + "\n")
-    return evidence

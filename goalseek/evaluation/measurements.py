@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from goalseek.baseline import take_ruler
+from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.ledger.checkpoints import Memory, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
 from goalseek.manifest.loading import ignore_home
 from goalseek.measurement.evidence import one_more
-from goalseek.phase_values import Evidence, Side
+from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
+from goalseek.phase_values import Evidence, Side, Verdict
+from goalseek.project import preflight
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
-from goalseek.values import CommandRun
+from goalseek.values import CommandRun, VerifierRun
+from goalseek.workspace.share_checks import refuse_unfit_gives, refuse_unfit_shares
 
 
 @dataclass(frozen=True)
@@ -142,3 +147,44 @@ def _pooled(run: Run, tree: str, ruler: str) -> tuple[Measurement, ...]:
         Measurement(record.value, record.guards, record.verify, record.seconds, record.seed, before=True)
         for record in run.standing.pooled(tree, ruler)
     )
+
+
+def evidence_from_pool(pooled: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
+    """Measurements made before, as evidence for the baseline that need not make them again."""
+    evidence = Evidence()
+    for record in pooled:
+        run = VerifierRun("candidate", record.value, record.seed, record.seconds)
+        evidence = evidence.plus(Evidence((run,), (record.guards,), record.verify))
+    told = [f"[measured before by {record.asked_by}: {record.value}, seed {record.seed}]\n" for record in pooled]
+    (run_folder / "verifier.log").write_text("".join(told))
+    (run_folder / "metrics.json").write_text(json.dumps({"value": pooled[-1].value, **pooled[-1].guards}) + "\n")
+    return evidence
+
+
+_LINES_SHOWN = 20
+
+
+def take_ruler(run: Run, setting: Setting) -> Ruler:
+    """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
+    and where HEAD tracks what is shared, or what setup gives anew.
+    """
+    preflight.refuse_uncommitted(run.repository, setting.scope)
+    entries = run.repository.objects.files(run.repository.tree_of(run.repository.head()))
+    preflight.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
+    refuse_unfit_shares(run.loaded, run.repository, run.places, setting.scope, entries)
+    refuse_unfit_gives(setting.manifest, run.places.prefix, setting.scope, entries)
+    return Ruler(keys_of(setting.manifest), digest_of_files(entries.items(), setting.scope), setting.hidden_from)
+
+
+def failed_baseline(verdict: Verdict, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
+    """The error for a baseline, or another tree, without a number, with the verifier's last lines.
+
+    ``remedy`` is what is likely to help, where that is known.
+    """
+    log = run_folder / "verifier.log"
+    lines = log.read_text("utf-8", "replace").splitlines()[-_LINES_SHOWN:] if log.exists() else []
+    message = f"{what} has no number: {verdict.why}"
+    if lines:
+        message += "\n" + "\n".join(f"  | {line}" for line in lines)
+    hint = f"{remedy or 'mend the verifier or the code'}, commit, and run the same command again"
+    return GoalseekError(message, hint, BAD_FINDING, "baseline_failed")

@@ -9,13 +9,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.evaluation.measurements import Subject, measure_subject, measurement_of, record_measurement, took_outside
 from goalseek.humanize import counted, in_words
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Mark, Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Side
-from goalseek.pool import Subject, measure_subject, measurement_of, record_measurement, took_outside
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Run, tell
 from goalseek.project.setting import Setting

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goalseek.errors import GoalseekError
+from goalseek.evaluation.measurements import Subject, measure_subject, measurement_of, took_outside
 from goalseek.humanize import number
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import Mark, Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
 from goalseek.phase_values import Side
-from goalseek.pool import Subject, measure_subject, measurement_of, took_outside
 from goalseek.project.project import Run, tell
 from goalseek.project.setting import Setting
 from goalseek.statistics.decide import refused

@@ -1,0 +1,265 @@
+"""An old commit measured again with the pinned ruler, and held against its record. Nothing is recorded.
+
+Not as a measurement either: with the seed of then it says nothing new about the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.evaluation.measurements import Subject, measure_subject
+from goalseek.humanize import in_words, number, percent, share_of
+from goalseek.ledger.audit import audit
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.standing import CRASHED
+from goalseek.manifest.tables import Guard, Manifest
+from goalseek.phase_values import Evidence
+from goalseek.project.project import Run
+from goalseek.statistics.bounds import broken, outside
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.scale import scale_of, spread
+from goalseek.values import CommandRun, VerifierRun
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What was measured again, and what came of it. ``seed`` is None where the record has none."""
+
+    iteration: int
+    outcome: str
+    reason: str
+    commit: str
+    tree: str
+    ruler: str
+    seed: int | None
+    seconds: float
+    found: SameAgain
+
+
+def rerun(run: Run, number: int, tell: Callable[[str], None]) -> Rerun:
+    """Measures the commit of an iteration again, with the seed of its last run. ``tell`` is told what it will cost.
+
+    Where another number may be noise, it is measured once more.
+
+    Raises GoalseekError where the records do not hold, where there is nothing to compare with, and where another
+    ruler than the pinned one measured it.
+    """
+    _refuse_deviations(run)
+    record = _record(run, number)
+    standing = run.standing
+    assert standing.baseline and record.tree_hash and record.commit_hash
+    setting = run.setting((standing.baseline.tree, record.tree_hash))
+    made = _last_run(record)
+    recorded = made.value if made and _succeeded(record) else None
+    tell(
+        f"audit: measuring iteration {number} again, {record.commit_hash[:12]} ({record.outcome}, {record.reason}); "
+        + (f"it took {in_words(made.seconds)}" if made else "how long it takes is not recorded")
+    )
+    subject = Subject(
+        setting, record.tree_hash, standing.ruler, standing.epoch, standing.baseline.tree, standing.baseline.seconds
+    )
+    seed = made.seed if made else None
+    folder = run.places.scratch / "rerun"
+
+    def measured(place: int) -> Evidence:
+        given = -1 if seed is None else seed
+        return measure_subject(run, subject, place, folder, record.tree_hash or "", given, record.iteration)
+
+    evidence = measured(0)
+    verify = evidence.verify
+    found = same_again(setting.manifest, standing.baseline.guards, record, recorded, evidence)
+    if may_be_noise(found, standing.noise):
+        tell("audit: it is another number; measuring once more, to see whether it moves by itself")
+        second = measured(1)
+        verify += second.verify
+        if not second.failure and (value := second.runs[0].value) is not None:
+            found = among_noise(found, setting.manifest.metric.direction, standing.noise, value)
+    return Rerun(
+        record.iteration,
+        record.outcome,
+        record.reason,
+        record.commit_hash,
+        record.tree_hash,
+        standing.ruler,
+        seed,
+        round(sum(command.seconds for command in verify), 6),
+        found,
+    )
+
+
+def _refuse_deviations(run: Run) -> None:
+    deviations = audit(run.loaded, run.repository).deviations
+    if deviations:
+        first = deviations[0]
+        message = f"the records do not hold, so nothing is compared with them: {first.where}: {first.what}"
+        raise GoalseekError(message, "goalseek audit names every difference", BAD_FINDING)
+
+
+def _record(run: Run, number: int) -> IterationRecord:
+    """The record to compare with. Raises GoalseekError where there is none that can be."""
+    standing = run.standing
+    record = run.ledger.history.iteration(number)
+    if record is None or standing.baseline is None:
+        raise GoalseekError(f"there is no record of iteration {number}", "see: goalseek log", USAGE)
+    if record.epoch != standing.epoch or record.digests.get("ruler") != standing.ruler:
+        message = (
+            f"iteration {number} was measured with the ruler of epoch {record.epoch}, and that of epoch "
+            f"{standing.epoch} is pinned now: numbers of two rulers are never compared"
+        )
+        hint = f"this ruler measured iteration {standing.baseline.iteration} and those after it"
+        raise GoalseekError(message, hint, USAGE)
+    if not record.tree_hash or not (_succeeded(record) or record.reason in CRASHED):
+        message = f"iteration {number} was never measured: {record.outcome} / {record.reason}"
+        raise GoalseekError(message, "see: goalseek log", USAGE)
+    return record
+
+
+def _succeeded(record: IterationRecord) -> bool:
+    """Whether the candidate was given a number."""
+    return record.reason not in CRASHED and any(run.of == "candidate" and run.value is not None for run in record.runs)
+
+
+def _last_run(record: IterationRecord) -> VerifierRun | None:
+    """The candidate's last run, from which the recorded guards are."""
+    return next((run for run in reversed(record.runs) if run.of == "candidate"), None)
+
+
+How = Literal["equal", "within", "differs"]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One number, recorded and again. ``difference`` is in its units, ``percent`` of the recorded one (none of 0).
+
+    ``within``: the metric's difference is less than ``min_delta``, or ``is_noise``; a guard's changes nothing about its
+    bounds. ``once_more`` is what the same measurement gave a second time, where it was made.
+    """
+
+    name: str
+    recorded: float
+    again: float
+    difference: float
+    percent: float | None
+    how: How
+    text: str
+    once_more: float | None = None
+    is_noise: bool = False
+
+
+@dataclass(frozen=True)
+class SameAgain:
+    """What came of it, in words a line each; ``how`` is that of the number that is furthest off."""
+
+    how: How
+    text: tuple[str, ...]
+    numbers: tuple[Compared, ...] = ()
+
+
+def same_again(
+    manifest: Manifest,
+    baseline_guards: Mapping[str, float],
+    record: IterationRecord,
+    recorded: float | None,
+    evidence: Evidence,
+) -> SameAgain:
+    """Holds evidence against a record, whose value with the same seed is ``recorded``; None where it failed."""
+    if recorded is None:
+        return _of_failures(record, evidence)
+    if evidence.failure:
+        return SameAgain("differs", (f"it was measured then, and fails now: {_failed(evidence)}",))
+    value = evidence.runs[0].value
+    assert value is not None
+    metric = manifest.metric
+    margin = share_of(metric.min_delta, recorded)
+    numbers = [_compared(metric.name, recorded, value, abs(value - recorded) < margin, "less than min_delta")]
+    for guard in manifest.guard:
+        before, after = record.guards.get(guard.name), evidence.guards[guard.name]
+        if before is None:
+            return SameAgain("differs", (f"{guard.name} is not in the record, and {number(after)} now",))
+        is_within = _verdict(guard, before, baseline_guards) == _verdict(guard, after, baseline_guards)
+        numbers.append(_compared(guard.name, before, after, is_within, "on the same side of its bounds"))
+    how: How = max((found.how for found in numbers), key=("equal", "within", "differs").index)
+    return SameAgain(how, tuple(found.text for found in numbers), tuple(numbers))
+
+
+def _of_failures(record: IterationRecord, evidence: Evidence) -> SameAgain:
+    if not evidence.failure:
+        value = evidence.runs[0].value
+        assert value is not None
+        return SameAgain("differs", (f"it failed then ({record.reason}), and gives {number(value)} now",))
+    before = _ending(record.reason, record.verify)
+    after = _ending(evidence.failure.reason, evidence.verify)
+    if before == after:
+        return SameAgain("equal", (f"it fails again the same way: {_failed(evidence)}",))
+    return SameAgain("differs", (f"it fails again, but otherwise: {_failed(evidence)}", f"recorded was: {record.why}"))
+
+
+def _failed(evidence: Evidence) -> str:
+    assert evidence.failure
+    return f"{evidence.failure.reason}: {evidence.failure.why}"
+
+
+def _ending(reason: str, verify: tuple[CommandRun, ...]) -> tuple[str, str, int | None]:
+    """The reason, the last command, and its exit code, which is chance where its time was up."""
+    if not verify:
+        return reason, "", None
+    return reason, verify[-1].name, None if reason == "verify_timeout" else verify[-1].exit_code
+
+
+def _compared(name: str, recorded: float, again: float, is_within: bool, why_within: str) -> Compared:
+    difference = again - recorded
+    if difference == 0:
+        return Compared(name, recorded, again, 0.0, 0.0, "equal", f"{name}: {number(again)} again, to the last bit")
+    percent = 100 * difference / abs(recorded) if recorded else None
+    shown = [number(recorded), number(again)]
+    if shown[0] == shown[1]:
+        shown = [repr(recorded), repr(again)]
+    share = "" if percent is None else f", {percent:+.3g}%"
+    text = f"{name}: recorded {shown[0]}, now {shown[1]}: {difference:+.6g}{share}"
+    text += f"; {why_within}" if is_within else ""
+    return Compared(name, recorded, again, difference, percent, "within" if is_within else "differs", text)
+
+
+def _verdict(guard: Guard, value: float, baseline: Mapping[str, float]) -> tuple[bool, bool]:
+    return outside(guard.name, guard.valid, value) is None, broken(guard, value, baseline.get(guard.name)) is None
+
+
+# In sd of one run: two runs of the same code differ by less 19 times in 20 (the repeatability limit, ISO 5725).
+REACH = 2.8
+
+
+def may_be_noise(found: SameAgain, state: NoiseState) -> bool:
+    """Whether the metric's number differs, and repeats of the same code have differed too, or were never made."""
+    return bool(found.numbers) and found.numbers[0].how == "differs" and (state.differed or not state.agreed)
+
+
+def among_noise(found: SameAgain, direction: str, state: NoiseState, once_more: float) -> SameAgain:
+    """Judged with ``once_more``, the same measurement made again, and by the spread of the repeats that are recorded.
+
+    Where it is ``once_more``'s number to the last bit, nothing moves by itself, and it differs.
+    """
+    first, *guards = found.numbers
+    if once_more == first.again:
+        told = f"{first.text}; measured once more it is the same again, so this is no noise"
+        return _with_first(found, replace(first, text=told, once_more=once_more), guards)
+    values = (first.recorded, first.again, once_more)
+    scale = scale_of(direction, state.all_positive and all(value > 0 for value in values))
+    reach = REACH * spread(scale, (*state.pairs, (first.again, once_more)))
+    apart = abs(scale.x(first.again) - scale.x(first.recorded))
+    shown = percent(math.expm1(reach)) if scale.logarithmic else number(reach)
+    told = (
+        f"{first.text}; measured once more {number(once_more)}: {first.name} is noisy, runs of the same code differ "
+        f"here by up to about {shown}, and this one lies {'within' if apart <= reach else 'beyond'}"
+    )
+    how = first.how if apart > reach else "within"
+    return _with_first(found, replace(first, text=told, once_more=once_more, how=how, is_noise=how == "within"), guards)
+
+
+def _with_first(found: SameAgain, first: Compared, guards: list[Compared]) -> SameAgain:
+    numbers = (first, *guards)
+    how = max((made.how for made in numbers), key=("equal", "within", "differs").index)
+    return SameAgain(how, tuple(made.text for made in numbers), numbers)
