@@ -9,6 +9,7 @@ from pathlib import Path
 
 from goalseek.baseline import baseline_candidate, note_left_out
 from goalseek.cycles import decided
+from goalseek.doctor.diagnose import agent_out_of_sight, out_of_sight
 from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
 from goalseek.evaluation.holdout import look
@@ -23,7 +24,6 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.left_behind import failure_kept, left_behind, make_way, record_left_behind
 from goalseek.measurement.verifier import said_stop
 from goalseek.notify import NotifyWatch
-from goalseek.out_of_sight import agent_out_of_sight, out_of_sight
 from goalseek.phase_values import Candidate, Context, Decision, Evidence, IterationResult, Verdict
 from goalseek.phases.read_context import read_baseline_context, read_context
 from goalseek.phases.verify import baseline_owes

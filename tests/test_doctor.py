@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from doctor_cases import JUDGE, Case, Ended, make_case
 
+from goalseek.doctor.trial import GARBAGE, seed_hint
 from goalseek.evaluation.measurements import Measurement
-from goalseek.sabotage import GARBAGE
-from goalseek.trial import seed_hint
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
 COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goalseek.isolation_words import READ_HIDDEN, SPLIT, Words, against_cheats, words_about
+from goalseek.doctor.isolation import READ_HIDDEN, SPLIT, Words, against_cheats, words_about
 from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))

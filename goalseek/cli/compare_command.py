@@ -9,7 +9,7 @@ from typing import Any
 from goalseek.cli.answer import answer, queried, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_in_words
-from goalseek.doctor import NothingToKeep
+from goalseek.doctor.doctor import NothingToKeep
 from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.evaluation.compare import Contender, compared, pairs_in_turn, sides
 from goalseek.evaluation.measurements import Measurement

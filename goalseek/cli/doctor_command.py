@@ -9,7 +9,7 @@ import sys
 from goalseek.cli.answer import answer_lines, say, wants_json
 from goalseek.cli.options import loaded
 from goalseek.cli.questions import ask
-from goalseek.doctor import examine
+from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.manifest.loading import typed
 from goalseek.project.preflight import Finding

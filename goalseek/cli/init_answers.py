@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek import first_manifest
 from goalseek.cli.answer import say
 from goalseek.cli.questions import ask
+from goalseek.doctor import first_run
+from goalseek.doctor.first_run import Answers
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.first_manifest import Answers
 from goalseek.git.ignore import matcher
 from goalseek.manifest.draft import Guess, project_name, survey
 
@@ -67,7 +67,7 @@ def _asked(options: argparse.Namespace, guess: Guess, paths: list[str]) -> Answe
     command = options.command or ask("4/5 the command that measures", guess.run, _not_empty)
     direction, query, regex = _reading(options, "")
     if not (direction and (query or regex)):
-        direction, query, regex = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_manifest.reading)
+        direction, query, regex = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_run.reading)
     return _answers(options, name, writable, hidden, command, (direction, query, regex))
 
 
@@ -101,13 +101,13 @@ def _reading(options: argparse.Namespace, guessed: str) -> tuple[str, str, str]:
     if query and regex:
         raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
     if _is_sentence(options.metric):
-        told, named, matched = first_manifest.reading(options.metric)
+        told, named, matched = first_run.reading(options.metric)
         direction = direction or told
         query, regex = (query, regex) if query or regex else (named, matched)
     elif options.metric and not (query or regex):
         query = options.metric
     if guessed and not (query or regex):
-        told, query, regex = first_manifest.reading(guessed)
+        told, query, regex = first_run.reading(guessed)
         direction = direction or told
     return direction, query, regex
 
@@ -116,7 +116,7 @@ def _metric_name(options: argparse.Namespace) -> str:
     """The name that ``--metric`` gives; of ``maximize /REGEX/`` none."""
     if not _is_sentence(options.metric):
         return options.metric or ""
-    _, named, _ = first_manifest.reading(options.metric)
+    _, named, _ = first_run.reading(options.metric)
     return named
 
 

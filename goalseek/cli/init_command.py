@@ -7,12 +7,12 @@ import json
 import os
 from pathlib import Path
 
-from goalseek import first_manifest
 from goalseek.cli.answer import say
 from goalseek.cli.init_answers import answers_from
 from goalseek.cli.options import start_folder
 from goalseek.cli.watching import watch_in_words
-from goalseek.first_manifest import Answers
+from goalseek.doctor import first_run
+from goalseek.doctor.first_run import Answers
 from goalseek.git.command import git
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
@@ -38,12 +38,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Asks, measures once, writes."""
     path = _path(start_folder(options), options.manifest)
-    first_manifest.refuse_existing(path)
+    first_run.refuse_existing(path)
     answers = answers_from(options, path.parent, _committed(path.parent))
-    plain = first_manifest.plain_manifest(answers)
-    loaded = first_manifest.checked(path, plain)
+    plain = first_run.plain_manifest(answers)
+    loaded = first_run.checked(path, plain)
     say(options, f"measuring once: {answers.run}")
-    made = first_manifest.try_and_write(loaded, plain, watch_in_words(options))
+    made = first_run.try_and_write(loaded, plain, watch_in_words(options))
     metric = loaded.manifest.metric
     if options.json:
         told = {"manifest": str(path), "metric": metric.name, "value": made.value, "seconds": made.seconds}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from goalseek import provider_checks
-from goalseek.cheats import Cheat
+from goalseek.doctor import provider_checks
+from goalseek.doctor.cheats import Cheat
+from goalseek.doctor.isolation import words_about
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import counted, few
-from goalseek.isolation_words import words_about
 from goalseek.project import preflight
 from goalseek.project.opening import refuse_nothing_writable, scope_notes, writable_files
 from goalseek.project.preflight import Finding

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from goalseek.doctor.diagnose import agent_out_of_sight
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.git.objects import Entry
-from goalseek.out_of_sight import agent_out_of_sight
 from goalseek.own_folders import make_anew
 from goalseek.phase_values import Context
 from goalseek.project.preflight import Finding

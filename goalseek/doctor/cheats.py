@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalseek.doctor.isolation import against_cheats
 from goalseek.evaluation.measurements import Subject, measure_subject, stand_back
 from goalseek.git.merge import DoesNotApply, patched
 from goalseek.git.objects import SUBMODULE, SYMLINK, Difference, Entry, Objects
 from goalseek.git.paths import quote_path
-from goalseek.isolation_words import against_cheats
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
 from goalseek.project.preflight import Finding

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from goalseek.cheats import prepared, runs_owed
-from goalseek.checks import FURTHER, NEEDED, Patient, cheats, provider
+from goalseek.doctor.cheats import prepared, runs_owed
+from goalseek.doctor.checks import FURTHER, NEEDED, Patient, cheats, provider
+from goalseek.doctor.trial import BREAKAGES, trial
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.evaluation.measurements import Subject, baseline_subject, incumbent_subject
 from goalseek.git.command import git_text
@@ -15,9 +16,7 @@ from goalseek.manifest.loading import Loaded, ignore_home
 from goalseek.project.opening import opened
 from goalseek.project.preflight import Finding
 from goalseek.project.project import Run
-from goalseek.sabotage import BREAKAGES
 from goalseek.statistics.scale import median
-from goalseek.trial import trial
 
 LEAST_GIT = (2, 38)
 
