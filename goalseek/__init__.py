@@ -28,7 +28,7 @@ def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[Iterati
     Goes on from wherever an earlier climb was left. Raises GoalseekError where something is wrong that a person can
     put right.
     """
-    from goalseek import loop
+    from goalseek.loop import loop
     from goalseek.project import opening, stop
 
     with opening.opened(manifest, doing="iterate") as run:

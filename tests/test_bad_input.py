@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from project import FILES, Ended, Project, answer, home
 
-from goalseek import loop
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
+from goalseek.loop import loop
 from goalseek.project import preflight
 from goalseek.providers.scripted import ScriptedProvider
 

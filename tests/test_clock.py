@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from project import Project, answer
 
 import goalseek
-from goalseek import loop
+from goalseek.loop import loop
 from goalseek.process import seconds_with_sleep
 from goalseek.project import opening, stop
 from goalseek.project.limits import Clock

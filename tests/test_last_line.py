@@ -12,9 +12,9 @@ from project import FILES, Project, answer
 from terminal import read_soon
 from test_under_noise import METRIC, NOISY
 
-from goalseek.last_line import last_line
 from goalseek.ledger.records import HoldoutRecord, SettleRecord, from_line
 from goalseek.ledger.standing import Mark, Spend, Standing
+from goalseek.loop.ending import last_line
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Manifest
 from goalseek.statistics.noise_state import NoiseState

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek import loop
 from goalseek.cli import main
 from goalseek.errors import BUG, UNFIT, GitFailed
+from goalseek.loop import loop
 
 FILE = "/somewhere/of the user's/0001"
 

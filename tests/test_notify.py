@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from project import Project, answer
 
-from goalseek import notify
+from goalseek.loop import notify
 from goalseek.manifest.loading import Loaded, load
 from goalseek.project.watch import Watch
 from goalseek.sandbox.supervisor import Programs

@@ -11,9 +11,9 @@ import pytest
 from project import Project, answer, living
 
 import goalseek
-from goalseek import loop
 from goalseek.git.objects import remove_scratch_files
 from goalseek.git.packing import pack_when_due
+from goalseek.loop import loop
 from goalseek.own_folders import add_own
 
 ITERATIONS, EVERY, KEPT_EVERY = 120, 20, 8

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek import loop
-from goalseek.baseline import code_asked_for
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_for
-from goalseek.ending import shown_at_the_end
+from goalseek.loop import loop
+from goalseek.loop.baseline import code_asked_for
+from goalseek.loop.ending import shown_at_the_end
 from goalseek.project.opening import check_fit_for_baseline, opened, refuse_baseline
 from goalseek.project.refs import check_refs
 

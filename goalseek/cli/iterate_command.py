@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections import deque
 
-from goalseek import humanize, loop
+from goalseek import humanize
 from goalseek.cli.detaching import detach
 from goalseek.cli.options import loaded
 from goalseek.cli.watching import watch_live
 from goalseek.errors import LOCKED, GoalseekError
+from goalseek.loop import loop
 from goalseek.manifest.loading import Loaded
 from goalseek.project import stop
 from goalseek.project.opening import asked_provider, opened

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from goalseek import loop
 from goalseek.cli.answer import answer, wants_json
 from goalseek.cli.options import loaded
+from goalseek.loop import loop
 from goalseek.project.opening import asked_provider, opened
 from goalseek.views.asking import AskingWatch
 from goalseek.views.confined import ConfinedWatch

@@ -1,74 +1,96 @@
-"""The end of an iteration: the ledger's commit makes it count, then refs and trees are brought to what it says."""
+"""LOG: the record is built, and written for people; the ledger's commit makes the iteration count."""
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 from goalseek._version import __version__
-from goalseek.desk import Desk
-from goalseek.errors import LimitReached
+from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_for_people
-from goalseek.ledger.checkpoints import Memory, PhaseSeconds
-from goalseek.ledger.records import Isolation, IterationRecord, RunRecord
-from goalseek.manifest.loading import ignore_home
-from goalseek.manifest.tables import Limits
+from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, RunRecord
+from goalseek.ledger.standing import Standing
+from goalseek.loop.steps import Desk, usage_so_far
+from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import clear
-from goalseek.phase_values import IterationResult
-from goalseek.phases.log import build_record
-from goalseek.project.limits import why_not_begin
-from goalseek.project.preflight import refuse_foreign_logs
-from goalseek.project.project import Run, tell
+from goalseek.phase_values import Evidence, IterationResult, Verdict
+from goalseek.project.project import Run
 from goalseek.project.setting import Setting
-from goalseek.proposal.usage import Calls, killed_call, sum_of, usual_call
-from goalseek.providers.answer import usage_of
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Usage, to_plain
 from goalseek.workspace.listing import digest_of
 
-_LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 
-
-def desk_for(
-    run: Run, number: int, most: int | None, made_from: str = "", limits: Limits | None = None
-) -> tuple[Desk, Path]:
-    """The desk of an iteration, and its run folder. Answers that were made from something else are not taken up.
-
-    Where ``limits`` are given, a phase that spends raises LimitReached in place of beginning past one of them.
-    """
-    folder = run.loaded.runs / f"{number:04d}"
-    refuse_foreign_logs(run.loaded, number)
-    ignore_home(run.loaded)
-    folder.mkdir(parents=True, exist_ok=True)
-    follows = run.standing.last.seal if run.standing.last else ""
-    memory = Memory(folder, run.seal, run.run_id, follows)
-    run.took = PhaseSeconds(memory, run.active_seconds)  # of this run: a new one has all its time
-    calls = Calls(
-        Memory(folder, run.seal, "", follows),  # of no run: a new one pays for what the last one began
-        lambda: usage_of(run.places.call / "usage.json"),
-        cache(lambda calls_each: usual_call(run.recent, calls_each)),
+def build_record(
+    manifest: Manifest,
+    standing: Standing,
+    outcome: IterationResult,
+    *,
+    run_id: str,
+    epoch: int,
+    timestamp: str,
+    provider: str,
+    model: str,
+    usage: Usage,
+    seconds: dict[str, float],
+    isolation: Isolation,
+    digests: dict[str, str],
+    run_dir: str,
+    notes: tuple[str, ...],
+) -> IterationRecord:
+    """The record of an iteration: what came of it and how, whatever phase it ended in."""
+    context, verdict, plan, change = outcome.context, outcome.verdict, outcome.plan, outcome.change
+    candidate, decision = outcome.candidate, outcome.decision
+    found = outcome.evidence or Evidence()
+    return IterationRecord(
+        seq=0,
+        kind="iteration",
+        project=manifest.project.name,
+        run_id=run_id,
+        epoch=epoch,
+        timestamp=timestamp,
+        iteration=context.iteration,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        why=verdict.why,
+        metric=MetricResult(
+            manifest.metric.name,
+            manifest.metric.direction,
+            verdict.value,
+            _incumbent_value(standing, verdict),
+            verdict.delta,
+            verdict.odds,
+        ),
+        runs=found.runs,
+        guards=found.guards,
+        attempts=outcome.attempts,
+        commit_hash=candidate.commit if candidate else None,
+        parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
+        rollback_commit_hash=decision.rollback if decision else None,
+        tree_hash=candidate.tree if candidate else None,
+        planned_files=tuple(quote_path(path) for path in plan.files) if plan else (),
+        changed_files=tuple(quote_path(edit.path) for edit in change.edits) if change else (),
+        dropped_files=change.dropped if change else (),
+        changed_loc=change.lines_added + change.lines_removed if change else 0,
+        hypothesis_summary=change.title if change else plan.title if plan else "",
+        provider=provider,
+        model=model,
+        usage=usage,
+        seconds={phase: round(spent, 6) for phase, spent in seconds.items()},
+        verify=found.verify,
+        isolation=isolation,
+        digests=digests,
+        directions=context.directions,
+        run_dir=run_dir,
+        notes=notes,
     )
 
-    def on_phase(name: str, begins: bool) -> None:
-        calls.settle(desk.done)
-        if limits:
-            spent = run.standing.of_run(run.run_id).spending(sum(desk.seconds.values()), _usage(desk))
-            if stop := why_not_begin(name, limits, spent, run.clock.now(), calls.usual()):
-                raise LimitReached(stop)
-        run.last_phase = name
-        if not folder.is_dir():  # somebody's git clean may have removed it
-            ignore_home(run.loaded)
-            folder.mkdir(parents=True, exist_ok=True)
-        if not begins:
-            return
-        run.watch.phase(number, name)
-        if name in _LONG_PHASES:
-            tell(run, "running", number, name)
 
-    made_from = f"iteration {number} {made_from}".rstrip()
-    desk = Desk(memory, calls, made_from, on_phase, most, run.took)
-    return desk, folder
+def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
+    """What the candidate was held against; where it came to no comparison, what it would have been."""
+    if verdict.outcome == "baseline" or verdict.incumbent is not None:
+        return verdict.incumbent
+    return standing.incumbent.value if standing.incumbent else None
 
 
 def record_iteration(
@@ -92,7 +114,7 @@ def record_iteration(
             timestamp=run.ledger.now(),
             provider=_who(outcome) or (provider.name if provider else ""),
             model=_model(outcome) if _who(outcome) else (provider.model if provider else ""),
-            usage=_usage(desk),
+            usage=usage_so_far(desk),
             seconds=dict(desk.seconds),
             isolation=Isolation(run.confines.level.name, weakest(setting)),
             digests={
@@ -154,16 +176,6 @@ def _of_resuming(desk: Desk) -> tuple[str, ...]:
 def _of_shares(run: Run, setting: Setting, ruler: Ruler | None) -> tuple[str, ...]:
     """What differs in the shared folders since the baseline; of a baseline, nothing does."""
     return () if ruler else run.shares.notes(setting.manifest.scope.share, run.standing.epoch)
-
-
-def _usage(desk: Desk) -> Usage:
-    """What the iteration's calls cost: as they reported it, and as those are charged that were killed."""
-    usual = desk.calls.usual()
-    usages = [
-        killed_call(done.usage, usual) if done.rejected == "provider_timeout" else done.usage
-        for done in desk.done.values()
-    ]
-    return sum_of([*usages, desk.calls.charged])
 
 
 def weakest(setting: Setting) -> str:

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from goalseek.desk import Desk
 from goalseek.disk import as_machine_fault
 from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
-from goalseek.git.commits import roll_back
-from goalseek.git.repository import Refs
-from goalseek.landing import desk_for, record_iteration
+from goalseek.git.commits import message_of, roll_back
+from goalseek.git.paths import quote_path
+from goalseek.git.repository import Refs, Repository
+from goalseek.humanize import few
 from goalseek.ledger.checkpoints import Memory
 from goalseek.ledger.records import IterationRecord
+from goalseek.loop.phases.log import record_iteration
+from goalseek.loop.phases.read_context import read_context
+from goalseek.loop.steps import Desk, desk_for
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
-from goalseek.phases.read_context import read_context
 from goalseek.project.project import Run
 from goalseek.project.refs import candidate_commits, land
 from goalseek.project.setting import Setting
 from goalseek.values import Attempt
+from goalseek.workspace.scope import Scope
 
 WHY = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
 CHANGED = "what it was to be measured with has changed, and a new baseline was asked for before it was measured"
@@ -148,3 +152,58 @@ def _trailer(run: Run, candidate: Candidate, name: str) -> str:
     lines = run.repository.objects.read(candidate.commits[0]).decode("utf-8", "surrogateescape").splitlines()
     start = f"Goalseek-{name}: "
     return next((line.removeprefix(start) for line in lines if line.startswith(start)), "")
+
+
+def baseline_candidate(run: Run, setting: Setting, context: Context, source: str | None) -> Candidate:
+    """The commit that a baseline measures: HEAD's ruler under the incumbent's code, or under that of ``source``.
+
+    The first is HEAD itself. A later one is a commit on the tip, unless the tip is just that already.
+    """
+    repository, standing = run.repository, run.standing
+    head = repository.head()
+    code = code_asked_for(repository, source) or (standing.incumbent.commit if standing.incumbent else head)
+    tree = composed(repository.tree_of(head), repository.tree_of(code), setting.scope, run)
+    if not standing.tip and tree == repository.tree_of(head):
+        return Candidate(head, tree, "")
+    if standing.tip and tree == repository.tree_of(standing.tip):
+        return Candidate(standing.tip, tree, standing.tip)
+    parents = tuple(dict.fromkeys(filter(None, (standing.tip, head, code if source else ""))))
+    message = message_of(f"New baseline of {repository.name}", repository.name, run.run_id, context.iteration, "")
+    made = repository.commit(tree, parents, message, context.moment)
+    return Candidate(made, tree, parents[0])
+
+
+def code_asked_for(repository: Repository, source: str | None) -> str | None:
+    """The commit that ``--from`` names, None where it is not given. Raises GoalseekError where there is none such."""
+    if source is None:
+        return None
+    found = repository.resolve(source)
+    if found is None:
+        raise GoalseekError(f"--from {source}: there is no such commit", "name a commit, branch or tag", USAGE)
+    return found
+
+
+def note_left_out(run: Run, setting: Setting, source: str | None) -> Setting:
+    """The setting, with a note where a file of the incumbent's code is writable no more, so that HEAD's is taken."""
+    standing, repository = run.standing, run.repository
+    if source is not None or standing.baseline is None or standing.incumbent is None:
+        return setting
+    kept = {found.path for found in repository.objects.differences(standing.baseline.tree, standing.incumbent.tree)}
+    unlike = repository.objects.differences(repository.tree_of(repository.head()), standing.incumbent.tree)
+    left = [found.path for found in unlike if found.path in kept and setting.scope.is_fixed(found.path)]
+    if not left:
+        return setting
+    named = few([quote_path(path) for path in left])
+    note = f"writable no more, so as HEAD has them: {named}; goalseek promote takes home what was kept in them"
+    return replace(setting, notes=(*setting.notes, note))
+
+
+def composed(ruler_tree: str, code_tree: str, scope: Scope, run: Run) -> str:
+    """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
+    objects = run.repository.objects
+    edits = {
+        found.path: found.after
+        for found in objects.differences(ruler_tree, code_tree)
+        if scope.kind(found.path) == "writable"
+    }
+    return objects.splice(ruler_tree, edits) if edits else ruler_tree

@@ -11,10 +11,10 @@ from pathlib import Path
 from goalseek.errors import Rejected
 from goalseek.git.objects import SUBMODULE, Entry, Objects
 from goalseek.git.paths import quote_path
+from goalseek.loop.phases.commit import entries_of, store_again
+from goalseek.loop.phases.plan import write_plan
 from goalseek.own_folders import make_anew, read_regular
 from goalseek.phase_values import Change, Edit, Plan
-from goalseek.phases.commit import entries_of, store_again
-from goalseek.phases.plan import write_plan
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.values import Usage
 from goalseek.workspace.checkout import Checkout

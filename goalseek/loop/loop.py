@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from goalseek.baseline import baseline_candidate, note_left_out
-from goalseek.cycles import decided
 from goalseek.doctor.diagnose import agent_out_of_sight, out_of_sight
-from goalseek.ending import told_at_the_end
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
 from goalseek.evaluation.holdout import look
 from goalseek.evaluation.measurements import failed_baseline, take_ruler
@@ -18,18 +15,29 @@ from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.git.command import Missing
 from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Refs
-from goalseek.landing import desk_for, record_iteration
 from goalseek.ledger.checkpoints import unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
-from goalseek.left_behind import failure_kept, left_behind, make_way, record_left_behind
+from goalseek.loop.attempts import Tries, decided, planned, tried
+from goalseek.loop.baseline import (
+    baseline_candidate,
+    failure_kept,
+    left_behind,
+    make_way,
+    note_left_out,
+    record_left_behind,
+)
+from goalseek.loop.ending import told_at_the_end
+from goalseek.loop.notify import NotifyWatch
+from goalseek.loop.phases.approve import heard, is_asked
+from goalseek.loop.phases.log import record_iteration
+from goalseek.loop.phases.read_context import read_baseline_context, read_context
+from goalseek.loop.phases.verify import baseline_owes
+from goalseek.loop.steps import desk_for
 from goalseek.measurement.verifier import said_stop
-from goalseek.notify import NotifyWatch
 from goalseek.phase_values import Candidate, Context, Decision, Evidence, IterationResult, Verdict
-from goalseek.phases.read_context import read_baseline_context, read_context
-from goalseek.phases.verify import baseline_owes
 from goalseek.project.approval import drop_word, question_of
 from goalseek.project.limits import ENDS_THE_RUN, nearing, pace, why_stop
-from goalseek.project.opening import check_fit, check_provider, files_of, opened
+from goalseek.project.opening import check_fit, check_provider, files_of
 from goalseek.project.preflight import uncommitted_words
 from goalseek.project.progress import not_said_yet, scene_of, small_set
 from goalseek.project.project import Run
@@ -41,11 +49,9 @@ from goalseek.proposal.call import briefing_for
 from goalseek.providers.registry import commands_of
 from goalseek.statistics.bounds import guard_warning
 from goalseek.statistics.sequential_test import baseline_verdict
-from goalseek.tries import Tries, planned, tried
 from goalseek.values import Stop, Usage
-from goalseek.word import heard, is_asked
 
-__all__ = ["Ends", "baseline", "iterate", "iteration", "opened", "step"]
+__all__ = ["Ends", "baseline", "iterate", "iteration", "step"]
 
 
 def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:

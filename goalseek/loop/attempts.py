@@ -12,17 +12,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from goalseek.desk import Desk
 from goalseek.errors import LimitReached, Rejected
 from goalseek.ledger.artifacts import clear_attempts, place_of, publish, put_by, snapshot_of
 from goalseek.ledger.checkpoints import named, rejected_as
+from goalseek.loop.phases.apply_change import Begun, apply_change
+from goalseek.loop.phases.commit import commit
+from goalseek.loop.phases.decide import judge
+from goalseek.loop.phases.plan import make_plan
+from goalseek.loop.phases.review import notes_of, reviewed
+from goalseek.loop.phases.verify import candidate_owes
+from goalseek.loop.steps import Desk
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.own_folders import make_anew
-from goalseek.phase_values import Candidate, Change, Evidence, Failure, Plan, Review
-from goalseek.phases.apply_change import Begun, apply_change
-from goalseek.phases.commit import commit
-from goalseek.phases.plan import make_plan
-from goalseek.phases.verify import candidate_owes
+from goalseek.phase_values import Candidate, Change, Decision, Evidence, Failure, Plan, Review
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
 from goalseek.proposal.call import Briefing, call_for
@@ -269,3 +271,32 @@ _OUT_OF_SCOPE = (
     "It edited what is not its to edit. Only the files that you may change are taken from this folder, and a change "
     "that touches others is refused as a whole. Those edits were put back; what was refused, and why:"
 )
+
+
+def decided(
+    run: Run, setting: Setting, desk: Desk, briefing: Briefing, plan: Plan, folder: Path, tries: Tries
+) -> tuple[Tries, Decision]:
+    """The decision, and the tries that it is about. Raises Rejected where there is nothing to decide about.
+
+    Raises LimitReached where a limit forbids to ask the reviewer, or the author again.
+    """
+    while True:
+        change, candidate, evidence = tries.measured()
+        cycle = tries.so_far.cycle
+        about = (change, candidate, evidence)
+        work = partial(judge, run.repository, setting.manifest, run.standing, briefing.context, *about)
+        decision = desk.do("DECIDE", named("verdict", cycle), Decision, work)
+        stored_as = named("review", cycle)
+        if not decision.verdict:
+            return tries, decision
+        if setting.manifest.review is None and not desk.has(stored_as):  # one that is there counts all the same
+            return tries, decision
+        asked = partial(reviewed, run, setting, briefing, plan, change, candidate, decision, desk.calls, folder, cycle)
+        review = desk.do("REVIEW", stored_as, Review, asked)
+        tries = replace(tries, notes=(*tries.notes, *notes_of(review)))
+        if not review.goes_on:
+            return tries, review.decision
+        again = tried_again(run, setting, desk, briefing, plan, folder, tries, review)
+        if again.candidate == tries.candidate:
+            return again, review.decision
+        tries = again

@@ -5,12 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
-from goalseek.errors import Paused, Rejected
+from goalseek.errors import LimitReached, Paused, Rejected
 from goalseek.ledger.checkpoints import Memory, PhaseSeconds, rejected_as
+from goalseek.manifest.loading import ignore_home
+from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
-from goalseek.proposal.usage import Calls
+from goalseek.project.limits import why_not_begin
+from goalseek.project.preflight import refuse_foreign_logs
+from goalseek.project.project import Run, tell
+from goalseek.proposal.usage import Calls, killed_call, sum_of, usual_call
+from goalseek.providers.answer import usage_of
 from goalseek.values import Usage
 
 Value = TypeVar("Value")
@@ -148,3 +156,57 @@ class Desk:
         held: Rejection = stored.value
         self.done[stored_as] = Done(phase, stored.seconds, held.usage, held.reason)
         raise Rejected(held.outcome, held.reason, held.why, usage=held.usage, edits=held.edits)
+
+
+_LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
+
+
+def desk_for(
+    run: Run, number: int, most: int | None, made_from: str = "", limits: Limits | None = None
+) -> tuple[Desk, Path]:
+    """The desk of an iteration, and its run folder. Answers that were made from something else are not taken up.
+
+    Where ``limits`` are given, a phase that spends raises LimitReached in place of beginning past one of them.
+    """
+    folder = run.loaded.runs / f"{number:04d}"
+    refuse_foreign_logs(run.loaded, number)
+    ignore_home(run.loaded)
+    folder.mkdir(parents=True, exist_ok=True)
+    follows = run.standing.last.seal if run.standing.last else ""
+    memory = Memory(folder, run.seal, run.run_id, follows)
+    run.took = PhaseSeconds(memory, run.active_seconds)  # of this run: a new one has all its time
+    calls = Calls(
+        Memory(folder, run.seal, "", follows),  # of no run: a new one pays for what the last one began
+        lambda: usage_of(run.places.call / "usage.json"),
+        cache(lambda calls_each: usual_call(run.recent, calls_each)),
+    )
+
+    def on_phase(name: str, begins: bool) -> None:
+        calls.settle(desk.done)
+        if limits:
+            spent = run.standing.of_run(run.run_id).spending(sum(desk.seconds.values()), usage_so_far(desk))
+            if stop := why_not_begin(name, limits, spent, run.clock.now(), calls.usual()):
+                raise LimitReached(stop)
+        run.last_phase = name
+        if not folder.is_dir():  # somebody's git clean may have removed it
+            ignore_home(run.loaded)
+            folder.mkdir(parents=True, exist_ok=True)
+        if not begins:
+            return
+        run.watch.phase(number, name)
+        if name in _LONG_PHASES:
+            tell(run, "running", number, name)
+
+    made_from = f"iteration {number} {made_from}".rstrip()
+    desk = Desk(memory, calls, made_from, on_phase, most, run.took)
+    return desk, folder
+
+
+def usage_so_far(desk: Desk) -> Usage:
+    """What the iteration's calls cost: as they reported it, and as those are charged that were killed."""
+    usual = desk.calls.usual()
+    usages = [
+        killed_call(done.usage, usual) if done.rejected == "provider_timeout" else done.usage
+        for done in desk.done.values()
+    ]
+    return sum_of([*usages, desk.calls.charged])

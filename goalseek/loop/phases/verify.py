@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.evaluation.measurements import evidence_from_pool
+from goalseek.loop.phases.decide import ruling
 from goalseek.measurement.evidence import is_incumbent_failing, one_more
 from goalseek.phase_values import Candidate, Change, Evidence, Side, Verdict
-from goalseek.phases.decide import ruling
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
 from goalseek.statistics.sequential_test import Next, RunIncumbent, baseline_verdict

@@ -1,1 +1,0 @@
-"""The seven phases: plain functions, typed values in and out, one file each."""
