@@ -20,8 +20,8 @@ from goalseek.manifest.tables import Manifest
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Usage
 from goalseek.views.legible import LEGIBLE, know_plain_letters
+from goalseek.views.report.aggregate import Night
 from goalseek.views.report.claim import kept_in_words
-from goalseek.views.report.night import Night
 
 HEAD: dict[str, Any] = {"seq": 9, "project": "demo", "run_id": "r", "epoch": 0, "timestamp": "2026-01-01T00:00:00Z"}
 BASELINE = Mark(0, 1, "a" * 40, "b" * 40, 3.412)

@@ -9,8 +9,7 @@ import pytest
 
 from goalseek.statistics.advice import Asked, advice, costs, findings
 from goalseek.statistics.noise_report import NoiseReport, noise_report
-from goalseek.views.noise_page import noise_page
-from goalseek.views.noise_picture import DRAWN, TYPED, glyphs_for, picture
+from goalseek.views.noise import DRAWN, TYPED, glyphs_for, noise_page, picture
 
 
 def plain(text: str, color: str) -> str:

@@ -24,15 +24,14 @@ from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
 from goalseek.files import exported
+from goalseek.views.report.aggregate import Night, Thinned
 from goalseek.views.report.claim import claim_of, gain_in_words
 from goalseek.views.report.diffs import diff_of, most_for
+from goalseek.views.report.html import page
 from goalseek.views.report.markdown import code
-from goalseek.views.report.night import Night
-from goalseek.views.report.page import page
-from goalseek.views.report.scale import Axis, count_axis, value_axis
-from goalseek.views.report.surroundings import Surroundings
-from goalseek.views.report.thinned import Thinned
-from goalseek.views.report.tries import Label, label_of, try_of
+from goalseek.views.report.plot import Axis, count_axis, value_axis
+from goalseek.views.report.rows import Label, label_of, try_of
+from goalseek.views.report.source import Surroundings
 from goalseek.views.report.words import REASONS
 
 LARGEST = sys.float_info.max
@@ -655,7 +654,7 @@ class TestSize:
         assert night.climb.kept.added > 30 and len(made.encode()) < 5_000_000
 
     def test_beyond_so_many_dots_are_left_out_evenly_and_it_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("goalseek.views.report.night.DOTS_MOST", 1000)
+        monkeypatch.setattr("goalseek.views.report.aggregate.DOTS_MOST", 1000)
         seen = Night()
         for row in nights.night(2100):
             seen.add(row)
@@ -669,8 +668,8 @@ class TestSize:
     def test_what_is_remembered_of_a_night_is_bounded_whatever_its_records_say(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("goalseek.views.report.night.DOTS_MOST", 100)
-        monkeypatch.setattr("goalseek.views.report.night.KEPT_MOST", 100)
+        monkeypatch.setattr("goalseek.views.report.aggregate.DOTS_MOST", 100)
+        monkeypatch.setattr("goalseek.views.report.aggregate.KEPT_MOST", 100)
         night, weighed = Night(), []
         tracemalloc.start()
         try:

@@ -20,9 +20,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from project import Project, answer, ended
 from rich_night import rich_night, with_patches
 
-from goalseek.views.report import serving
-from goalseek.views.report.serving import PageServer
-from goalseek.views.report.sources import of_copy
+from goalseek.views.report import server as report_server
+from goalseek.views.report.server import PageServer
+from goalseek.views.report.source import of_copy
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium")]
 ARGUMENTS = (
@@ -410,7 +410,7 @@ def test_ten_thousand_records_open_in_a_second(
 def test_the_live_page_follows_the_records(
     tmp_path: Path, open_page: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "_BUSY_SHARE", 0)
+    monkeypatch.setattr(report_server, "_BUSY_SHARE", 0)
     path = nights.write(tmp_path / "results.jsonl", nights.night(12, 3))
     state = {"status": "running", "phase": "PLAN", "iteration": 13, "phase_started_at": "2026-01-01T00:00:00Z"}
     path.with_name("state.json").write_text(json.dumps({**state, "next": "watch it"}))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalseek.views.report.commands import with_commands
-from goalseek.views.report.markdown import code
+from goalseek.views.report.markdown import code, with_commands
 
 
 @pytest.mark.parametrize(

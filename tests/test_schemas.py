@@ -19,7 +19,7 @@ from goalseek.ledger.records import KINDS, REASONS, from_line
 from goalseek.manifest.json_schema import NAMES, published, text_of
 from goalseek.schemas.made import made, to_text
 from goalseek.values import to_plain
-from goalseek.views.lines import EventWatch
+from goalseek.views.events import EventWatch
 
 TAPLO = Path(sys.executable).with_name("taplo")
 SHIPPED = sorted((Path(__file__).parents[1] / "manifests").glob("*.toml"))

@@ -17,9 +17,9 @@ import pytest
 from project import Project, answer
 
 from goalseek.errors import GoalseekError
-from goalseek.views.report import serving
-from goalseek.views.report.serving import PageServer
-from goalseek.views.report.sources import of_copy
+from goalseek.views.report import server as report_server
+from goalseek.views.report.server import PageServer
+from goalseek.views.report.source import of_copy
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ class TestPage:
     def test_a_record_that_is_appended_is_on_the_next_page(
         self, server: PageServer, results: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(serving, "_BUSY_SHARE", 0)
+        monkeypatch.setattr(report_server, "_BUSY_SHARE", 0)
         before = json.loads(ask(server, path=f"{server.path}state")[2])["seen"]
         assert ask(server)[2].count(b'class="dot ') == 13
         rows = list(nights.night(13, 3))
@@ -91,7 +91,7 @@ class TestPage:
     def test_a_file_that_was_written_again_is_read_again(
         self, server: PageServer, results: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(serving, "_BUSY_SHARE", 0)
+        monkeypatch.setattr(report_server, "_BUSY_SHARE", 0)
         assert ask(server)[2].count(b'class="dot ') == 13
         nights.write(results, nights.night(4))
         assert ask(server)[2].count(b'class="dot ') == 5

@@ -8,7 +8,7 @@ import pytest
 from project import Project, answer
 
 from goalseek.manifest.loading import typed
-from goalseek.views.report.commands import with_commands
+from goalseek.views.report.markdown import with_commands
 
 SECOND = {"project": {"name": "second"}}
 

@@ -13,7 +13,7 @@ from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.manifest.loading import typed
 from goalseek.project.preflight import Finding
-from goalseek.views.child_words import text_of
+from goalseek.views.sanitize import text_of
 from goalseek.views.style import Paint, painter
 
 _COLORS = {"✓": "green", "!": "magenta", "✗": "red"}

@@ -16,7 +16,7 @@ from goalseek.project.approval import Question, Word, commands_for, give_word, w
 from goalseek.project.opening import open_repository
 from goalseek.project.paths import climb_at_work
 from goalseek.project.stop import pending_run
-from goalseek.views.harmless import one_line
+from goalseek.views.sanitize import one_line
 
 
 def give(options: argparse.Namespace, word: Word) -> int:

@@ -19,9 +19,8 @@ from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Wanted, chosen, since
 from goalseek.manifest.loading import Loaded, typed
 from goalseek.values import Outcome, Reason
-from goalseek.views.cells import width_of
-from goalseek.views.history_lines import HistoryLines
-from goalseek.views.style import painter
+from goalseek.views.log_table import HistoryLines
+from goalseek.views.style import painter, width_of
 
 _FLUSH_SECONDS = 0.1
 

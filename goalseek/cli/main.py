@@ -132,7 +132,7 @@ def _nearest(name: str) -> str:
 
 def _told(error: GoalseekError) -> int:
     """Shows an error, which may have the last lines in it that somebody else's program printed."""
-    from goalseek.views.child_words import text_of
+    from goalseek.views.sanitize import text_of
 
     print(f"goalseek: {text_of(error.message)}", file=sys.stderr)
     if error.hint:

@@ -28,7 +28,7 @@ from goalseek.project.opening import opened
 from goalseek.statistics.advice import ITERATIONS, Asked, advice, costs, findings
 from goalseek.statistics.noise_report import NoiseReport, noise_report
 from goalseek.statistics.scale import median
-from goalseek.views.noise_page import noise_page
+from goalseek.views.noise import noise_page
 from goalseek.views.style import painter
 
 _ONLY_WITH_RUN = ("regex", "wall", "direction", "matches", "timeout")

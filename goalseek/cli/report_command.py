@@ -14,10 +14,10 @@ from goalseek.evaluation.settle import settle_for_the_asking
 from goalseek.files import exported, refuse_records
 from goalseek.project.opening import check_fit, opened
 from goalseek.views.report.claim import claim_of, kept_in_words
+from goalseek.views.report.html import page
 from goalseek.views.report.markdown import markdown
-from goalseek.views.report.page import page
 from goalseek.views.report.plot import standalone
-from goalseek.views.report.sources import Reader, Source, of_copy, of_project, surroundings
+from goalseek.views.report.source import Reader, Source, of_copy, of_project, surroundings
 
 _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markdown": "md"}
 

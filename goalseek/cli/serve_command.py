@@ -6,7 +6,7 @@ import argparse
 
 from goalseek.cli.answer import answer, say, wants_json
 from goalseek.cli.report_command import source_of
-from goalseek.views.report.serving import PageServer
+from goalseek.views.report.server import PageServer
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

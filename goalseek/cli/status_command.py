@@ -14,7 +14,7 @@ from goalseek.project.paths import climb_at_work
 from goalseek.project.status import Overview, overview
 from goalseek.project.watch import OUTPUT
 from goalseek.values import to_plain
-from goalseek.views.harmless import one_line
+from goalseek.views.sanitize import one_line
 from goalseek.views.style import Paint, painter
 
 
@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _printed(manifest: Loaded) -> list[str]:
-    from goalseek.views.child_words import lines_of
     from goalseek.views.following import output_of
+    from goalseek.views.sanitize import lines_of
 
     return lines_of(output_of(manifest.logs / OUTPUT))
 

@@ -20,13 +20,12 @@ from goalseek.locks import holder_of
 from goalseek.manifest.loading import Loaded
 from goalseek.project.status import overview
 from goalseek.values import to_plain
-from goalseek.views.cells import width_of
-from goalseek.views.child_words import lines_of
 from goalseek.views.following import Following, Look
 from goalseek.views.lines import record_line
 from goalseek.views.live import signs_for
 from goalseek.views.panel import duration, rows
-from goalseek.views.style import is_coloured, is_movable, painter
+from goalseek.views.sanitize import lines_of
+from goalseek.views.style import is_coloured, is_movable, painter, width_of
 
 if TYPE_CHECKING:
     from rich.text import Text

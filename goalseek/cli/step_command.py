@@ -10,7 +10,7 @@ from goalseek.cli.options import loaded
 from goalseek.loop import loop
 from goalseek.project.opening import asked_provider, opened
 from goalseek.views.asking import AskingWatch
-from goalseek.views.confined import ConfinedWatch
+from goalseek.views.lines import ConfinedWatch
 from goalseek.views.style import painter
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from goalseek.cli.answer import queried, wants_json
 from goalseek.project.watch import Watch
-from goalseek.views.lines import EventWatch, LineWatch
+from goalseek.views.events import EventWatch
+from goalseek.views.lines import LineWatch
 from goalseek.views.live import LiveWatch
 from goalseek.views.style import is_movable, painter
 

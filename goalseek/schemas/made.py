@@ -31,7 +31,7 @@ def _records() -> dict[str, Any]:
 
 
 def _events() -> dict[str, Any]:
-    from goalseek.schemas.told import Event
+    from goalseek.views.events import Event
 
     return _titled("goalseek event: a line of iterate --json", _with_constants(_of(Event)))
 

@@ -15,9 +15,8 @@ from goalseek.manifest.loading import Loaded, typed
 from goalseek.project.progress import Scene, scene_of
 from goalseek.project.state_file import AT_WORK, read_state
 from goalseek.project.watch import OUTPUT
-from goalseek.views.child_words import TAIL_BYTES, last_line_of
-from goalseek.views.harmless import one_line
 from goalseek.views.panel import Doing
+from goalseek.views.sanitize import TAIL_BYTES, last_line_of, one_line
 
 RECENT = 200
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
-from collections.abc import Callable
-from typing import Any, TextIO
+from collections.abc import Iterator
 
 from goalseek.humanize import in_words, number
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.watch import Watch
-from goalseek.sandbox.level import Level
-from goalseek.values import EXIT_CODES, Stop, to_plain
+from goalseek.sandbox.level import Level, how_to_get
+from goalseek.values import Stop
 from goalseek.views.asking import AskingWatch
-from goalseek.views.cells import cut, width_of
-from goalseek.views.confined import ConfinedWatch
-from goalseek.views.harmless import harmless, one_line
-from goalseek.views.style import OUTCOME_COLORS, Paint
+from goalseek.views.sanitize import harmless, one_line
+from goalseek.views.style import OUTCOME_COLORS, Paint, cut, width_of
 
 
 def record_line(record: IterationRecord, paint: Paint, width: int | None = None) -> str:
@@ -34,6 +30,21 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
 def settled_line(record: SettleRecord) -> str:
     """``settled: score 3.412 to 3.371, 1.1% better (95% interval 0.8% to 1.4%), 5 pairs``."""
     return f"settled: {record.metric} {number(record.baseline)} to {number(record.best)}, {record.why}"
+
+
+class ConfinedWatch(Watch):
+    """Says the level on stderr, and nothing else; where all is enforced, not to who wants less chatter."""
+
+    def __init__(self, paint: Paint, is_quiet: bool) -> None:
+        self._paint_level = paint
+        self._wants_less = is_quiet
+
+    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+        """The level."""
+        if self._wants_less and level.name == "bubblewrap":
+            return
+        for line in confined_lines(level, not_enforced, self._paint_level):
+            print(line, file=sys.stderr)
 
 
 class LineWatch(AskingWatch, ConfinedWatch):
@@ -90,53 +101,16 @@ class LineWatch(AskingWatch, ConfinedWatch):
             print(self._paint(stop.line, "bold"), flush=True)
 
 
-class EventWatch(Watch):
-    """One JSON event a line: ``sandbox``, ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
-
-    Of each it prints what ``select`` finds in it.
-    """
-
-    def __init__(self, stream: TextIO, select: Callable[[Any], Any] | None = None) -> None:
-        self._stream = stream
-        self._select = select
-
-    def note(self, text: str) -> None:
-        """A note."""
-        self._emit({"event": "note", "text": text})
-
-    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
-        """The level of the sandbox."""
-        told = {"level": level.name, "not_enforced": not_enforced, "because": level.reason}
-        self._emit({"event": "sandbox", **told})
-
-    def phase(self, iteration: int, name: str) -> None:
-        """A phase begins."""
-        self._emit({"event": "phase", "iteration": iteration, "phase": name})
-
-    def recorded(self, record: IterationRecord) -> None:
-        """An iteration counts: its whole record."""
-        self._emit({"event": "iteration", "record": to_plain(record)})
-
-    def settled(self, record: SettleRecord) -> None:
-        """The result was measured afresh."""
-        self._emit({"event": "settle", "record": to_plain(record)})
-
-    def looked(self, record: HoldoutRecord) -> None:
-        """A look at the holdout was made."""
-        self._emit({"event": "holdout", "record": to_plain(record)})
-
-    def stopped(self, stop: Stop) -> None:
-        """The end."""
-        told = {"stop_reason": stop.reason, "why": stop.why, "next": stop.next}
-        self._emit({"event": "stopped", **told, "exit": EXIT_CODES.get(stop.reason), "line": stop.line})
-
-    def failed(self, stop: Stop) -> None:
-        """The end by an error or a signal; what it says stands on stderr too."""
-        self.stopped(stop)
-
-    def _emit(self, event: dict[str, object]) -> None:
-        shown = self._select(event) if self._select else event
-        if shown is None:
-            return
-        self._stream.write(json.dumps(shown) + "\n")
-        self._stream.flush()
+def confined_lines(level: Level, not_enforced: tuple[str, ...], paint: Paint) -> Iterator[str]:
+    """The lines for a person."""
+    if level.name == "bubblewrap":
+        yield f"sandbox: {level.name}" + (f"; {'; '.join(not_enforced)}" if not_enforced else "")
+        return
+    head = "no sandbox: programs run as you" if level.name == "none" else f"sandbox: {level.name}, which is not all"
+    yield paint(f"{head}. Not enforced, for the agent and for a candidate's code:", "red")
+    for clause in not_enforced:
+        yield paint(f"  {clause}", "red")
+    for reason in level.reason:
+        yield paint(f"  because {reason}", "red")
+    if not any(reason.startswith("sandbox.mode") for reason in level.reason):
+        yield paint(f"  to have it: {how_to_get('bubblewrap')}", "red")

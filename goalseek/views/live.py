@@ -13,10 +13,9 @@ from goalseek.process import is_ending
 from goalseek.project.approval import Question, Word
 from goalseek.project.progress import Scene, turn_in_words
 from goalseek.values import Stop
-from goalseek.views.child_words import TAIL_BYTES, last_line_of
-from goalseek.views.harmless import one_line
 from goalseek.views.lines import LineWatch
 from goalseek.views.panel import TYPED, Doing, Signs, rows
+from goalseek.views.sanitize import TAIL_BYTES, last_line_of, one_line
 from goalseek.views.style import Paint, is_coloured
 
 if TYPE_CHECKING:

@@ -1,1 +1,4 @@
-"""The morning report: the figures of a night, and how a page, a plot and a pull request's text show them."""
+"""The report: one fold over the records, and the page, the text and the plot that are drawn from it.
+
+It imports what ``views`` may import.
+"""

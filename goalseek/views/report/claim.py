@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from goalseek.humanize import apart, number, percent
 from goalseek.statistics.noise_report import luck_in_words
-from goalseek.views.report.night import NO_RECORD, Climb
-from goalseek.views.report.settled import has_medians, reach
+from goalseek.views.report.aggregate import NO_RECORD, Climb
+from goalseek.views.report.rows import has_medians, reach
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import locate
-from goalseek.views.harmless import harmless
-from goalseek.views.report.budget import share, written
-from goalseek.views.report.tries import Try
+from goalseek.views.report.markup import share, written
+from goalseek.views.report.rows import Try
+from goalseek.views.sanitize import harmless
 
 _WHOLE = 600_000
 _ONE_MOST = 60_000

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from goalseek.humanize import in_words, number
-from goalseek.views.report.budget import within
-from goalseek.views.report.markup import Html, fragment, tag
-from goalseek.views.report.night import Climb, Night
-from goalseek.views.report.settled import Look
-from goalseek.views.report.spending import Spending
-from goalseek.views.report.surroundings import Surroundings
+from goalseek.views.report.aggregate import Climb, Night
+from goalseek.views.report.costs import Spending
+from goalseek.views.report.markup import Html, fragment, tag, within
+from goalseek.views.report.rows import Look
+from goalseek.views.report.source import Surroundings
 from goalseek.views.report.words import SANDBOXES, VERIFIERS, dollars
 
 _INCIDENT_MOST = 600

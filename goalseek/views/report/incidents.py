@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from goalseek.humanize import in_words, seconds
-from goalseek.views.harmless import one_line
 from goalseek.views.report.rows import Row, list_at, number_at, numbers_at, rows_at, text_at
+from goalseek.views.sanitize import one_line
 
 PAUSE_SECONDS = 120.0
 _SHOWN_MOST = 40

@@ -6,17 +6,16 @@ What an agent wrote stands in code spans only: there no mention, link, image or 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from goalseek.humanize import in_words, number, odds_in_words
-from goalseek.views.harmless import one_line
+from goalseek.views.report.aggregate import Climb, Night
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
-from goalseek.views.report.commands import with_commands
 from goalseek.views.report.evidence import look_in_words
-from goalseek.views.report.night import Climb, Night
-from goalseek.views.report.surroundings import Surroundings
-from goalseek.views.report.tries import Try
+from goalseek.views.report.rows import Try
+from goalseek.views.report.source import Surroundings
 from goalseek.views.report.words import REASONS, joined, sandboxes_in_words, tokens_in_words
+from goalseek.views.sanitize import one_line
 
 _KEPT_MOST = 100
 _NEWEST = 3
@@ -135,3 +134,29 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]
     yield "|" + " --- |" * len(names)
     yield from (f"| {' | '.join(row)} |" for row in rows)
     yield ""
+
+
+_WORD = re.compile(r"[\"'(]?[A-Za-z]+(?:['-][A-Za-z]+)*[\"')]?|\d+(?:\.\d+)?%?")
+_VALUE = r"(?:\d+|\"[^\"]*\"|'[^']*'|best)"
+_OPTION = r"(?:--(?:outcome|reason|onto|branch|last|since|rerun)[ =][\w/.-]*\w|--?[\w-]+)"
+_COMMAND = re.compile(rf"\bgoalseek (?:-m (?:'[^']*'|\S+) )?[a-z]+(?: (?:{_OPTION}|{_VALUE}))*")
+
+
+def with_commands(text: str, code: Callable[[str], str]) -> str:
+    """``text`` with ``code`` of each goalseek command, and of each word that is none: nothing else comes to life."""
+    parts, end = [], 0
+    for found in _COMMAND.finditer(text):
+        parts += [_words(text[end : found.start()], code), code(found[0])]
+        end = found.end()
+    return "".join([*parts, _words(text[end:], code)])
+
+
+def _words(text: str, code: Callable[[str], str]) -> str:
+    return "".join(_pieces(text, code))
+
+
+def _pieces(text: str, code: Callable[[str], str]) -> Iterator[str]:
+    for piece in re.split(r"(\s+)", text):
+        core = piece.rstrip(",.;:?!")
+        is_plain = not core or core.isspace() or core == "=" or _WORD.fullmatch(core)
+        yield (core if is_plain else code(core)) + piece[len(core) :]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import json
+from bisect import bisect
 from typing import Any
 
-from goalseek.views.harmless import harmless
+from goalseek.views.sanitize import harmless
 
 _EMPTY = frozenset({"meta", "rect", "input", "br", "hr", "link", "path"})
 
@@ -48,3 +49,25 @@ def _attribute(key: str, value: object) -> str:
     if not any(letter.isupper() for letter in name):
         name = name.replace("_", "-")
     return f" {name}" if value is True else f' {name}="{html.escape(harmless(str(value)))}"'
+
+
+_ESCAPED = "<>&\"'"
+_LONGEST_ESCAPE = 6
+
+
+def written(text: str) -> int:
+    """How many bytes the text takes at most, in an element or as JSON, where some characters are escaped."""
+    return len(text.encode("utf-8", "replace")) + (_LONGEST_ESCAPE - 1) * sum(text.count(sign) for sign in _ESCAPED)
+
+
+def within(text: str, most: int) -> str:
+    """The text, cut so that it takes no more bytes than this where it is written."""
+    if _LONGEST_ESCAPE * len(text) <= most or written(text) <= most:
+        return text
+    fitting = bisect(range(len(text)), most - len("…".encode()), key=lambda length: written(text[:length]))
+    return text[: max(0, fitting - 1)] + "…"
+
+
+def share(whole: int, count: int, most: int) -> int:
+    """How many bytes each of so many may take of a whole, and no more than ``most``."""
+    return min(most, whole // max(1, count))

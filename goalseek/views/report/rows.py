@@ -9,9 +9,12 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from goalseek.humanize import percent
 from goalseek.ledger.results_file import History
+from goalseek.statistics.intervals import Settled
+from goalseek.views.sanitize import one_line
 
 Row = dict[str, Any]
 
@@ -81,3 +84,136 @@ def _finite(value: Any) -> float | None:
         return float(value) if math.isfinite(value) else None
     except OverflowError:
         return None
+
+
+_TITLE_MOST = 400
+_FILES_MOST = 8
+_GUARDS_MOST = 100
+OUTCOMES = ("baseline", "kept", "reverted", "skipped")
+
+
+class Label(NamedTuple):
+    """What came of a try: the contract's outcome and reason."""
+
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One iteration. All texts are harmless and of bounded length; ``seconds`` are active ones.
+
+    ``guards`` are there of what the line of the best stands on only.
+    """
+
+    iteration: int
+    label: Label
+    value: float | None
+    incumbent: float | None
+    delta: float | None
+    odds: float | None
+    title: str
+    why: str
+    commit: str
+    parent: str
+    files: tuple[str, ...]
+    changed_loc: int
+    seconds: float
+    when: str
+    guards: dict[str, float]
+
+
+def try_of(row: Row, label: Label) -> Try:
+    """The try that an iteration's row tells of, and what came of it."""
+    files = [one_line(name, 200) for name in list_at(row, "changed_files") if isinstance(name, str)]
+    more = (f"and {len(files) - _FILES_MOST} more",) if len(files) > _FILES_MOST else ()
+    return Try(
+        iteration=int(number_at(row, "iteration") or 0),
+        label=label,
+        value=number_at(row, "metric", "value"),
+        incumbent=number_at(row, "metric", "incumbent"),
+        delta=number_at(row, "metric", "delta"),
+        odds=number_at(row, "metric", "odds"),
+        title=one_line(text_at(row, "hypothesis_summary"), _TITLE_MOST),
+        why=one_line(text_at(row, "why"), _TITLE_MOST),
+        commit=_hash(text_at(row, "commit_hash")),
+        parent=_hash(text_at(row, "parent_commit_hash")),
+        files=(*files[:_FILES_MOST], *more),
+        changed_loc=int(number_at(row, "changed_loc") or 0),
+        seconds=sum(numbers_at(row, "seconds").values()),
+        when=one_line(text_at(row, "timestamp"), 40),
+        guards=_guards(row) if label.outcome in ("baseline", "kept") else {},
+    )
+
+
+def label_of(row: Row) -> Label:
+    """What came of it; an outcome that is not known here counts as skipped."""
+    outcome = text_at(row, "outcome")
+    return Label(outcome if outcome in OUTCOMES else "skipped", one_line(text_at(row, "reason"), 40))
+
+
+def _guards(row: Row) -> dict[str, float]:
+    named = list(numbers_at(row, "guards").items())[:_GUARDS_MOST]
+    return {one_line(name, 80): value for name, value in named}
+
+
+def _hash(text: str) -> str:
+    """A hash, or nothing where it is none: it is handed to git."""
+    return text if len(text) in (40, 64) and all(letter in "0123456789abcdef" for letter in text) else ""
+
+
+def settled_of(row: Row) -> Settled | None:
+    """The result that a ``settle`` row tells; None where it has no difference."""
+    difference = number_at(row, "difference")
+    if difference is None:
+        return None
+    before, after = number_at(row, "baseline") or 0.0, number_at(row, "best") or 0.0
+    ends = [number_at({"end": end}, "end") for end in list_at(row, "interval")]
+    low, high = ends if len(ends) == 2 else (None, None)
+    interval = (low, high) if low is not None and high is not None else None
+    pairs = len(list_at(row, "pairs"))
+    return Settled(pairs, before, after, difference, interval, at(row, "in_percent") is True)
+
+
+def has_medians(settled: Settled) -> bool:
+    """Whether the medians of both are known."""
+    return bool(settled.before or settled.after)
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the holdout: of the "baseline" or the "best", kept in ``iteration``, or "".
+
+    Where it has no ``value`` it was begun only, or failed, and ``why`` says how. ``gap`` is in the metric's units.
+    """
+
+    number: int
+    of: str
+    iteration: int | None
+    value: float | None
+    gap: float | None
+    why: str = ""
+
+
+def look_of(row: Row) -> Look:
+    """The look that a ``holdout`` row tells of."""
+    iteration = number_at(row, "iteration")
+    return Look(
+        int(number_at(row, "look") or 0),
+        text_at(row, "of") if text_at(row, "of") in ("baseline", "best") else "",
+        None if iteration is None else int(iteration),
+        number_at(row, "value"),
+        number_at(row, "gap"),
+        one_line(text_at(row, "why"), 300) if text_at(row, "reason") == "failed" else "",
+    )
+
+
+def reach(settled: Settled) -> str:
+    """``1.1% ± 0.3% better``: the difference, and half the width of its interval."""
+    size = percent if settled.in_percent else "{:.4g}".format
+    if settled.difference == 0 and not settled.interval:
+        return "no difference"
+    told = size(abs(settled.difference))
+    if settled.interval:
+        told += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
+    return f"{told} {'worse' if settled.difference < 0 else 'better'}"

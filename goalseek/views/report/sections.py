@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator
 from datetime import UTC
 
 from goalseek.humanize import in_words, number, odds_in_words
-from goalseek.views.report.budget import share, within
+from goalseek.views.report.aggregate import Climb, Night
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
 from goalseek.views.report.diffs import Diff
 from goalseek.views.report.evidence import table
-from goalseek.views.report.markup import Html, fragment, tag
-from goalseek.views.report.night import Climb, Night
+from goalseek.views.report.markup import Html, fragment, share, tag, within
 from goalseek.views.report.plot import Plot, stretched
-from goalseek.views.report.surroundings import Surroundings
-from goalseek.views.report.tries import Label, Try
+from goalseek.views.report.rows import Label, Try
+from goalseek.views.report.source import Surroundings
 from goalseek.views.report.words import REASONS, dollars, is_told, sandboxes_in_words
 
 KEPT_SHOWN = 300

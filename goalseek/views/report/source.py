@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,12 +17,10 @@ from goalseek.manifest.tables import Guard
 from goalseek.project.paths import way_to_fetched
 from goalseek.project.state_file import AT_WORK, phase_in_words, read_state
 from goalseek.project.status import overview
-from goalseek.views.harmless import one_line
+from goalseek.views.report.aggregate import Night
 from goalseek.views.report.diffs import Diff, diff_of, most_for, patches
-from goalseek.views.report.night import Night
-from goalseek.views.report.rows import rows_from
-from goalseek.views.report.surroundings import Surroundings
-from goalseek.views.report.tries import Try
+from goalseek.views.report.rows import Try, rows_from
+from goalseek.views.sanitize import one_line
 
 
 @dataclass(frozen=True)
@@ -144,3 +142,22 @@ def _bounds(guard: Guard) -> Iterator[str]:
     for word, most in (("above", guard.max_increase), ("below", guard.max_decrease)):
         if most is not None:
             yield f"at most {most} {word} the baseline"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """``status`` is the contract's, or "" where only the records are here; ``bounds`` are guards' bounds in words.
+
+    ``phase`` says in words what is going on, ``differs`` what is not as it was pinned, ``trouble`` what could not be
+    read. ``is_live`` is a page that stays open.
+    """
+
+    status: str = ""
+    phase: str = ""
+    next: str = ""
+    differs: tuple[str, ...] = ()
+    bounds: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
+    made_at: str = ""
+    version: str = ""
+    is_live: bool = False

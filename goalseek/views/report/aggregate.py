@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from goalseek.statistics.intervals import Settled
-from goalseek.views.harmless import one_line
+from goalseek.views.report.costs import Repeats, Spending
 from goalseek.views.report.incidents import Incident, Incidents, incidents_of, moment_of, pause_before
-from goalseek.views.report.repeats import Repeats
-from goalseek.views.report.rows import Row, at, number_at, text_at
-from goalseek.views.report.settled import Look, look_of, settled_of
-from goalseek.views.report.spending import Spending
-from goalseek.views.report.thinned import Thinned
-from goalseek.views.report.tries import Label, Try, label_of, try_of
+from goalseek.views.report.rows import (
+    Label,
+    Look,
+    Row,
+    Try,
+    at,
+    label_of,
+    look_of,
+    number_at,
+    settled_of,
+    text_at,
+    try_of,
+)
+from goalseek.views.sanitize import one_line
 
 DOTS_MOST = 20_000
 KEPT_MOST = 5_000
@@ -34,6 +44,33 @@ class Earlier:
     baseline: float
     best: float
     kept: int
+
+
+Item = TypeVar("Item")
+
+
+class Thinned(Generic[Item]):
+    """Every item up to ``most``; beyond that every second one, then every fourth, and so on, evenly spread."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.items: list[Item] = []
+        self.added = 0
+        self._stride = 1
+
+    def add(self, make: Callable[[], Item]) -> None:
+        """Adds an item, or leaves it out without making it."""
+        if self.added % self._stride == 0:
+            self.items.append(make())
+        self.added += 1
+        if len(self.items) > self.most:
+            self.items = self.items[::2]
+            self._stride *= 2
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was left out."""
+        return len(self.items) == self.added
 
 
 @dataclass

@@ -9,16 +9,15 @@ from functools import cache
 from pathlib import Path
 
 from goalseek.humanize import number
-from goalseek.views.report.budget import share, within
+from goalseek.views.report.aggregate import Night
 from goalseek.views.report.claim import claim_of
 from goalseek.views.report.diffs import Diff
 from goalseek.views.report.evidence import guards_section, incidents_section, isolation_section, spending_section
-from goalseek.views.report.markup import Html, data, fragment, tag
-from goalseek.views.report.night import Night
+from goalseek.views.report.markup import Html, data, fragment, share, tag, within
 from goalseek.views.report.plot import Plot, plot_of
+from goalseek.views.report.rows import Label, Try
 from goalseek.views.report.sections import claim_section, finder, kept_section, progress_section, rejected_section
-from goalseek.views.report.surroundings import Surroundings
-from goalseek.views.report.tries import Label, Try
+from goalseek.views.report.source import Surroundings
 
 _TEXTS_MOST = 1_200_000
 _ONE_MOST = 1_200

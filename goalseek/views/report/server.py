@@ -20,8 +20,8 @@ from typing import Any
 from goalseek._version import __version__
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.project.state_file import AT_WORK
-from goalseek.views.report.page import page, policy
-from goalseek.views.report.sources import Reader, Source, at_work, surroundings
+from goalseek.views.report.html import page, policy
+from goalseek.views.report.source import Reader, Source, at_work, surroundings
 
 ADDRESS = "127.0.0.1"
 _BUSY_SHARE = 20

@@ -1,0 +1,134 @@
+"""The shapes of what is told while a climb goes on: events for programs, the brief for an agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TextIO
+
+from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
+from goalseek.project.watch import Watch
+from goalseek.sandbox.level import Level
+from goalseek.values import EXIT_CODES, Stop, to_plain
+
+
+@dataclass(frozen=True)
+class NoteEvent:
+    """Something that a person should know."""
+
+    event: Literal["note"]
+    text: str
+
+
+@dataclass(frozen=True)
+class SandboxEvent:
+    """At which level programs are kept in their place, what they can do in spite of it, and why it is this level."""
+
+    event: Literal["sandbox"]
+    level: Literal["bubblewrap", "landlock", "none"]
+    not_enforced: list[str]
+    because: list[str]
+
+
+@dataclass(frozen=True)
+class PhaseEvent:
+    """A phase begins."""
+
+    event: Literal["phase"]
+    iteration: int
+    phase: str
+
+
+@dataclass(frozen=True)
+class IterationEvent:
+    """An iteration ended, and counts."""
+
+    event: Literal["iteration"]
+    record: IterationRecord
+
+
+@dataclass(frozen=True)
+class SettleEvent:
+    """The result was measured afresh."""
+
+    event: Literal["settle"]
+    record: SettleRecord
+
+
+@dataclass(frozen=True)
+class HoldoutEvent:
+    """A look at the holdout was made."""
+
+    event: Literal["holdout"]
+    record: HoldoutRecord
+
+
+@dataclass(frozen=True)
+class StoppedEvent:
+    """The invocation ends; ``next`` says what to do, ``line`` is the last one that a person is shown.
+
+    ``exit`` is its exit code; None where a signal ended it.
+    """
+
+    event: Literal["stopped"]
+    stop_reason: str
+    why: str
+    next: str
+    exit: int | None
+    line: str = ""
+
+
+Event = NoteEvent | SandboxEvent | PhaseEvent | IterationEvent | SettleEvent | HoldoutEvent | StoppedEvent
+
+
+class EventWatch(Watch):
+    """One JSON event a line: ``sandbox``, ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
+
+    Of each it prints what ``select`` finds in it.
+    """
+
+    def __init__(self, stream: TextIO, select: Callable[[Any], Any] | None = None) -> None:
+        self._stream = stream
+        self._select = select
+
+    def note(self, text: str) -> None:
+        """A note."""
+        self._emit({"event": "note", "text": text})
+
+    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+        """The level of the sandbox."""
+        told = {"level": level.name, "not_enforced": not_enforced, "because": level.reason}
+        self._emit({"event": "sandbox", **told})
+
+    def phase(self, iteration: int, name: str) -> None:
+        """A phase begins."""
+        self._emit({"event": "phase", "iteration": iteration, "phase": name})
+
+    def recorded(self, record: IterationRecord) -> None:
+        """An iteration counts: its whole record."""
+        self._emit({"event": "iteration", "record": to_plain(record)})
+
+    def settled(self, record: SettleRecord) -> None:
+        """The result was measured afresh."""
+        self._emit({"event": "settle", "record": to_plain(record)})
+
+    def looked(self, record: HoldoutRecord) -> None:
+        """A look at the holdout was made."""
+        self._emit({"event": "holdout", "record": to_plain(record)})
+
+    def stopped(self, stop: Stop) -> None:
+        """The end."""
+        told = {"stop_reason": stop.reason, "why": stop.why, "next": stop.next}
+        self._emit({"event": "stopped", **told, "exit": EXIT_CODES.get(stop.reason), "line": stop.line})
+
+    def failed(self, stop: Stop) -> None:
+        """The end by an error or a signal; what it says stands on stderr too."""
+        self.stopped(stop)
+
+    def _emit(self, event: dict[str, object]) -> None:
+        shown = self._select(event) if self._select else event
+        if shown is None:
+            return
+        self._stream.write(json.dumps(shown) + "\n")
+        self._stream.flush()

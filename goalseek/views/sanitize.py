@@ -1,0 +1,84 @@
+"""What a child prints, made fit for a terminal that is somebody else's: words only, nothing that moves or colours."""
+
+from __future__ import annotations
+
+import re
+
+from goalseek.views.style import Paint
+
+TAIL_BYTES = 8192
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # a control sequence
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # a string: a title, a link
+    r"|\x1b[ -/]*[0-~]?"
+)
+_LINES = re.compile(r"[\r\n\x0b\x0c\x85\u2028\u2029]+")
+
+
+def words_of(line: str) -> str:
+    """A line without escape sequences and control characters; a tab is a space."""
+    plain = _ESCAPES.sub("", line).replace("\t", " ")
+    return plain if plain.isprintable() else "".join(letter for letter in plain if letter.isprintable())
+
+
+def text_of(text: str) -> str:
+    """A text of several lines, each of them so."""
+    return "\n".join(map(words_of, text.split("\n")))
+
+
+def lines_of(printed: bytes) -> list[str]:
+    """The lines, without empty ones; what a carriage return would have overwritten stands on a line of its own."""
+    text = _ESCAPES.sub("", printed.decode("utf-8", "replace"))
+    return [line for part in _LINES.split(text) if (line := words_of(part).rstrip())]
+
+
+def last_line_of(printed: bytes) -> str:
+    """The last line that has anything on it, or ""."""
+    return next(iter(lines_of(printed[-TAIL_BYTES:])[::-1]), "").strip()
+
+
+_SIZES = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+
+
+def painted_patch(text: str, paint: Paint) -> str:
+    """The patch as ``git diff`` colours it. The text keeps its length in lines."""
+    old = new = 0
+    shown = []
+    for line in text.split("\n"):
+        clean = harmless(line)
+        sizes = _SIZES.match(line)
+        if sizes:
+            old, new = (int(size) if size else 1 for size in sizes.groups())
+            shown.append(paint(clean, "cyan"))
+        elif old <= 0 and new <= 0:
+            shown.append(paint(clean, "bold") if clean else clean)
+        else:
+            old -= line[:1] not in ("+", "\\")
+            new -= line[:1] not in ("-", "\\")
+            color = {"+": "green", "-": "red"}.get(line[:1])
+            shown.append(paint(clean, color) if color else clean)
+    return "\n".join(shown)
+
+
+def without_colour(text: str) -> str:
+    """The text without the sequences by which a program coloured its output, and with plain line ends."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
+
+
+def harmless(text: str) -> str:
+    """The text with each character that cannot be printed replaced, but for newlines and tabs."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """The text in one line; where ``most`` is given, what is longer is cut to so many characters and ends in ``…``."""
+    is_cut = False
+    if most is not None and len(text) > 2 * most:
+        is_cut = not text[2 * most :].isspace()
+        text = text[: 2 * most]
+    line = harmless(" ".join(text.split()))
+    return line if most is None or (len(line) <= most and not is_cut) else line[: most - 1] + "…"
