@@ -11,7 +11,7 @@ This is the whole list of what goalseek may ever delete in. Whoever holds one of
                                        holds something of somebody else's is neither begun nor removed
                                        (ledger.artifacts, project.preflight)
     a temporary folder                 made by this very process, or by one that died (git.as_user, sandbox.level)
-    show --files FOLDER                was empty, or not there (cli.show_command)
+    show --files FOLDER                was empty, or not there (cli.commands.show)
 
 The list belongs to the process and only grows: a folder of goalseek's stays goalseek's, whoever asks, and who deletes
 has a path at hand and not the value that once made it. A path that is not strictly below one of them raises

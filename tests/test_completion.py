@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.cli.commands import COMMANDS
-from goalseek.cli.completed_words import shape_of
+from goalseek.cli.commands.completion import shape_of
+from goalseek.cli.registry import COMMANDS
 
 SHELLS = ("bash", "zsh", "fish")
 INSTALLED = ["bash", *[pytest.param(shell, marks=pytest.mark.needs(shell)) for shell in ("zsh", "fish")]]

@@ -12,7 +12,7 @@ import pytest
 from project import Project, answer, home
 from skips import levels
 
-from goalseek.cli.init_command import _committed
+from goalseek.cli.commands.init import _committed
 from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
 from goalseek.git.location import locate, sharing_of

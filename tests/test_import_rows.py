@@ -23,7 +23,7 @@ GROUND = (
 )
 FLOORS = ("git", "manifest", "workspace", "sandbox", "statistics", "measurement", "ledger", "providers", "project")
 FLOORS += ("proposal", "evaluation", "doctor", "loop", "views", "cli")
-MOVED_IN = FLOORS[:14]
+MOVED_IN = FLOORS[:15]
 IMPURE = {"os", "subprocess", "git", "rich", "time", "random", "secrets", "socket", "tempfile", "shutil"}
 
 

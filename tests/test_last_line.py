@@ -12,6 +12,7 @@ from project import FILES, Project, answer
 from terminal import read_soon
 from test_under_noise import METRIC, NOISY
 
+from goalseek.cli.streams import LEGIBLE, know_plain_letters
 from goalseek.ledger.records import HoldoutRecord, SettleRecord, from_line
 from goalseek.ledger.standing import Mark, Spend, Standing
 from goalseek.loop.ending import last_line
@@ -19,7 +20,6 @@ from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Manifest
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Usage
-from goalseek.views.legible import LEGIBLE, know_plain_letters
 from goalseek.views.report.aggregate import Night
 from goalseek.views.report.claim import kept_in_words
 

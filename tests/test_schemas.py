@@ -15,9 +15,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from project import FILES, MANIFEST, Project, answer
 
+from goalseek.cli.schemas import made, to_text
 from goalseek.ledger.records import KINDS, REASONS, from_line
 from goalseek.manifest.json_schema import NAMES, published, text_of
-from goalseek.schemas.made import made, to_text
 from goalseek.values import to_plain
 from goalseek.views.events import EventWatch
 
@@ -44,7 +44,7 @@ def bare(schema: Any) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_published_is_what_the_types_say(name: str) -> None:
-    assert bare(published(name)) == bare(made(name)), "write it again: python -m goalseek.schemas"
+    assert bare(published(name)) == bare(made(name)), "write it again: python -m goalseek.cli.schemas"
     assert text_of(name) == to_text(published(name))
     Draft202012Validator.check_schema(published(name))
 

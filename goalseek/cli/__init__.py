@@ -1,1 +1,4 @@
-"""The command line: one module a command, each imported only when it is asked for."""
+"""The command line: parsing, output, exit codes, and in ``commands`` one file a command.
+
+It imports every floor.
+"""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from goalseek._version import __version__
-from goalseek.cli.commands import COMMANDS, help_text
-from goalseek.cli.standard_streams import make_usable
+from goalseek.cli.registry import COMMANDS, help_text
+from goalseek.cli.streams import make_usable
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted
 from goalseek.process import answer_signals
 
@@ -85,7 +85,7 @@ def _understood(arguments: list[str], top: list[str], rest: list[str]) -> tuple[
     name = rest[0]
     if name not in COMMANDS:
         raise GoalseekError(f"there is no command {name!r}", _nearest(name), USAGE)
-    module: Any = importlib.import_module(f"goalseek.cli.{name}_command")
+    module: Any = importlib.import_module(f"goalseek.cli.commands.{name}")
     own = Parser(prog=f"goalseek {name}", description=COMMANDS[name][1].capitalize() + ".")
     options.command_line = arguments
     module.arguments(own)

@@ -1,6 +1,6 @@
 """What goalseek reads and writes, as JSON Schema: made from the types themselves, and published as files beside this.
 
-``python -m goalseek.schemas`` writes the files again.
+``python -m goalseek.cli.schemas`` writes the files again.
 """
 
 from __future__ import annotations

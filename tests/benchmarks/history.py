@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 import goalseek
-from goalseek.cli.commands import COMMANDS as COMMAND_NAMES
+from goalseek.cli.registry import COMMANDS as COMMAND_NAMES
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.seal import Seal

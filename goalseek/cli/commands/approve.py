@@ -1,0 +1,86 @@
+"""``goalseek approve``: the verdict that waits takes effect."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, wants_json
+from goalseek.errors import GoalseekError
+from goalseek.ledger.results_file import History, believed_standing
+from goalseek.ledger.standing import Standing
+from goalseek.locks import holder_of, last_manifest
+from goalseek.manifest.loading import Loaded, typed
+from goalseek.project.approval import Question, Word, commands_for, give_word, waiting
+from goalseek.project.opening import open_repository
+from goalseek.project.paths import climb_at_work
+from goalseek.project.stop import pending_run
+from goalseek.views.sanitize import one_line
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``approve`` takes."""
+    parser.add_argument("iteration", type=int, metavar="N", help="the iteration that waits")
+    parser.epilog = "A verdict that rejects stays one: then this only lets the climb go on, as decline does."
+
+
+def run(options: argparse.Namespace) -> int:
+    """Gives the word."""
+    return give(options, "approve")
+
+
+def give(options: argparse.Namespace, word: Word) -> int:
+    """Stores the word. Raises GoalseekError for an iteration that does not wait for one."""
+    manifest = climb_at_work(loaded(options))
+    history = History(manifest.results)
+    standing = believed_standing(manifest)
+    repository = open_repository(manifest)
+    try:
+        run_id, holder = pending_run(repository.own) or standing.run_id, holder_of(repository.own)
+        last = Path(last_manifest(repository.own))
+    finally:
+        repository.close()
+    question = waiting(manifest.manifest, manifest.runs, standing, run_id)
+    if question is None or question.iteration != options.iteration:
+        refusal = _refusal(manifest, history, standing, question, options.iteration, word)
+        if question is None and last.name and last != manifest.path.resolve():
+            refusal.hint += f"; the climb was last at work in {last.parent}"
+        raise refusal
+    give_word(manifest.logs, question, word)
+    if wants_json(options):
+        told = {
+            "iteration": question.iteration,
+            "word": word,
+            "commit": question.commit,
+            "holder": str(holder) if holder else None,
+        }
+        answer(options, {**told, "outcome": _outcome(question, word), "why": question.verdict.why})
+    else:
+        goes_on = f"{holder} goes on" if holder else typed("goalseek iterate goes on", options.manifest)
+        why = one_line(question.verdict.why)
+        print(f"iteration {question.iteration} will be {_outcome(question, word)}: {why}; {goes_on}")
+    return 0
+
+
+def _outcome(question: Question, word: Word) -> str:
+    return "kept" if question.verdict and word == "approve" else "reverted"
+
+
+def _refusal(
+    manifest: Loaded, history: History, standing: Standing, question: Question | None, number: int, word: Word
+) -> GoalseekError:
+    """Why no word can be given on this iteration."""
+    recorded = history.iteration(number) if 0 <= number <= standing.last_iteration else None
+    named = f"goalseek {word} {number}: "
+    if recorded is not None:
+        done = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
+        return GoalseekError(named + done, f"see: goalseek show {number}")
+    if question is not None:
+        message = f"iteration {number} does not wait for a word; iteration {question.iteration} does"
+        return GoalseekError(named + message, commands_for(question))
+    if manifest.manifest.approve.before == "never":
+        hint = 'the manifest asks for no word; [approve] before = "kept" does'
+    else:
+        hint = "goalseek status says where it stands"
+    return GoalseekError(named + "nothing waits for a word", hint)

@@ -1,0 +1,93 @@
+"""``goalseek audit``: records against git against seals; ``--rebuild`` writes ``results.jsonl`` again from git.
+
+``--rerun N`` measures an old commit again with the pinned ruler, and compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, answer_lines, say, wants_json
+from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
+from goalseek.evaluation.rerun import rerun
+from goalseek.git.repository import Repository
+from goalseek.humanize import counted, in_words
+from goalseek.ledger.audit import Audit, audit
+from goalseek.ledger.chain import Deviation
+from goalseek.locks import only_writer
+from goalseek.manifest.loading import Loaded
+from goalseek.project.opening import open_repository, opened
+from goalseek.views.sanitize import one_line
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``audit`` takes."""
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--rebuild", action="store_true", help="write results.jsonl again from git, then audit")
+    only.add_argument("--rerun", type=int, metavar="N", help="measure iteration N again, and compare with its record")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Names every difference, a line each; 0 where there is none."""
+    manifest = loaded(options)
+    if options.rerun is not None:
+        return _run_again(options, manifest)
+    repository = open_repository(manifest)
+    try:
+        _refuse_nothing(manifest, repository)
+        repository.make_own()
+        with only_writer(repository.own, doing="audit", manifest=manifest.path.resolve()):
+            repository.is_ours = options.rebuild
+            found = audit(manifest, repository, options.rebuild)
+    finally:
+        repository.close()
+    if wants_json(options):
+        answer_lines(options, found.deviations)
+        for line in (*found.notes, _summary(found)):
+            say(options, line)
+    else:
+        print("\n".join([*found.notes, *map(_line, found.deviations), _summary(found)]))
+    return BAD_FINDING if found.deviations else 0
+
+
+def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
+    """Says how the number of then and that of now compare; 0 where they are the same as far as the ruler tells."""
+    repository = open_repository(manifest)
+    try:
+        _refuse_nothing(manifest, repository)
+    finally:
+        repository.close()
+    with opened(manifest, doing="audit --rerun") as run:
+        made = rerun(run, options.rerun, lambda text: say(options, text))
+    if wants_json(options):
+        answer(options, made)
+    else:
+        seed = "a seed of its own" if made.seed is None else f"the seed of then, {made.seed}"
+        within = "the noise" if any(found.is_noise for found in made.found.numbers) else "what decides"
+        how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[made.found.how]
+        print(f"iteration {made.iteration}, {made.commit[:12]}, with the pinned ruler and {seed}: {how}")
+        print("\n".join(f"  {one_line(line)}" for line in made.found.text))
+        say(options, f"audit: it took {in_words(made.seconds)}; nothing was recorded")
+    return BAD_FINDING if made.found.how == "differs" else 0
+
+
+def _refuse_nothing(manifest: Loaded, repository: Repository) -> None:
+    """Raises GoalseekError, and leaves no trace, where nothing was ever recorded or fetched."""
+    refs = repository.refs()
+    if refs.ledger or refs.tip or manifest.results.exists():
+        return
+    hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
+    raise GoalseekError(f"there is no {repository.ledger_ref}: nothing to audit", hint, UNFIT, "repository")
+
+
+def _line(deviation: Deviation) -> str:
+    text = (
+        f"{deviation.where}: {deviation.what}: expected {deviation.expected or 'nothing'}, "
+        f"found {deviation.found or 'nothing'}"
+    )
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _summary(found: Audit) -> str:
+    return f"{counted(found.records, 'record')}, {counted(len(found.deviations), 'difference')}; {found.seals}"

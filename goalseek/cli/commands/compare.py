@@ -1,0 +1,149 @@
+"""``goalseek compare``: two revisions measured afresh in turn: which is better, by how much, how sure."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, queried, say, wants_json
+from goalseek.cli.watch import watch_in_words
+from goalseek.doctor.doctor import NothingToKeep
+from goalseek.errors import USAGE, GoalseekError, Interrupted
+from goalseek.evaluation.compare import Contender, compared, pairs_in_turn, sides
+from goalseek.evaluation.measurements import Measurement
+from goalseek.humanize import counted, in_words, number
+from goalseek.manifest.loading import Loaded
+from goalseek.manifest.tables import Manifest
+from goalseek.project.opening import opened
+from goalseek.project.project import Run
+from goalseek.statistics.intervals import PAIRS
+from goalseek.statistics.scale import median
+from goalseek.views.style import painter
+
+Pairs = list[tuple[Measurement, Measurement]]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``compare`` takes."""
+    parser.add_argument(
+        "before",
+        metavar="A",
+        nargs="?",
+        help="a commit, branch or tag; an iteration, best or baseline (HEAD with --dirty)",
+    )
+    parser.add_argument("after", metavar="B", nargs="?", help="another (HEAD)")
+    parser.add_argument("--dirty", action="store_true", help="instead of B the checkout as it is, new files too")
+    parser.add_argument("-n", dest="count", type=int, metavar="N", default=PAIRS, help=f"so many pairs ({PAIRS})")
+    parser.epilog = (
+        "Ends with 0 whichever is better, and with 1 where one of them has no number. Nothing is recorded, and "
+        "checkout and index stay as they are."
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures, and says which is better."""
+    if options.count < 1:
+        raise GoalseekError(f"-n {options.count}: at least 1", f"-n {PAIRS}", USAGE)
+    if options.dirty and options.after is not None:
+        raise GoalseekError("--dirty stands for B", "goalseek compare A B, or goalseek compare A --dirty", USAGE)
+    if options.before is None and not options.dirty:
+        hint = "goalseek compare A [B], against HEAD; or goalseek compare --dirty, HEAD against the checkout"
+        raise GoalseekError("compare what?", hint, USAGE)
+    if wants_json(options):
+        queried(options, {})
+    manifest = loaded(options)
+    try:
+        return _compare(options, manifest)
+    except _Ended as ended:
+        return ended.code
+
+
+class _Ended(NothingToKeep):
+    """Leaves a project that has no records as it was, once all was said."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__("nothing was recorded")
+        self.code = code
+
+
+def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
+    with opened(manifest, watch_in_words(options), doing="compare") as opened_run:
+        named = ["HEAD" if side is None else side for side in (options.before, options.after)]
+        before, after = sides(opened_run, named[0], None if options.dirty else named[1])
+        pairs: Pairs = []
+        code = 0
+        try:
+            _measure(options, opened_run, (before, after), pairs)
+        except (KeyboardInterrupt, Interrupted) as error:
+            code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
+            say(
+                options,
+                f"compare: interrupted after {len(pairs)} of {counted(options.count, 'pair')}; nothing is recorded",
+            )
+        if pairs:
+            _show(options, before.subject.setting.manifest, (before, after), pairs)
+        sys.stdout.flush()
+        if opened_run.standing.seq < 0:
+            raise _Ended(code)
+    return code
+
+
+def _measure(options: argparse.Namespace, opened_run: Run, both: tuple[Contender, Contender], pairs: Pairs) -> None:
+    for pair in pairs_in_turn(opened_run, *both, options.count):
+        pairs.append(pair)
+        left = options.count - len(pairs)
+        values = ", ".join(
+            f"{side.name} {number(made.value)} ({in_words(made.seconds)})"
+            for side, made in zip(both, pair, strict=True)
+        )
+        took = median([first.seconds + second.seconds for first, second in pairs])
+        to_go = f"; {left} to go, about {in_words(left * took)}" if left else ""
+        say(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
+
+
+def _show(options: argparse.Namespace, manifest: Manifest, both: tuple[Contender, Contender], pairs: Pairs) -> None:
+    metric = manifest.metric
+    found = compared(metric.direction, pairs)
+    columns = list(zip(*pairs, strict=True))
+    if wants_json(options):
+        settled = found.settled
+        answer(
+            options,
+            {
+                "metric": metric.name,
+                "direction": metric.direction,
+                "before": _plain(both[0], columns[0], settled.before),
+                "after": _plain(both[1], columns[1], settled.after),
+                "pairs": settled.pairs,
+                "difference": settled.difference,
+                "interval": settled.interval,
+                "in_percent": settled.in_percent,
+                "better": found.better,
+                "is_sure": found.is_exact or settled.is_sure,
+                "is_exact": found.is_exact,
+            },
+        )
+        return
+    paint = painter(sys.stdout, options.color)
+    names = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in both]
+    width = max(map(len, names))
+    print(f"{metric.name}, to {metric.direction}:")
+    for name, made, middle in zip(names, columns, (found.settled.before, found.settled.after), strict=True):
+        print(f"  {name:<{width}}  median {number(middle):<9} of {' '.join(number(one.value) for one in made)}")
+    for guard in manifest.guard:
+        low, high = (number(median([made.guards[guard.name] for made in side])) for side in columns)
+        print(f"  {guard.name}: {low} and {high}")
+    color = {"after": "green", "before": "red", None: "grey"}[found.better]
+    print(paint(found.in_words(both[0].name, both[1].name), color))
+
+
+def _plain(side: Contender, made: tuple[Measurement, ...], middle: float) -> dict[str, Any]:
+    return {
+        "revision": side.name,
+        "commit": side.commit,
+        "tree": side.subject.tree,
+        "median": middle,
+        "runs": [{"value": one.value, "seed": one.seed, "seconds": one.seconds, "guards": one.guards} for one in made],
+    }

@@ -1,0 +1,59 @@
+"""``goalseek direct``: tell the agent something, from the next iteration on."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, answer_lines, wants_json
+from goalseek.errors import GoalseekError
+from goalseek.ledger.results_file import believed_standing
+from goalseek.manifest.loading import ignore_home
+from goalseek.project import directions
+from goalseek.project.paths import climb_at_work
+from goalseek.project.preflight import refuse_missing_home
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``direct`` takes."""
+    parser.add_argument("text", nargs="?", metavar="TEXT")
+    parser.add_argument("--from", dest="first", type=int, metavar="N", help="from this iteration on (the next)")
+    parser.add_argument("--to", dest="last", type=int, metavar="M", help="up to this iteration")
+    parser.add_argument("--list", action="store_true", help="show what holds")
+    parser.add_argument("--drop", type=int, metavar="K", help="take direction K back")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Adds, lists or drops."""
+    manifest = climb_at_work(loaded(options))
+    refuse_missing_home(manifest)
+    folder = manifest.directions
+    if sum((options.text is not None, options.list, options.drop is not None)) != 1:
+        raise GoalseekError("direct: a text, --list or --drop K", 'goalseek direct "prefer fewer parameters"')
+    if options.text is None and (options.first is not None or options.last is not None):
+        raise GoalseekError("direct: --from and --to go with a text", 'goalseek direct "TEXT" --from 12 --to 20')
+    if options.drop is not None:
+        directions.drop(folder, options.drop)
+        if wants_json(options):
+            answer(options, {"dropped": options.drop})
+        else:
+            print(f"direction {options.drop} is dropped")
+        return 0
+    if options.list:
+        found = directions.directions(folder)
+        if wants_json(options):
+            answer_lines(options, found)
+            return 0
+        for one in found:
+            until = f" to {one.last}" if one.last is not None else " on"
+            print(f"{one.number:>4}  from {one.first}{until}: {one.text}")
+        return 0
+    following = believed_standing(manifest).last_iteration + 1
+    first = options.first if options.first is not None else max(following, 1)
+    made = directions.add(folder, options.text, first, options.last)
+    ignore_home(manifest)
+    if wants_json(options):
+        answer(options, made)
+    else:
+        print(f"direction {made.number}, from iteration {made.first}: {made.text}")
+    return 0

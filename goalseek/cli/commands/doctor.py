@@ -1,0 +1,64 @@
+"""``goalseek doctor``: fit for the night?"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer_lines, ask, say, wants_json
+from goalseek.doctor.doctor import examine
+from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.manifest.loading import typed
+from goalseek.project.preflight import Finding
+from goalseek.views.sanitize import text_of
+from goalseek.views.style import Paint, painter
+
+_COLORS = {"✓": "green", "!": "magenta", "✗": "red"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``doctor`` takes."""
+    parser.add_argument("--quick", action="store_true", help="leave out what runs the verifier")
+    parser.add_argument("--outside", action="store_true", help="a command that fails in the sandbox is tried outside")
+    parser.add_argument("--live", action="store_true", help="ask the provider something small, which may cost a little")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Shows each finding as it is made; 1 where something must be mended."""
+    paint = painter(sys.stdout, options.color)
+    is_well = True
+    may_leave = functools.partial(_may_leave, options)
+    for finding in examine(loaded(options), options.quick, lambda text: say(options, text), may_leave, options.live):
+        is_well = is_well and finding.ok
+        if wants_json(options):
+            answer_lines(options, [finding])
+            sys.stdout.flush()
+        else:
+            print(_shown(finding, paint, options.manifest), flush=True)
+    return 0 if is_well else BAD_FINDING
+
+
+def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
+    """Whether a command may run outside the sandbox: asked for by the flag, or allowed by who sits at the terminal.
+
+    Nobody is asked where the cause of its failure ``is_known``.
+    """
+    if options.outside or is_known or not (sys.stdin.isatty() and sys.stderr.isatty()) or wants_json(options):
+        return bool(options.outside)
+    question = "the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n"
+    try:
+        return ask(question, "n", str.lower) in ("y", "yes")
+    except GoalseekError:  # the terminal was closed: no answer is no consent
+        return False
+
+
+def _shown(finding: Finding, paint: Paint, manifest: str | None) -> str:
+    """``✗ verifier     what was found``, its further lines and its remedy below."""
+    first, *rest = text_of(finding.text).split("\n")
+    lines = [f"{paint(finding.mark, _COLORS[finding.mark])} {finding.name:<12} {first}"]
+    lines += [f"  {'':<12} {line}" for line in rest]
+    if finding.remedy:
+        lines.append(f"  {'':<12} {paint('→ ' + typed(finding.remedy, manifest), 'grey')}")
+    return "\n".join(lines)

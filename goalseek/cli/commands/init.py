@@ -1,0 +1,233 @@
+"""The five answers of ``goalseek init``: from flags, from questions, or from looking around."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from goalseek.cli.options import start_folder
+from goalseek.cli.output import ask, say
+from goalseek.cli.watch import watch_in_words
+from goalseek.doctor import first_run
+from goalseek.doctor.first_run import Answers
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.git.command import git
+from goalseek.git.ignore import matcher
+from goalseek.git.location import locate
+from goalseek.git.repository import Repository
+from goalseek.humanize import in_words, number
+from goalseek.manifest.draft import Guess, project_name, survey
+from goalseek.manifest.loading import typed
+
+_FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"
+
+
+def answers_from(options: argparse.Namespace, folder: Path, paths: list[str]) -> Answers:
+    """The five answers. ``paths`` are the committed files below ``folder``, where the manifest will be.
+
+    Raises GoalseekError naming the flags that are missing where nobody can be asked.
+    """
+    guess = survey(folder.name, paths, lambda name: _text(folder / name))
+    if sys.stdin.isatty() and not options.yes:
+        return _asked(options, guess, paths)
+    if not options.yes:
+        guess = Guess(guess.name)
+    direction, query, regex = _reading(options, guess.reading)
+    hidden = options.hidden if options.hidden is not None else _without(guess.hidden, options.writable)
+    answers = _answers(
+        options,
+        options.name or guess.name,
+        options.writable or guess.writable,
+        hidden,
+        options.command or guess.run,
+        (direction, query, regex),
+    )
+    how = "--query or --regex"
+    wanted = {"--writable": answers.writable, "--run": answers.run, "--direction": direction, how: query or regex}
+    missing = [flag for flag, given in wanted.items() if not given]
+    if missing:
+        hint = "or run it at a terminal, where it asks" if options.yes else "or --yes, to take what is found by looking"
+        raise GoalseekError(f"goalseek init: give {', '.join(missing)}", hint, USAGE)
+    if options.yes:
+        say(options, f"may change: {' '.join(answers.writable)}; hidden: {' '.join(answers.hidden) or 'nothing'}")
+    return answers
+
+
+def _asked(options: argparse.Namespace, guess: Guess, paths: list[str]) -> Answers:
+    """Asks what no flag says."""
+    name = options.name or ask("1/5 name of the project", guess.name, _name)
+    writable = tuple(options.writable or ()) or ask(
+        "2/5 what may change? files or globs, with spaces between", _joined(guess.writable), lambda t: _globs(t, paths)
+    )
+    hidden = options.hidden
+    if hidden is None:
+        found = _joined(_without(guess.hidden, writable)) or "none"
+        hidden = ask(
+            "3/5 what must stay hidden from the agent? globs, or none",
+            found,
+            lambda text: () if text == "none" else _globs(text, paths),
+        )
+    command = options.command or ask("4/5 the command that measures", guess.run, _not_empty)
+    direction, query, regex = _reading(options, "")
+    if not (direction and (query or regex)):
+        direction, query, regex = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_run.reading)
+    return _answers(options, name, writable, hidden, command, (direction, query, regex))
+
+
+def _answers(
+    options: argparse.Namespace,
+    name: str,
+    writable: Iterable[str],
+    hidden: Iterable[str],
+    command: str,
+    reading: tuple[str, str, str],
+) -> Answers:
+    """The five answers, with what only flags say."""
+    direction, query, regex = reading
+    return Answers(
+        name=name,
+        writable=tuple(writable),
+        hidden=tuple(hidden),
+        run=command,
+        direction=direction,
+        query=query,
+        regex=regex,
+        metric=_metric_name(options),
+        sees=options.sees or "",
+        provider=options.provider or "",
+    )
+
+
+def _reading(options: argparse.Namespace, guessed: str) -> tuple[str, str, str]:
+    """Direction, query and regex as the flags say; what they leave open from a guess, where there is one."""
+    direction, query, regex = options.direction or "", options.query or "", options.regex or ""
+    if query and regex:
+        raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
+    if _is_sentence(options.metric):
+        told, named, matched = first_run.reading(options.metric)
+        direction = direction or told
+        query, regex = (query, regex) if query or regex else (named, matched)
+    elif options.metric and not (query or regex):
+        query = options.metric
+    if guessed and not (query or regex):
+        told, query, regex = first_run.reading(guessed)
+        direction = direction or told
+    return direction, query, regex
+
+
+def _metric_name(options: argparse.Namespace) -> str:
+    """The name that ``--metric`` gives; of ``maximize /REGEX/`` none."""
+    if not _is_sentence(options.metric):
+        return options.metric or ""
+    _, named, _ = first_run.reading(options.metric)
+    return named
+
+
+def _is_sentence(metric: str | None) -> bool:
+    """Whether the metric is given as ``maximize accuracy``."""
+    return bool(metric) and re.match(r"(maximize|minimize)[\s:]", str(metric)) is not None
+
+
+def _name(text: str) -> str:
+    if text != project_name(text):
+        raise GoalseekError(f"{text!r}: a name is made of a-z, 0-9 and -")
+    return text
+
+
+def _not_empty(text: str) -> str:
+    if not text:
+        raise GoalseekError("there is no command in that", "python validate.py, say")
+    return text
+
+
+def _globs(text: str, paths: list[str]) -> tuple[str, ...]:
+    """The globs of an answer; one with a space in it stands between double quotes."""
+    patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
+    if not patterns:
+        raise GoalseekError("name at least one", "experiment.py src/**, say")
+    for pattern in patterns:
+        if not any(map(matcher((pattern,)), paths)):
+            raise GoalseekError(f"{pattern!r} matches no committed file")
+    return patterns
+
+
+def _joined(patterns: tuple[str, ...]) -> str:
+    """The globs as an answer has them."""
+    return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
+
+
+def _without(patterns: tuple[str, ...], taken: tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
+    return tuple(pattern for pattern in patterns if pattern not in (taken or ()))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``init`` takes."""
+    parser.add_argument("--yes", action="store_true", help="ask nothing: take what was found by looking")
+    parser.add_argument("--name", metavar="NAME", help="of the project: a-z, 0-9 and - (the folder's)")
+    parser.add_argument("--writable", metavar="GLOB", action="append", help="what may change; once for each")
+    parser.add_argument("--hidden", metavar="GLOB", action="append", help="what the agent never gets; once for each")
+    parser.add_argument("--run", dest="command", metavar="CMD", help="the command that measures")
+    parser.add_argument("--metric", metavar="NAME", help="the metric's name, or 'maximize accuracy'")
+    parser.add_argument("--regex", metavar="R", help="of what it prints, one group: 'accuracy: ([0-9.]+)'")
+    parser.add_argument("--direction", choices=("maximize", "minimize"), help="what is better")
+    parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="the command's tree (both)")
+    parser.add_argument("--provider", metavar="P", help="who proposes")
+    parser.epilog = "Here --query is the metric's: JMESPath in $GOALSEEK_RUN_DIR/metrics.json, instead of --regex."
+
+
+def run(options: argparse.Namespace) -> int:
+    """Asks, measures once, writes."""
+    path = _path(start_folder(options), options.manifest)
+    first_run.refuse_existing(path)
+    answers = answers_from(options, path.parent, _committed(path.parent))
+    plain = first_run.plain_manifest(answers)
+    loaded = first_run.checked(path, plain)
+    say(options, f"measuring once: {answers.run}")
+    made = first_run.try_and_write(loaded, plain, watch_in_words(options))
+    metric = loaded.manifest.metric
+    if options.json:
+        told = {"manifest": str(path), "metric": metric.name, "value": made.value, "seconds": made.seconds}
+        print(json.dumps(told))
+        return 0
+    print(f"{metric.name} = {number(made.value)}, in {in_words(made.seconds)}: the number to {metric.direction}")
+    print(f"written: {path}")
+    print(f"next: {typed(_next(answers), path)}")
+    return 0
+
+
+def _next(answers: Answers) -> str:
+    if answers.provider:
+        return "goalseek doctor, then goalseek iterate"
+    return (
+        "goalseek doctor, then say who proposes: goalseek iterate --provider tune (constants marked in your files), "
+        "or a [provider] table at the end of the manifest"
+    )
+
+
+def _path(folder: Path, asked: str | None) -> Path:
+    if asked and ("/" in asked or asked.endswith(".toml")):
+        return (folder / asked).resolve()
+    return folder / (f"goalseek.{asked}.toml" if asked else "goalseek.toml")
+
+
+def _committed(folder: Path) -> list[str]:
+    """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
+    repository = Repository(locate(folder), "init")
+    try:
+        repository.head()
+        listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=repository.both_folders())
+    finally:
+        repository.close()
+    return [os.fsdecode(path) for path in listing.split(b"\0") if path]

@@ -1,0 +1,121 @@
+"""``goalseek iterate``: one iteration, so many, or until a limit."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+from goalseek import humanize, process
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, wants_json
+from goalseek.cli.watch import watch_live
+from goalseek.errors import LOCKED, GoalseekError
+from goalseek.locks import holder_of
+from goalseek.loop import loop
+from goalseek.manifest.loading import Loaded, ignore_home, typed
+from goalseek.project import stop
+from goalseek.project.opening import asked_provider, open_repository, opened
+from goalseek.project.preflight import refuse_missing_home
+from goalseek.project.project import Run
+from goalseek.project.state_file import AT_WORK, read_state
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``iterate`` takes."""
+    many = parser.add_mutually_exclusive_group()
+    many.add_argument("-n", dest="count", type=int, metavar="N", help="so many iterations (1)")
+    many.add_argument("--forever", action="store_true", help="until a limit, the target, or ^C")
+    parser.add_argument("--for", dest="duration", metavar="8h", help="no new iteration after so long")
+    parser.add_argument("--until", metavar="'accuracy>=0.99'", help="NAME OP NUMBER, of the metric or a guard")
+    parser.add_argument("--provider", metavar="P", help="who proposes, instead of the manifest's")
+    parser.add_argument("--model", metavar="M", help="the provider's model")
+    parser.add_argument("--new", action="store_true", help="begin a new run")
+    parser.add_argument("--no-wait", action="store_true", help="where another run is at work, end with 0, silently")
+    parser.add_argument("--detach", action="store_true", help="climb on away from this terminal, and say how to watch")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Climbs."""
+    manifest = loaded(options)
+    ends = _ends(options, manifest)
+    if options.detach:
+        return detach(options, manifest)
+    asked = asked_provider(manifest, options.provider, options.model)
+    try:
+        with watch_live(options) as watch, opened(manifest, watch, asked, options.new, "iterate") as opened_run:
+            return climb(opened_run, ends)
+    except GoalseekError as error:
+        if error.exit_code == LOCKED and options.no_wait:
+            return 0
+        raise
+
+
+def climb(opened_run: Run, ends: stop.Ends) -> int:
+    """Iterates to an end; gives the exit code."""
+    deque(loop.iterate(opened_run, ends), maxlen=0)  # no line of ours between two records: a signal meets the loop
+    return opened_run.stop.exit_code if opened_run.stop else 0
+
+
+def _ends(options: argparse.Namespace, manifest: Loaded) -> stop.Ends:
+    if options.count is not None and options.count < 1:
+        raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
+    names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))
+    try:
+        seconds = humanize.seconds(options.duration) if options.duration is not None else None
+        until = stop.until(options.until, names) if options.until is not None else None
+    except ValueError as error:
+        raise GoalseekError(str(error), "see: goalseek iterate --help") from None
+    is_open = options.forever or seconds is not None or until is not None
+    count = options.count if options.count is not None else None if is_open else 1
+    return stop.Ends(count, seconds, until)
+
+
+_LINES_SHOWN = 20
+
+
+def detach(options: argparse.Namespace, manifest: Loaded) -> int:
+    """Starts it, and says how to watch once it climbs. Where it ends before that: what it said, and its code.
+
+    One that has begun no phase yet does not climb: a limit that was reached before may end it at once.
+    """
+    repository = open_repository(manifest)
+    own = repository.own
+    repository.close()
+    refuse_missing_home(manifest)
+    ignore_home(manifest)
+    log = manifest.logs / "detached.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    before = log.stat().st_size if log.exists() else 0
+    arguments = [word for word in options.command_line if word != "--detach"]
+    started = process.detach(arguments, log)
+    while started.poll() is None:
+        picture = read_state(manifest.state)
+        is_at_work = picture.get("pid") == started.pid and picture.get("status") in AT_WORK
+        if is_at_work and (holder := holder_of(own)) and holder.pid == started.pid:
+            break
+        time.sleep(0.02)
+    code, picture = started.poll(), read_state(manifest.state)
+    if code:
+        print(_said(log, before), file=sys.stderr)
+        return code
+    if wants_json(options):
+        told = {"stop_reason": picture.get("stop_reason"), "next": picture.get("next")} if code == 0 else {}
+        answer(options, {"pid": started.pid, "log": str(log), "ended": code is not None, **told})
+        return 0
+    if code == 0:
+        print(f"process {started.pid} has ended already; it printed, and {log} has it:\n{_said(log, before)}")
+        return 0
+    print(f"process {started.pid} climbs on, away from this terminal; what it prints is in {log}")
+    words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
+    print(typed(words, options.manifest))
+    return 0
+
+
+def _said(log: Path, before: int) -> str:
+    """The last lines that it printed."""
+    with log.open("rb") as file:
+        file.seek(before)
+        return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-_LINES_SHOWN:])

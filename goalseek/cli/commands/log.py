@@ -1,0 +1,103 @@
+"""``goalseek log``: the iterations, a line each, oldest first; it starts to print at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, answer_lines, queried, say, wants_json
+from goalseek.errors import GoalseekError
+from goalseek.humanize import counted
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History
+from goalseek.ledger.selection import Wanted, chosen, since
+from goalseek.manifest.loading import Loaded, typed
+from goalseek.values import Outcome, Reason
+from goalseek.views.log_table import HistoryLines
+from goalseek.views.style import painter, width_of
+
+_FLUSH_SECONDS = 0.1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``log`` takes."""
+    parser.add_argument("--last", type=int, metavar="N", help="the newest N")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--kept", action="store_true", help="only what was kept")
+    only.add_argument("--outcome", choices=[outcome.value for outcome in Outcome])
+    reasons = [reason.value for reason in Reason]
+    parser.add_argument("--reason", metavar="R", choices=reasons, help="such as worse, tie, no_change")
+    parser.add_argument(
+        "--since", metavar="I", help="an iteration, a time, an age: 12, 2026-11-21T07:00, yesterday, 2h"
+    )
+    parser.add_argument("-o", dest="file", metavar="FILE", help="to FILE.csv, FILE.jsonl or FILE.parquet")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints or exports the records."""
+    wanted = _wanted(options)
+    if options.file is not None and options.query:
+        hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
+        raise GoalseekError("-o takes whole records, and no --query", hint)
+    manifest = loaded(options)
+    history = History(manifest.results)
+    export = _exporter(Path(options.file), history.path) if options.file is not None else None
+    if not history.size():
+        _say_why_none(options, manifest)
+    records = chosen(history, wanted)
+    if export:
+        count = export(records)
+        if options.json:
+            answer(options, {"file": options.file, "records": count})
+        else:
+            say(options, f"{counted(count, 'record')} in {options.file}")
+    elif wants_json(options):
+        queried(options, {})
+        answer_lines(options, records)
+    else:
+        _print(options, records)
+    return 0
+
+
+def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]], int]:
+    from goalseek.files import refuse_records
+    from goalseek.ledger.export import exporter
+
+    refuse_records(path, records)
+    return exporter(path)
+
+
+def _say_why_none(options: argparse.Namespace, manifest: Loaded) -> None:
+    from goalseek.project.paths import way_to_fetched
+
+    why = way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first"
+    say(options, typed(why, options.manifest))
+
+
+def _wanted(options: argparse.Namespace) -> Wanted:
+    if options.last is not None and options.last < 1:
+        raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
+    iteration, moment = since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
+    outcome = "kept" if options.kept else options.outcome or ""
+    return Wanted(outcome, options.reason or "", iteration, moment, options.last)
+
+
+def _print(options: argparse.Namespace, records: Iterable[IterationRecord]) -> None:
+    lines = HistoryLines(painter(sys.stdout, options.color), width_of(sys.stdout), datetime.now(UTC))
+    rest = iter(records)
+    first = list(islice(rest, 1))
+    if first and sys.stdout.isatty():
+        print(lines.header(first[0].metric.name))
+    flushed = 0.0
+    for record in chain(first, rest):
+        print(lines.line(record))
+        now = time.monotonic()
+        if now - flushed > _FLUSH_SECONDS:
+            sys.stdout.flush()
+            flushed = now

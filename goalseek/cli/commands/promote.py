@@ -1,0 +1,191 @@
+"""``goalseek promote``: the kept changes as ordinary commits of yours."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, say, wants_json
+from goalseek.cli.streams import print_bytes
+from goalseek.cli.watch import watch_in_words
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.evaluation.compare import SettledOnBase, settle_on_base
+from goalseek.files import exported
+from goalseek.git import as_user
+from goalseek.git.objects import Objects
+from goalseek.git.repository import Repository
+from goalseek.humanize import counted, number
+from goalseek.ledger import promote
+from goalseek.ledger.promote import Promoted, kept_chain
+from goalseek.ledger.results_file import believed_standing
+from goalseek.manifest.loading import Loaded, base_of, typed
+from goalseek.project.opening import check_fit, open_repository, opened
+from goalseek.project.paths import way_to_fetched
+from goalseek.project.project import Run
+from goalseek.statistics.intervals import PAIRS
+from goalseek.views.sanitize import one_line
+from goalseek.views.style import painter
+from goalseek.workspace.places import places
+from goalseek.workspace.scope import scope_of
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be committed on which base. ``unlike`` are files in which the result is not the best commit."""
+
+    base: str
+    promoted: tuple[Promoted, ...]
+    unlike: tuple[str, ...]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``promote`` takes."""
+    parser.add_argument("--branch", metavar="NAME", help="make this new branch of the kept changes")
+    parser.add_argument("--onto", metavar="REV", help="on this base (the commit that the climb began at)")
+    parser.add_argument("--squash", action="store_true", help="as one commit")
+    parser.add_argument("--patch", metavar="FILE", help="as a mailbox for git am, - for stdout")
+    parser.add_argument("--measure", action="store_true", help="measure base and result afresh in turn, and settle it")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Previews, or makes branch or patch; measures what came of it where that is asked for."""
+    if options.patch == "-" and wants_json(options):
+        raise GoalseekError("--patch - and --json would both write to standard output", "name a file for the patch")
+    manifest = loaded(options)
+    if believed_standing(manifest).baseline is None:
+        hint = way_to_fetched(manifest) or "climb first: goalseek iterate"
+        raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
+    if not options.measure:
+        return _promote(options, manifest, None)
+    with opened(manifest, watch_in_words(options), doing="promote --measure") as run_now:
+        check_fit(run_now)
+        return _promote(options, manifest, run_now)
+
+
+def _promote(options: argparse.Namespace, manifest: Loaded, run_now: Run | None) -> int:
+    repository = run_now.repository if run_now else open_repository(manifest)
+    try:
+        if options.branch is not None:
+            as_user.refuse_branch(repository, options.branch)
+        is_writable = _is_writable(manifest, repository)
+        chain = kept_chain(repository, is_writable)
+        base = chain.base if options.onto is None else _onto(repository, options.onto)
+
+        def planned(objects: Objects) -> Plan:
+            base_tree = repository.tree_of(base)
+            made = promote.replay(objects, chain, base_tree)
+            unlike = promote.unlike_best(objects, chain, base_tree, made[-1].tree, is_writable) if made else ()
+            made = promote.squashed(objects, made, base_tree) if options.squash else made
+            return Plan(base, tuple(made), unlike)
+
+        return _carry_out(options, repository, planned, run_now)
+    finally:
+        repository.close()
+
+
+def _is_writable(manifest: Loaded, repository: Repository) -> Callable[[str], bool]:
+    place = places(repository.location, base_of(manifest, repository.top), repository.name)
+    scope = scope_of(manifest, manifest.manifest, place.prefix)
+    return lambda path: scope.kind(path) == "writable"
+
+
+def _onto(repository: Repository, revision: str) -> str:
+    found = repository.resolve(revision)
+    if found is None:
+        raise GoalseekError(f"--onto {revision}: there is no such commit", "name a commit, branch or tag", USAGE)
+    return found
+
+
+def _carry_out(
+    options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], run_now: Run | None
+) -> int:
+    """What may be refused comes before the measurement, and what lasts after it: what ends early can be repeated."""
+    with as_user.objects_apart(repository) as apart:
+        plan = planned(apart)
+        patch = None
+        if options.patch is not None and plan.promoted:
+            last = as_user.commit_plainly(repository, apart, plan.promoted, plan.base)
+            patch = as_user.mailbox(apart, plan.base, last)
+    if not plan.promoted:
+        say(options, "nothing was kept, or the base has it all: there is nothing to promote")
+    with contextlib.ExitStack() as written:
+        if patch is not None and options.patch != "-":
+            written.enter_context(exported(Path(options.patch), "--patch")).write(patch)
+        commit = None
+        if (options.branch or run_now) and plan.promoted:
+            plan = planned(repository.objects)
+        if options.branch and plan.promoted:
+            commit = as_user.commit_all(repository, plan.promoted, plan.base)
+        made = _measured(options, run_now, plan) if run_now and plan.promoted else None
+        if commit:
+            as_user.make_branch(repository, options.branch, commit)
+    if options.patch == "-":
+        print_bytes(patch or b"")
+        for line in (*([_measured_line(made)] if made else []), *([_branch_line(options, commit)] if commit else [])):
+            say(options, line)
+    elif wants_json(options):
+        answer(options, _plain(options, plan, commit, made))
+    else:
+        _show(options, plan, commit, made)
+    return BAD_FINDING if made and made.is_worse else 0
+
+
+def _measured(options: argparse.Namespace, run_now: Run, plan: Plan) -> SettledOnBase:
+    base = run_now.repository.tree_of(plan.base)
+    return settle_on_base(run_now, base, plan.promoted[-1].tree, PAIRS, lambda text: say(options, text))
+
+
+def _measured_line(made: SettledOnBase) -> str:
+    settled = made.compared.settled
+    told = f"measured on this base: {number(settled.before)} → {number(settled.after)}"
+    return "; ".join([f"{told}, {made.compared.in_words('the base', 'the result')}", *made.broken])
+
+
+def _branch_line(options: argparse.Namespace, commit: str) -> str:
+    return f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}"
+
+
+def _plain(
+    options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None
+) -> dict[str, object]:
+    rows = [{"iterations": one.iterations, "message": one.message, "files": one.files} for one in plan.promoted]
+    told = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
+    return {**told, "unlike_best": plan.unlike, "measured": made}
+
+
+def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None) -> None:
+    paint, promoted = painter(sys.stdout, options.color), plan.promoted
+    if not promoted:
+        return
+    print(f"{counted(len(promoted), 'commit')} on {plan.base[:12]}:")
+    for one in promoted:
+        title, *_, last = map(one_line, one.message.strip().split("\n"))
+        print(f"  {', '.join(map(str, one.iterations)):>4}  {title}  {paint(last, 'green')}")
+        for path in one.files:
+            print(f"        {paint(path, 'grey')}")
+    if plan.unlike and not made:
+        named = ", ".join(plan.unlike)
+        print(f"the base changed {named} as well: what comes out there was never measured; --measure does")
+    elif not plan.unlike:
+        print("in its writable files this is the best commit, as it was measured")
+    if made:
+        print(
+            paint(
+                _measured_line(made),
+                "red" if made.is_worse else "green" if made.compared.settled.is_sure else "magenta",
+            )
+        )
+    if commit:
+        print(_branch_line(options, commit))
+    if options.patch:
+        print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
+    elif not commit:
+        asked = f" --onto {options.onto}" * bool(options.onto) + " --squash" * options.squash
+        following = typed("goalseek promote --branch NAME", options.manifest)
+        print(f"this was a preview; make them with: {following}{asked}")

@@ -1,0 +1,61 @@
+"""``goalseek prune``: what can be made again, or is old, goes; records and commits never."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, wants_json
+from goalseek.errors import GoalseekError
+from goalseek.ledger.artifacts import beyond_newest, of_marks
+from goalseek.manifest.loading import Loaded
+from goalseek.own_folders import remove, remove_own
+from goalseek.project.opening import open_repository, opened
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``prune`` takes."""
+    help_text = "artifact folders to keep, the newest (log.keep_runs); the baseline's and the best's stay anyway"
+    parser.add_argument("--keep", type=int, metavar="N", help=help_text)
+    parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Removes workspace, bench, and old artifact folders."""
+    if options.keep is not None and options.keep < 0:
+        raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
+    manifest = loaded(options)
+    going = _prune(options, manifest) if _ever_ran(manifest) else []
+    if wants_json(options):
+        answer(options, {"removed": [str(path) for path in going], "dry_run": options.dry_run})
+        return 0
+    verb = "would remove" if options.dry_run else "removed"
+    for path in going:
+        print(f"{verb} {path}")
+    if not going:
+        print("nothing to remove")
+    return 0
+
+
+def _ever_ran(manifest: Loaded) -> bool:
+    repository = open_repository(manifest)
+    try:
+        return repository.own.exists()
+    finally:
+        repository.close()
+
+
+def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
+    """Removes what can go while nobody else writes; gives what that is."""
+    with opened(manifest, doing="prune") as run_now:
+        home, standing = run_now.places.home, run_now.standing
+        newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
+        always = {standing.last_iteration + 1, *of_marks(standing)}
+        old = beyond_newest(manifest.runs, newest, always) if newest is not None else []
+        going = [*([home] if home.exists() else []), *old]
+        if not options.dry_run:
+            remove_own(home)
+            for path in old:
+                remove(path)
+    return going

@@ -1,0 +1,103 @@
+"""``goalseek report``: the morning report, as a page, a plot, or text for a pull request."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from goalseek.cli.options import loaded, start_folder
+from goalseek.cli.output import answer, say, wants_json
+from goalseek.cli.streams import print_bytes
+from goalseek.cli.watch import watch_in_words
+from goalseek.errors import GoalseekError
+from goalseek.evaluation.settle import settle_for_the_asking
+from goalseek.files import exported, refuse_records
+from goalseek.project.opening import check_fit, opened
+from goalseek.views.report.claim import claim_of, kept_in_words
+from goalseek.views.report.html import page
+from goalseek.views.report.markdown import markdown
+from goalseek.views.report.plot import standalone
+from goalseek.views.report.source import Reader, Source, of_copy, of_project, surroundings
+
+_FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markdown": "md"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``report`` takes."""
+    results = "a results.jsonl from elsewhere, or its folder (this project's)"
+    parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
+    where = (
+        "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - for stdout (report.html beside the records)"
+    )
+    parser.add_argument("-o", dest="file", metavar="FILE", help=where)
+    parser.add_argument("--format", choices=("html", "svg", "md"), help="where the file's name does not say it (html)")
+    parser.add_argument("--settle", action="store_true", help="measure baseline and best afresh first")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the report; prints where it is."""
+    if options.file == "-" and wants_json(options):
+        raise GoalseekError("-o - and --json would both write to standard output", "name a file for the report")
+    if options.settle:
+        _settle(options)
+    source = source_of(options)
+    kind = _kind(options)
+    reader = Reader(source)
+    if options.file == "-":
+        print_bytes(_made(reader, source, kind))
+        return 0
+    path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
+    if not options.file and not source.results.exists():
+        raise GoalseekError(
+            "there are no records yet", surroundings(source, has_kept=False).next or "goalseek iterate makes the first"
+        )
+    refuse_records(path, source.results)
+    with exported(path) as file:
+        content = _made(reader, source, kind)
+        file.write(content)
+    if wants_json(options):
+        told = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
+        answer(options, told)
+        return 0
+    say(options, f"{claim_of(reader.night.climb).headline}; {kept_in_words(reader.night.climb)}")
+    print(path)
+    return 0
+
+
+def _settle(options: argparse.Namespace) -> None:
+    """Measures baseline and best afresh, and records what came of it."""
+    if options.results is not None:
+        raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
+    with opened(loaded(options), watch_in_words(options), doing="report --settle") as run_now:
+        check_fit(run_now)
+        settle_for_the_asking(run_now, run_now.setting())
+
+
+def source_of(options: argparse.Namespace) -> Source:
+    """The records that the command line names. Raises GoalseekError where there are none such."""
+    return of_project(loaded(options)) if options.results is None else of_copy(start_folder(options) / options.results)
+
+
+def _kind(options: argparse.Namespace) -> str:
+    if options.format:
+        return str(options.format)
+    if options.file in (None, "-"):
+        return "html"
+    kind = _FORMATS.get(Path(options.file).suffix.lower())
+    if kind is None:
+        raise GoalseekError(
+            f"-o {options.file}: unknown kind of file", "end it in .html, .svg or .md, or give --format"
+        )
+    return kind
+
+
+def _made(reader: Reader, source: Source, kind: str) -> bytes:
+    night = reader.read_on()
+    has_kept = night.climb.kept.added > 0
+    if kind == "svg":
+        text = standalone(night.climb)
+    elif kind == "md":
+        text = markdown(night, surroundings(source, has_kept))
+    else:
+        text = page(night, surroundings(source, has_kept), reader.diff_of)
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,31 @@
+"""``goalseek serve``: the report as a page that stays open, on this machine only."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.cli.commands.report import source_of
+from goalseek.cli.output import answer, say, wants_json
+from goalseek.views.report.server import PageServer
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``serve`` takes."""
+    results = "a results.jsonl from elsewhere, or its folder (this project's)"
+    parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
+    parser.add_argument("--port", type=int, default=0, metavar="P", help="this port (any that is free)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serves until ^C, which is its ordinary end."""
+    with PageServer(source_of(options), options.port) as server:
+        try:
+            if wants_json(options):
+                answer(options, {"url": server.url})
+            else:
+                print(server.url, flush=True)
+            say(options, "open it in a browser on this machine; read-only; ^C ends it")
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            say(options, "ended")
+    return 0

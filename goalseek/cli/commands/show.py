@@ -1,0 +1,173 @@
+"""``goalseek show``: one record in full, with its artifacts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, say, wants_json
+from goalseek.cli.streams import print_bytes
+from goalseek.errors import GoalseekError
+from goalseek.humanize import counted
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History, believed_standing
+from goalseek.manifest.loading import Loaded
+from goalseek.views.log_table import RecordPage
+from goalseek.views.sanitize import harmless
+from goalseek.views.style import painter, width_of
+
+_DIGITS_MOST = 18
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``show`` takes."""
+    parser.add_argument(
+        "which", nargs="?", default="last", metavar="N|best", help="an iteration, best, baseline, or the last"
+    )
+    parser.add_argument("--diff", action="store_true", help="the patch")
+    parser.add_argument("--plan", action="store_true", help="the plan")
+    parser.add_argument("--prompt", action="store_true", help="every prompt of the iteration")
+    parser.add_argument("--output", action="store_true", help="what provider and verifier printed")
+    parser.add_argument(
+        "--files", metavar="DIR", help="the changed files, what the verifier left, and the kept outputs, into DIR"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Shows the record, or the parts that were asked for."""
+    manifest = loaded(options)
+    record = find_record(manifest, options.which)
+    folder = manifest.runs / f"{record.iteration:04d}"
+    if (options.files is not None or options.output) and not folder.is_dir():
+        raise _gone(record)
+    parts = _parts(options, manifest, record, folder)
+    count = _bring_files(options, folder, Path(options.files)) if options.files is not None else 0
+    if wants_json(options):
+        told: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
+        told |= {"files": count, "folder": options.files} if options.files else {}
+        answer(options, told or record)
+    elif parts:
+        for name, content in parts.items():
+            _write(options, content, is_patch=name == "diff")
+    elif options.files is None:
+        page = RecordPage(painter(sys.stdout, options.color), width_of(sys.stdout), datetime.now(UTC))
+        print("\n".join(page.lines(record, folder.is_dir())))
+    return 0
+
+
+def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecord, folder: Path) -> dict[str, bytes]:
+    parts = {"diff": _diff(manifest, record, folder)} if options.diff else {}
+    if options.plan:
+        parts["plan"] = _artifact(record, folder, "plan.md")
+    if options.prompt:
+        from goalseek.ledger.artifacts import prompts_in
+
+        prompts = prompts_in(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
+        parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
+    if options.output:
+        parts["output"] = _printed(folder)
+    return parts
+
+
+def _printed(folder: Path) -> bytes:
+    """What was printed in the iteration: earlier attempts, provider, verifier, reviews."""
+    from goalseek.ledger.artifacts import ATTEMPTS, REVIEWS, others_in
+
+    last = ("provider_output.md", "verifier.log")
+    reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
+    every = [*(f"{ATTEMPTS}/{other}" for other in others_in(folder, last)), *last, *reviews]
+    names = [name for name in every if (folder / name).exists()]
+    return b"".join(f"== {name} ==\n".encode() + (folder / name).read_bytes() for name in names)
+
+
+def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
+    """As it is for a file or a pipe; on a terminal, or where colour is wanted, without what would act on one."""
+    if not sys.stdout.isatty() and options.color != "always":
+        print_bytes(content)
+        return
+    from goalseek.views.sanitize import painted_patch, without_colour
+
+    text = without_colour(content.decode("utf-8", "replace"))
+    print(painted_patch(text, painter(sys.stdout, options.color)) if is_patch else harmless(text), end="")
+
+
+def find_record(manifest: Loaded, which: str) -> IterationRecord:
+    """The record of an iteration, the best, the baseline, or the last. Raises GoalseekError where there is none."""
+    history = History(manifest.results)
+    found: IterationRecord | None = None
+    if which == "last":
+        found = believed_standing(manifest).last
+    elif which in ("best", "baseline"):
+        standing = believed_standing(manifest)
+        mark = standing.best if which == "best" else standing.baseline
+        found = history.iteration(mark.iteration) if mark else None
+    elif which.isascii() and which.isdigit() and len(which) <= _DIGITS_MOST:
+        found = history.iteration(int(which))
+    else:
+        raise GoalseekError(f"{which!r} is no iteration's number, best or baseline", "see: goalseek log")
+    if found is None:
+        from goalseek.project.paths import way_to_fetched
+
+        raise GoalseekError(f"there is no record of {which}", way_to_fetched(manifest) or "see: goalseek log")
+    return found
+
+
+def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
+    """The stored patch; where the artifacts are gone, git's."""
+    path = folder / "changes.diff"
+    if path.exists():
+        return path.read_bytes()
+    if not record.commit_hash or not record.parent_commit_hash:
+        raise GoalseekError(
+            f"iteration {record.iteration} has no patch", "it changed nothing, or its artifacts are gone"
+        )
+    from goalseek.errors import GitFailed
+    from goalseek.git.command import git
+    from goalseek.git.location import locate
+
+    git_dir = locate(manifest.folder / manifest.manifest.project.repo).git_dir
+    how = ("-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv")
+    try:
+        return git("diff-tree", *how, record.parent_commit_hash, record.commit_hash, git_dir=git_dir)
+    except GitFailed as error:
+        raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*") from None
+
+
+def _gone(record: IterationRecord) -> GoalseekError:
+    message = f"the artifacts of iteration {record.iteration} are gone: older than log.keep_runs, or removed"
+    kept = f"what it committed is in git: git show {record.commit_hash}" if record.commit_hash else "its record stays"
+    return GoalseekError(message, kept)
+
+
+def _artifact(record: IterationRecord, folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError:
+        if not folder.is_dir():
+            raise _gone(record) from None
+        raise GoalseekError(f"there is no {folder / name}", "its phase was not reached, or it was pruned") from None
+
+
+def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
+    if not options.files:
+        raise GoalseekError("--files names no folder", "name a new folder")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise GoalseekError(f"--files {target}: is not an empty folder", "name a new folder")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
+    from goalseek import files
+    from goalseek.measurement.outputs import OUTPUTS
+    from goalseek.own_folders import add_own
+
+    add_own(target)
+    taken = 0
+    for name in ("snapshot", "measurements", OUTPUTS):
+        if (folder / name).is_dir():
+            taken += len(files.take(folder / name, target / name, None, 2**63))
+    say(options, f"{counted(taken, 'file')} in {target}")
+    return taken

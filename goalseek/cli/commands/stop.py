@@ -1,0 +1,57 @@
+"""``goalseek stop``: the run at work finishes its iteration, then ends."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.cli.options import loaded
+from goalseek.cli.output import answer, wants_json
+from goalseek.humanize import in_words
+from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.results_file import History, believed_standing
+from goalseek.locks import Holder
+from goalseek.manifest.loading import Loaded, typed
+from goalseek.project.approval import commands_for, waiting
+from goalseek.project.limits import pace
+from goalseek.project.opening import open_repository
+from goalseek.project.paths import climb_at_work
+from goalseek.project.stop import ask_to_stop, pending_run
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """``stop`` takes nothing of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Asks, and says how long that may take; or that there is nothing to stop."""
+    manifest = climb_at_work(loaded(options))
+    holder, run_id = _ask(manifest)
+    standing = believed_standing(manifest)
+    waits = waiting(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
+    usual = (
+        pace(record for record in History(manifest.results).newest() if isinstance(record, IterationRecord))
+        if holder
+        else None
+    )
+    if wants_json(options):
+        answer(
+            options, {"asked": holder is not None, "holder": str(holder) if holder else None, "usual_seconds": usual}
+        )
+    elif holder is None:
+        where = typed("goalseek status says where it stands", options.manifest)
+        print(f"nothing is running, so there is nothing to stop; {where}")
+    else:
+        taking = f"an iteration usually takes {in_words(usual)}" if usual is not None else "none has ended yet"
+        print(f"asked {holder}: it finishes its iteration, then stops; {taking}")
+        if waits:
+            print(f"it waits for a person's word first: {typed(commands_for(waits), options.manifest)}")
+    return 0
+
+
+def _ask(manifest: Loaded) -> tuple[Holder | None, str]:
+    """Who was asked, and the run that is about to begin, or ""."""
+    repository = open_repository(manifest)
+    try:
+        return ask_to_stop(repository.own), pending_run(repository.own)
+    finally:
+        repository.close()

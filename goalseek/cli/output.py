@@ -1,0 +1,70 @@
+"""Answers on stdout, chatter on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from goalseek.errors import GoalseekError
+from goalseek.manifest.rules import query_fault
+from goalseek.values import to_plain
+from goalseek.views.sanitize import harmless
+
+
+def wants_json(options: argparse.Namespace) -> bool:
+    """Whether the answer is for a program."""
+    return bool(options.json or options.query)
+
+
+def answer(options: argparse.Namespace, value: Any) -> None:
+    """One JSON value, or the part of it that ``--query`` names, at once: who reads it may go on while we do."""
+    print(json.dumps(queried(options, to_plain(value)), ensure_ascii=True), flush=True)
+
+
+def answer_lines(options: argparse.Namespace, values: Iterable[Any]) -> None:
+    """A list as JSON lines; with ``--query``, the query of each row, where it finds something."""
+    for value in values:
+        found = queried(options, to_plain(value))
+        if found is not None or not options.query:
+            print(json.dumps(found, ensure_ascii=True))
+
+
+def queried(options: argparse.Namespace, plain: Any) -> Any:
+    """What ``--query`` finds in a JSON value. Raises GoalseekError for a query that does not parse."""
+    if not options.query:
+        return plain
+    import jmespath
+
+    try:
+        return jmespath.search(options.query, plain)
+    except jmespath.exceptions.JMESPathError as error:
+        raise GoalseekError(f"--query {query_fault(options.query, error)}", "see https://jmespath.org") from None
+
+
+def say(options: argparse.Namespace, text: str) -> None:
+    """A line of chatter."""
+    if not options.quiet:
+        print(harmless(text), file=sys.stderr)
+
+
+Value = TypeVar("Value")
+
+
+def ask(question: str, default: str, read: Callable[[str], Value]) -> Value:
+    """Asks until ``read`` takes the answer. An empty answer is the default.
+
+    Raises GoalseekError where the terminal is closed.
+    """
+    while True:
+        print(f"{question}{f' [{default}]' if default else ''}: ", end="", file=sys.stderr, flush=True)
+        try:
+            text = input().strip() or default
+        except EOFError:
+            raise GoalseekError("no answer", "answer the questions, or use flags: goalseek init --help") from None
+        try:
+            return read(text)
+        except GoalseekError as error:
+            print(f"  {error.message}" + (f"; {error.hint}" if error.hint else ""), file=sys.stderr)
