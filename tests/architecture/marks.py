@@ -8,12 +8,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from source import Module, Source, is_text
+from source import Module, Source, called, is_text
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 VOCABULARY = ("Outcome", "Reason", "StopReason", "Phase")
 KINDS = ("run", "iteration", "measurement", "settle", "holdout")
 WRITERS = ("write", "write_text", "write_bytes", "writelines", "dump", "copyfile", "copyfileobj", "copy2")
+NAMED_FIRST = ("get", "pop", "add_parser", "add_argument", "Finding")
+NAMED_AFTER = ("getattr", "setattr", "hasattr", "at", "text_at", "number_at", "rows_at", "counted", "pluralize")
+NAMED_BY_KEYWORD = ("dest", "class_", "id")
+OTHER_SENSES = {  # modules where a word of the vocabulary is a heading, a class of CSS, or a name for something else
+    "views.report.evidence": ("baseline", "kept", "time"),
+    "views.report.markdown": ("baseline",),
+    "views.report.sections": ("baseline", "count"),
+}
 PROJECTS, CONFIGS = ("Project", "Run"), ("Config", "Setting")
 
 
@@ -87,8 +95,9 @@ def vocabulary(source: Source) -> dict[str, set[str]]:
 def literals(source: Source) -> tuple[list[str], list[str]]:
     """Strings outside ``values.py`` that are words of the vocabulary: those that are values, and those that are names.
 
-    A name is a key of a dict, an index, or what ``get``, ``pop``, ``getattr``, ``add_parser`` and ``add_argument`` are
-    given first: there ``"baseline"`` is a key of JSON or a command. Docstrings and parts of f-strings are neither.
+    A name is a key of a dict, an index, an entry of ``__all__``, what the functions of ``NAMED_FIRST`` are given first
+    and those of ``NAMED_AFTER`` later, or a word of ``OTHER_SENSES``: there ``"baseline"`` is a key of JSON or a
+    command. Docstrings and parts of f-strings are neither.
     """
     words = set().union(*vocabulary(source).values())
     values: list[str] = []
@@ -98,9 +107,10 @@ def literals(source: Source) -> tuple[list[str], list[str]]:
             continue
         of_names = {id(node) for node in _names(module.tree)}
         passed_over = {id(node) for node in _texts(module.tree)}
+        other_senses = OTHER_SENSES.get(module.short_name, ())
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Constant) and node.value in words and id(node) not in passed_over:
-                where = names if id(node) in of_names else values
+                where = names if id(node) in of_names or node.value in other_senses else values
                 where.append(f"{module.short_name}:{node.lineno} {node.value!r}")
     return values, names
 
@@ -112,12 +122,12 @@ def _names(tree: ast.AST) -> Iterator[ast.AST]:
             yield from (key for key in node.keys if key is not None)
         elif isinstance(node, ast.Subscript):
             yield from () if _words(node.value) & {"Literal"} else (node.slice,)
-        elif isinstance(node, ast.Call) and node.args:
-            called = ast.unparse(node.func).rpartition(".")[2]
-            if called in ("get", "pop", "add_parser", "add_argument"):
-                yield node.args[0]
-            elif called in ("getattr", "setattr", "hasattr") and len(node.args) > 1:
-                yield node.args[1]
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            yield from ast.walk(node.value)
+        elif isinstance(node, ast.Call):
+            name = called(node)
+            yield from node.args[:1] if name in NAMED_FIRST else node.args[1:] if name in NAMED_AFTER else ()
+            yield from (given.value for given in node.keywords if given.arg in NAMED_BY_KEYWORD)
 
 
 def _texts(tree: ast.AST) -> Iterator[ast.AST]:
@@ -140,8 +150,8 @@ def atomic_replaces(source: Source) -> tuple[list[str], list[str]]:
         for name, function in functions(module):
             if not any(_is_rename(call) for call in _calls(function)):
                 continue
-            called = {ast.unparse(call.func).rpartition(".")[2] for call in _calls(function)}
-            (written if called & {*WRITERS, "open", "fdopen", "create"} else only_renamed).append(name)
+            names = {called(call) for call in _calls(function)}
+            (written if names & {*WRITERS, "open", "fdopen", "create"} else only_renamed).append(name)
     return written, only_renamed
 
 
@@ -201,7 +211,7 @@ def _kinds(function: Function) -> set[str]:
     """The kinds of record that a function tells apart."""
     kinds: set[str] = set()
     for node in ast.walk(function):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+        if isinstance(node, ast.Call) and called(node) == "isinstance":
             kinds |= {word for word in _words(node.args[1]) if word.endswith("Record")}
         elif isinstance(node, ast.MatchClass):
             kinds |= {word for word in _words(node.cls) if word.endswith("Record")}
@@ -215,7 +225,7 @@ def _carries(function: Function, owner: str) -> bool:
     """Whether it changes its object, or gives another of a kind that it has."""
     for node in ast.walk(function):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(one, ast.Attribute) and ast.unparse(one).startswith("self.") for one in targets):
+        if any(isinstance(one, ast.Attribute) and getattr(one.value, "id", "") == "self" for one in targets):
             return True
     if function.returns is None:
         return False

@@ -123,7 +123,7 @@ class Source:
                     yield Import(inner if inner in self.by_name else base, node.lineno, kind)
             elif isinstance(node, (ast.Constant, ast.JoinedStr)):
                 yield from (Import(name, node.lineno, "string") for name in self._spelled(node))
-            elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith("import_module"):
+            elif isinstance(node, ast.Call) and node.args and called(node) == "import_module":
                 name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
                 if isinstance(name, str) and name.startswith("."):
                     yield Import(absolute(name, module), node.lineno, "string")
@@ -140,6 +140,17 @@ class Source:
         return [name for name in self.by_name if pattern.fullmatch(name)]
 
 
+def build(checkout: Path, modules: dict[str, str]) -> Source:
+    """A small house for tests: a text for each module, ``git.commits`` say, and an empty file for each folder."""
+    for name, text in modules.items():
+        path = checkout / PRODUCT / f"{name.replace('.', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (path.parent, checkout / PRODUCT):
+            (folder / "__init__.py").touch()
+        path.write_text(text)
+    return Source(checkout)
+
+
 def absolute(name: str, module: Module) -> str:
     """What a name with leading dots is, where a module imports it; another name as it is."""
     dots = len(name) - len(name.lstrip("."))
@@ -150,10 +161,18 @@ def absolute(name: str, module: Module) -> str:
     return ".".join([*base, *filter(None, [name[dots:]])])
 
 
+def called(call: ast.Call) -> str:
+    """The last part of what is called: ``write`` for ``file.write(...)``."""
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+
+
 def nodes_for_types(tree: ast.Module) -> Iterator[ast.AST]:
     """Everything below ``if TYPE_CHECKING:``, but not below its ``else:``."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in (
+            getattr(node.test, "id", ""),
+            getattr(node.test, "attr", ""),
+        ):
             for statement in node.body:
                 yield from ast.walk(statement)
 
