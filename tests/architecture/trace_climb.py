@@ -4,9 +4,10 @@
 
 climbs in FOLDER, which must be empty, with the ``goalseek`` that this Python imports, and prints JSON: the modules that
 were entered, and the calls from one module into another by pair. The provider is ``scripted``, in this process; the
-verifier runs without a sandbox, so that the figures are the same on every machine. What an import runs, and going on
-with a generator, are no calls; ``__init__`` and the like that ``dataclasses`` writes are none either. A function that
-another library calls back counts as called by the module of ours that called that library.
+verifier runs without a sandbox, so that the modules are the same on every machine; the calls differ by some percent,
+as waiting for a program takes more turns or fewer. What an import runs, and going on with a generator, are no calls;
+``__init__`` and the like that ``dataclasses`` writes are none either. A function that another library calls back counts
+as called by the module of ours that called that library.
 """
 
 from __future__ import annotations
