@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_import_rows import PACKAGE, module_of, sources
 
 from goalseek import files, own_folders
 from goalseek.git.objects import Entry, remove_scratch_files
@@ -31,6 +30,17 @@ from goalseek.sandbox.view import Shown, View, furnish
 from goalseek.workspace.checkout import LINK, Checkout
 
 INSIDE = "tree/a/b/c"
+PACKAGE = Path(own_folders.__file__).parent
+
+
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
 REMOVES_BY_EXACT_NAMES = {
     "own_folders": "the list, and all that it lets be removed",
     "git.packing": "loose objects that a pack of ours holds, and a pack's half-written file",

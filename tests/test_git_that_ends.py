@@ -11,7 +11,7 @@ from project import Project, until
 
 from goalseek import process
 from goalseek.errors import GoalseekError
-from goalseek.git.batch import Answer, ObjectsFailed
+from goalseek.git.command import Answer, ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.repository import RefMove, RefMoved, Repository

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalseek.views.sanitize import harmless, one_line
+from goalseek.views.terminal_text import harmless, one_line
 
 
 @pytest.mark.parametrize(

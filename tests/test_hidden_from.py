@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek.workspace.listing import Listed, differing, list_folder
+from goalseek.workspace.scan import Listed, differing, list_folder
 from goalseek.workspace.scope import scope
 
 FILES = {"answer.json": answer(1), "other.txt": "not the candidate's\n"}

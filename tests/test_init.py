@@ -16,7 +16,7 @@ import pytest
 from doctor_cases import Case, make_case
 from terminal import read_soon
 
-from goalseek.manifest.draft import survey
+from goalseek.doctor.first_run import survey
 
 FLAGS = (
     "--writable",

@@ -30,9 +30,8 @@ from goalseek.views.report.diffs import diff_of, most_for
 from goalseek.views.report.html import page
 from goalseek.views.report.markdown import code
 from goalseek.views.report.plot import Axis, count_axis, value_axis
-from goalseek.views.report.rows import Label, label_of, try_of
+from goalseek.views.report.rows import REASONS, Label, label_of, try_of
 from goalseek.views.report.source import Surroundings
-from goalseek.views.report.words import REASONS
 
 LARGEST = sys.float_info.max
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))

@@ -11,7 +11,7 @@ import goalseek
 from goalseek.project.limits import Spending
 from goalseek.project.progress import Scene
 from goalseek.views.panel import Doing, Signs, rows
-from goalseek.views.style import CODES, OUTCOME_COLORS
+from goalseek.views.terminal_text import CODES, OUTCOME_COLORS
 
 PACKAGE = Path(goalseek.__file__).parent
 # Colours 0 to 8: black, red, green, yellow, blue, magenta, cyan, white, bright black; then the two backgrounds.

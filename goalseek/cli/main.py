@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from goalseek._version import __version__
-from goalseek.cli.registry import COMMANDS, help_text
+from goalseek.cli.registry import COMMANDS, help_text, module_of
 from goalseek.cli.streams import make_usable
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted
 from goalseek.process import answer_signals
@@ -85,9 +85,10 @@ def _understood(arguments: list[str], top: list[str], rest: list[str]) -> tuple[
     name = rest[0]
     if name not in COMMANDS:
         raise GoalseekError(f"there is no command {name!r}", _nearest(name), USAGE)
-    module: Any = importlib.import_module(f"goalseek.cli.commands.{name}")
+    module: Any = importlib.import_module(f"goalseek.cli.commands.{module_of(name)}")
     own = Parser(prog=f"goalseek {name}", description=COMMANDS[name][1].capitalize() + ".")
     options.command_line = arguments
+    options.command_name = name
     module.arguments(own)
     add_options(own, is_top=False)
     own.parse_args(rest[1:], options)
@@ -132,7 +133,7 @@ def _nearest(name: str) -> str:
 
 def _told(error: GoalseekError) -> int:
     """Shows an error, which may have the last lines in it that somebody else's program printed."""
-    from goalseek.views.sanitize import text_of
+    from goalseek.views.terminal_text import text_of
 
     print(f"goalseek: {text_of(error.message)}", file=sys.stderr)
     if error.hint:

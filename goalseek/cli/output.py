@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from goalseek.errors import GoalseekError
 from goalseek.manifest.rules import query_fault
 from goalseek.values import to_plain
-from goalseek.views.sanitize import harmless
+from goalseek.views.terminal_text import harmless
 
 
 def wants_json(options: argparse.Namespace) -> bool:

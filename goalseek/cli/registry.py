@@ -29,6 +29,15 @@ COMMANDS = {
 }
 
 
+MODULES = {"decline": "approve"}
+"""The commands that share the module of another."""
+
+
+def module_of(name: str) -> str:
+    """The name of the module in ``cli.commands`` that does a command."""
+    return MODULES.get(name, name)
+
+
 def help_text(version: str) -> str:
     """What ``goalseek --help`` prints."""
     lines = [

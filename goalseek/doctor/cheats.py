@@ -13,8 +13,8 @@ from pathlib import Path
 from goalseek.doctor.isolation import against_cheats
 from goalseek.evaluation.measurements import Subject, measure_subject, stand_back
 from goalseek.git.merge import DoesNotApply, patched
-from goalseek.git.objects import SUBMODULE, SYMLINK, Difference, Entry, Objects
-from goalseek.git.paths import quote_path
+from goalseek.git.objects import Difference, Entry, Objects
+from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
 from goalseek.project.preflight import Finding

@@ -23,7 +23,7 @@ from goalseek.project.status import differing
 from goalseek.providers.registry import chosen_provider, programs_of
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment
-from goalseek.workspace.share_checks import refuse_unfit_gives, refuse_unfit_shares
+from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from goalseek.evaluation.measurements import (
     record_measurement,
     stand_back,
 )
-from goalseek.git.objects import SUBMODULE, Entry
+from goalseek.git.objects import Entry
+from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import in_words, number
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Verdict

@@ -18,7 +18,7 @@ from goalseek.project import preflight
 from goalseek.project.project import Run
 from goalseek.project.setting import Setting
 from goalseek.values import CommandRun, VerifierRun
-from goalseek.workspace.share_checks import refuse_unfit_gives, refuse_unfit_shares
+from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
 @dataclass(frozen=True)

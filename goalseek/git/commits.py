@@ -7,8 +7,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from goalseek.git.batch import ObjectsFailed
-from goalseek.git.command import Missing
+from goalseek.git.command import Missing, ObjectsFailed
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
 from goalseek.phase_values import Candidate

@@ -17,16 +17,13 @@ from typing import TypeVar
 
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
-from goalseek.git.batch import Conversations, ObjectsFailed
-from goalseek.git.command import Missing, git, missing_in
+from goalseek.git.command import Conversations, Missing, ObjectsFailed, git, missing_in
 from goalseek.git.location import UNSHARED, Sharing
-from goalseek.git.paths import c_quoted
+from goalseek.git.paths import FOLDER, SUBMODULE, c_quoted
 from goalseek.git.recent_objects import RecentObjects
 from goalseek.own_folders import add_own, clear, remove
 
 Answer = TypeVar("Answer")
-FOLDER, SYMLINK, SUBMODULE = "40000", "120000", "160000"
-"""Modes as git's trees have them; a file has 100644, a program 100755."""
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _WRITE_TRIES = 10
 _FOLDER_IS_GONE = re.compile(r"unable to (write|create) .*No such file or directory")

@@ -18,8 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.git.batch import ObjectsFailed
-from goalseek.git.command import Missing
+from goalseek.git.command import Missing, ObjectsFailed
 from goalseek.git.commits import Unreadable, read_commit
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Refs, Repository

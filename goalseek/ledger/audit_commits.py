@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 
-from goalseek.git.batch import ObjectsFailed
-from goalseek.git.command import Missing
+from goalseek.git.command import Missing, ObjectsFailed
 from goalseek.git.commits import Commit, Unreadable, read_commit
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path

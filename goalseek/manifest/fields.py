@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from goalseek import humanize
-from goalseek.manifest.paths import normal_glob, normal_path
+from goalseek.git.paths import normal_glob, normal_path
 
 LONGEST_NAME = 100
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from goalseek.git.ignore import compiled, matcher
-from goalseek.manifest.paths import first_overlap
+from goalseek.git.paths import first_overlap
 from goalseek.manifest.tables import Holdout, Manifest, ProviderTable, Reading, ReviewTable, ScopeTable, VerifyCommand
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goalseek.manifest.paths import normal_glob, normal_path
+from goalseek.git.paths import normal_glob, normal_path
 from goalseek.manifest.tables import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
 from goalseek.values import from_plain, to_line, to_plain
-from goalseek.workspace.listing import Listing
+from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope
 
 if typing.TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from goalseek import files
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest.paths import normal_path
+from goalseek.git.paths import normal_path
 from goalseek.manifest.tables import Setup, VerifyCommand
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.verifier import Verifier, run_command

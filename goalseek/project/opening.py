@@ -14,7 +14,7 @@ from pathlib import Path
 from goalseek import process
 from goalseek.disk import free_room
 from goalseek.errors import GoalseekError
-from goalseek.git.batch import ObjectsFailed
+from goalseek.git.command import ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.git.repository import Repository
@@ -37,8 +37,7 @@ from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, end_left_over, trusted_mark
 from goalseek.workspace.places import Places, places
 from goalseek.workspace.scope import Scope, scope_of
-from goalseek.workspace.share_checks import refuse_unfit_shares
-from goalseek.workspace.shared_folders import LOOKED_AT_MOST
+from goalseek.workspace.shared_folders import LOOKED_AT_MOST, refuse_unfit_shares
 
 
 def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> ProviderTable | None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.ignore import literal, matcher
-from goalseek.git.objects import SUBMODULE, Entry
-from goalseek.git.paths import quote_path
+from goalseek.git.objects import Entry
+from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import few
 from goalseek.ledger.artifacts import is_foreign
@@ -19,7 +19,7 @@ from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest
 from goalseek.workspace import hidden_files
 from goalseek.workspace.forbidden_names import needs_listing
-from goalseek.workspace.listing import Listing
+from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope
 
 _OWN_LOGS = frozenset(

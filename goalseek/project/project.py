@@ -42,8 +42,8 @@ from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Programs
 from goalseek.values import Stop
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
-from goalseek.workspace.listing import Listing
 from goalseek.workspace.places import Places
+from goalseek.workspace.scan import Listing
 from goalseek.workspace.shared_folders import Shares
 from goalseek.workspace.workspace import Workspace
 

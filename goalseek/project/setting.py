@@ -15,7 +15,7 @@ from goalseek.project.directions import Direction
 from goalseek.providers.prompt_templates import Templates, load_templates
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
-from goalseek.workspace.listing import Listing
+from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, scope_of
 
 

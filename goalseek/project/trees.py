@@ -18,8 +18,8 @@ from goalseek.phase_values import Side
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
-from goalseek.workspace.listing import Listing
 from goalseek.workspace.places import Places
+from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope
 from goalseek.workspace.workspace import Step, Workspace
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from goalseek.project.approval import Question, Word
 from goalseek.project.watch import Watch
-from goalseek.views.sanitize import harmless
+from goalseek.views.terminal_text import harmless
 
 _POLL_SECONDS = 0.2
 

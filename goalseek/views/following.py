@@ -16,7 +16,7 @@ from goalseek.project.progress import Scene, scene_of
 from goalseek.project.state_file import AT_WORK, read_state
 from goalseek.project.watch import OUTPUT
 from goalseek.views.panel import Doing
-from goalseek.views.sanitize import TAIL_BYTES, last_line_of, one_line
+from goalseek.views.terminal_text import TAIL_BYTES, last_line_of, one_line
 
 RECENT = 200
 

@@ -12,8 +12,7 @@ from goalseek.project.watch import Watch
 from goalseek.sandbox.level import Level, how_to_get
 from goalseek.values import Stop
 from goalseek.views.asking import AskingWatch
-from goalseek.views.sanitize import harmless, one_line
-from goalseek.views.style import OUTCOME_COLORS, Paint, cut, width_of
+from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut, harmless, one_line, width_of
 
 
 def record_line(record: IterationRecord, paint: Paint, width: int | None = None) -> str:

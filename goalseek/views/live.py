@@ -15,8 +15,7 @@ from goalseek.project.progress import Scene, turn_in_words
 from goalseek.values import Stop
 from goalseek.views.lines import LineWatch
 from goalseek.views.panel import TYPED, Doing, Signs, rows
-from goalseek.views.sanitize import TAIL_BYTES, last_line_of, one_line
-from goalseek.views.style import Paint, is_coloured
+from goalseek.views.terminal_text import TAIL_BYTES, Paint, is_coloured, last_line_of, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text

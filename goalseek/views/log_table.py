@@ -9,9 +9,8 @@ from datetime import datetime
 from goalseek.humanize import ago, ago_in_short, in_words, number
 from goalseek.ledger.records import IterationRecord
 from goalseek.values import Usage
-from goalseek.views.report.words import dollars, is_told
-from goalseek.views.sanitize import one_line
-from goalseek.views.style import OUTCOME_COLORS, Paint, cut, wrapped
+from goalseek.views.report.rows import dollars, is_told
+from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut, one_line, wrapped
 
 _WIDE = 110
 _WITH_OUTCOME = 78

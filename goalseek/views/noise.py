@@ -11,7 +11,7 @@ from typing import TextIO
 
 from goalseek.humanize import number
 from goalseek.statistics.noise_report import NoiseReport
-from goalseek.views.style import Paint
+from goalseek.views.terminal_text import Paint
 
 _LABEL = 15
 _NARROWEST = 40

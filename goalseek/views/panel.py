@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from goalseek.humanize import in_words, number
 from goalseek.project.limits import NEAR, Spending
 from goalseek.project.progress import Scene
-from goalseek.views.style import cells, cut
+from goalseek.views.terminal_text import cells, cut
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from goalseek.errors import GoalseekError, tampered
-from goalseek.git.batch import ObjectsFailed
-from goalseek.git.command import Missing
-from goalseek.git.objects import FOLDER, Entry, Making, Objects, visible, visible_changes
-from goalseek.git.paths import quote_path
+from goalseek.git.command import Missing, ObjectsFailed
+from goalseek.git.objects import Entry, Making, Objects, visible, visible_changes
+from goalseek.git.paths import FOLDER, quote_path
 from goalseek.manifest.tables import Sees
 from goalseek.own_folders import clear
 from goalseek.workspace.checkout import LINK, OURS, Checkout, occupied

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from goalseek.git.objects import SYMLINK, Entry
+from goalseek.git.objects import Entry
+from goalseek.git.paths import SYMLINK
 from goalseek.own_folders import ForeignPath, OwnFolder, make_anew, open_folder, own_folder, read_regular
 from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, Recorded, parents, signature_of, walk
 

@@ -12,8 +12,7 @@ from goalseek.humanize import few
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
-from goalseek.workspace.listing import Listing, differing, list_folder
-from goalseek.workspace.scan import parents
+from goalseek.workspace.scan import Listing, differing, list_folder, parents
 from goalseek.workspace.scope import DROPPINGS
 
 

@@ -13,7 +13,7 @@ from goalseek.git.ignore import literal, matcher
 if typing.TYPE_CHECKING:
     from goalseek.manifest.loading import Loaded
     from goalseek.manifest.tables import Manifest, Sees
-    from goalseek.workspace.listing import Listing
+    from goalseek.workspace.scan import Listing
 
 
 Kind = Literal["hidden", "read_only", "generated", "writable", "kept", "other"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalseek.git.ignore import matcher
-from goalseek.git.objects import FOLDER, SYMLINK, Entry, Objects
-from goalseek.git.paths import quote_path
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.paths import FOLDER, SYMLINK, quote_path
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import LINK, Checkout
 from goalseek.workspace.forbidden_names import alike, doubles_back, never, planted, stands_in

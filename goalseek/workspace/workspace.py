@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from goalseek.errors import GitFailed
-from goalseek.git.batch import ObjectsFailed
-from goalseek.git.command import AUTHOR, Missing, git
+from goalseek.git.command import AUTHOR, Missing, ObjectsFailed, git
 from goalseek.git.ignore import literal
 from goalseek.git.objects import Entry, Making, Objects, visible, visible_changes
 from goalseek.own_folders import clear, make_anew, remove

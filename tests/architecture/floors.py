@@ -11,7 +11,7 @@ import ast
 
 from source import PRODUCT, Module, Source
 
-GROUND = ("errors", "values", "humanize", "files", "disk", "locks", "process", "_version")
+GROUND = tuple("errors values phase_values humanize files own_folders disk locks process _version".split())
 FLOORS = (
     "git",
     "manifest",

@@ -1,4 +1,4 @@
-"""``goalseek approve``: the verdict that waits takes effect."""
+"""``goalseek approve`` and ``goalseek decline``: a person's word on the iteration that waits for it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from goalseek.project.approval import Question, Word, commands_for, give_word, w
 from goalseek.project.opening import open_repository
 from goalseek.project.paths import climb_at_work
 from goalseek.project.stop import pending_run
-from goalseek.views.sanitize import one_line
+from goalseek.views.terminal_text import one_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``approve`` takes."""
+    """What both take."""
     parser.add_argument("iteration", type=int, metavar="N", help="the iteration that waits")
-    parser.epilog = "A verdict that rejects stays one: then this only lets the climb go on, as decline does."
+    other = "approve" if parser.prog.endswith("decline") else "decline"
+    parser.epilog = f"A verdict that rejects stays one: then this only lets the climb go on, as {other} does."
 
 
 def run(options: argparse.Namespace) -> int:
     """Gives the word."""
-    return give(options, "approve")
+    return give(options, options.command_name)
 
 
 def give(options: argparse.Namespace, word: Word) -> int:

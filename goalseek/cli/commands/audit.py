@@ -18,7 +18,7 @@ from goalseek.ledger.chain import Deviation
 from goalseek.locks import only_writer
 from goalseek.manifest.loading import Loaded
 from goalseek.project.opening import open_repository, opened
-from goalseek.views.sanitize import one_line
+from goalseek.views.terminal_text import one_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from goalseek.project.opening import opened
 from goalseek.project.project import Run
 from goalseek.statistics.intervals import PAIRS
 from goalseek.statistics.scale import median
-from goalseek.views.style import painter
+from goalseek.views.terminal_text import painter
 
 Pairs = list[tuple[Measurement, Measurement]]
 

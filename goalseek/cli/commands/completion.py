@@ -7,7 +7,7 @@ import importlib
 from dataclasses import dataclass
 
 from goalseek.cli.options import Parser, add_options
-from goalseek.cli.registry import COMMANDS
+from goalseek.cli.registry import COMMANDS, module_of
 
 _BASH = """\
 _goalseek() {
@@ -164,7 +164,7 @@ class Shape:
 def shape_of(name: str) -> Shape:
     """Of a command, with the options that every command takes."""
     parser = _parser(name)
-    importlib.import_module(f"goalseek.cli.commands.{name}").arguments(parser)
+    importlib.import_module(f"goalseek.cli.commands.{module_of(name)}").arguments(parser)
     return _shape(parser)
 
 

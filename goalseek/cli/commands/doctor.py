@@ -12,8 +12,7 @@ from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.manifest.loading import typed
 from goalseek.project.preflight import Finding
-from goalseek.views.sanitize import text_of
-from goalseek.views.style import Paint, painter
+from goalseek.views.terminal_text import Paint, painter, text_of
 
 _COLORS = {"✓": "green", "!": "magenta", "✗": "red"}
 

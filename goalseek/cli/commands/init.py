@@ -14,14 +14,13 @@ from goalseek.cli.options import start_folder
 from goalseek.cli.output import ask, say
 from goalseek.cli.watch import watch_in_words
 from goalseek.doctor import first_run
-from goalseek.doctor.first_run import Answers
+from goalseek.doctor.first_run import Answers, Guess, project_name, survey
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.humanize import in_words, number
-from goalseek.manifest.draft import Guess, project_name, survey
 from goalseek.manifest.loading import typed
 
 _FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"

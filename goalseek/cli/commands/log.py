@@ -20,7 +20,7 @@ from goalseek.ledger.selection import Wanted, chosen, since
 from goalseek.manifest.loading import Loaded, typed
 from goalseek.values import Outcome, Reason
 from goalseek.views.log_table import HistoryLines
-from goalseek.views.style import painter, width_of
+from goalseek.views.terminal_text import painter, width_of
 
 _FLUSH_SECONDS = 0.1
 

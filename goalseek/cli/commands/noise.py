@@ -29,7 +29,7 @@ from goalseek.statistics.advice import ITERATIONS, Asked, advice, costs, finding
 from goalseek.statistics.noise_report import NoiseReport, noise_report
 from goalseek.statistics.scale import median
 from goalseek.views.noise import noise_page
-from goalseek.views.style import painter
+from goalseek.views.terminal_text import painter
 
 _ONLY_WITH_RUN = ("regex", "wall", "direction", "matches", "timeout")
 

@@ -29,8 +29,7 @@ from goalseek.project.opening import check_fit, open_repository, opened
 from goalseek.project.paths import way_to_fetched
 from goalseek.project.project import Run
 from goalseek.statistics.intervals import PAIRS
-from goalseek.views.sanitize import one_line
-from goalseek.views.style import painter
+from goalseek.views.terminal_text import one_line, painter
 from goalseek.workspace.places import places
 from goalseek.workspace.scope import scope_of
 

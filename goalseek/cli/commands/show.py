@@ -16,8 +16,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, believed_standing
 from goalseek.manifest.loading import Loaded
 from goalseek.views.log_table import RecordPage
-from goalseek.views.sanitize import harmless
-from goalseek.views.style import painter, width_of
+from goalseek.views.terminal_text import harmless, painter, width_of
 
 _DIGITS_MOST = 18
 
@@ -88,7 +87,7 @@ def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
     if not sys.stdout.isatty() and options.color != "always":
         print_bytes(content)
         return
-    from goalseek.views.sanitize import painted_patch, without_colour
+    from goalseek.views.terminal_text import painted_patch, without_colour
 
     text = without_colour(content.decode("utf-8", "replace"))
     print(painted_patch(text, painter(sys.stdout, options.color)) if is_patch else harmless(text), end="")

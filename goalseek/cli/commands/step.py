@@ -11,7 +11,7 @@ from goalseek.loop import loop
 from goalseek.project.opening import asked_provider, opened
 from goalseek.views.asking import AskingWatch
 from goalseek.views.lines import ConfinedWatch
-from goalseek.views.style import painter
+from goalseek.views.terminal_text import painter
 
 
 class _StepWatch(AskingWatch, ConfinedWatch):

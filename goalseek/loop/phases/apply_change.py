@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import Rejected
-from goalseek.git.objects import SUBMODULE, Entry, Objects
-from goalseek.git.paths import quote_path
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.loop.phases.commit import entries_of, store_again
 from goalseek.loop.phases.plan import write_plan
 from goalseek.own_folders import make_anew, read_regular

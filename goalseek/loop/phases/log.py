@@ -18,7 +18,7 @@ from goalseek.project.project import Run
 from goalseek.project.setting import Setting
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Usage, to_plain
-from goalseek.workspace.listing import digest_of
+from goalseek.workspace.scan import digest_of
 
 
 def build_record(

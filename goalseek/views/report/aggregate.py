@@ -24,7 +24,7 @@ from goalseek.views.report.rows import (
     text_at,
     try_of,
 )
-from goalseek.views.sanitize import one_line
+from goalseek.views.terminal_text import one_line
 
 DOTS_MOST = 20_000
 KEPT_MOST = 5_000

@@ -11,9 +11,8 @@ from functools import cache
 from goalseek.statistics.noise_state import NoiseState, after_baseline
 from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import Usage, VerifierRun
-from goalseek.views.report.rows import Row, at, number_at, numbers_at, rows_at, text_at
-from goalseek.views.report.words import is_told
-from goalseek.views.sanitize import one_line
+from goalseek.views.report.rows import Row, at, is_told, number_at, numbers_at, rows_at, text_at
+from goalseek.views.terminal_text import one_line
 
 _AGENTS = ("PLAN", "APPLY_CHANGE", "REPAIR", "REVIEW")
 _VERIFIERS = ("VERIFY",)

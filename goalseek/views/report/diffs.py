@@ -12,7 +12,7 @@ from goalseek.git.command import git
 from goalseek.git.location import locate
 from goalseek.views.report.markup import share, written
 from goalseek.views.report.rows import Try
-from goalseek.views.sanitize import harmless
+from goalseek.views.terminal_text import harmless
 
 _WHOLE = 600_000
 _ONE_MOST = 60_000

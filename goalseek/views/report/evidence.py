@@ -8,9 +8,8 @@ from goalseek.humanize import in_words, number
 from goalseek.views.report.aggregate import Climb, Night
 from goalseek.views.report.costs import Spending
 from goalseek.views.report.markup import Html, fragment, tag, within
-from goalseek.views.report.rows import Look
+from goalseek.views.report.rows import SANDBOXES, VERIFIERS, Look, dollars
 from goalseek.views.report.source import Surroundings
-from goalseek.views.report.words import SANDBOXES, VERIFIERS, dollars
 
 _INCIDENT_MOST = 600
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from goalseek.humanize import in_words, seconds
 from goalseek.views.report.rows import Row, list_at, number_at, numbers_at, rows_at, text_at
-from goalseek.views.sanitize import one_line
+from goalseek.views.terminal_text import one_line
 
 PAUSE_SECONDS = 120.0
 _SHOWN_MOST = 40

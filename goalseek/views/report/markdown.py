@@ -12,10 +12,9 @@ from goalseek.humanize import in_words, number, odds_in_words
 from goalseek.views.report.aggregate import Climb, Night
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
 from goalseek.views.report.evidence import look_in_words
-from goalseek.views.report.rows import Try
+from goalseek.views.report.rows import REASONS, Try, joined, sandboxes_in_words, tokens_in_words
 from goalseek.views.report.source import Surroundings
-from goalseek.views.report.words import REASONS, joined, sandboxes_in_words, tokens_in_words
-from goalseek.views.sanitize import one_line
+from goalseek.views.terminal_text import one_line
 
 _KEPT_MOST = 100
 _NEWEST = 3

@@ -7,7 +7,7 @@ import json
 from bisect import bisect
 from typing import Any
 
-from goalseek.views.sanitize import harmless
+from goalseek.views.terminal_text import harmless
 
 _EMPTY = frozenset({"meta", "rect", "input", "br", "hr", "link", "path"})
 

@@ -12,9 +12,8 @@ from goalseek.views.report.diffs import Diff
 from goalseek.views.report.evidence import table
 from goalseek.views.report.markup import Html, fragment, share, tag, within
 from goalseek.views.report.plot import Plot, stretched
-from goalseek.views.report.rows import Label, Try
+from goalseek.views.report.rows import REASONS, Label, Try, dollars, is_told, sandboxes_in_words
 from goalseek.views.report.source import Surroundings
-from goalseek.views.report.words import REASONS, dollars, is_told, sandboxes_in_words
 
 KEPT_SHOWN = 300
 NEWEST_SHOWN = 5

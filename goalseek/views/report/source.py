@@ -20,7 +20,7 @@ from goalseek.project.status import overview
 from goalseek.views.report.aggregate import Night
 from goalseek.views.report.diffs import Diff, diff_of, most_for, patches
 from goalseek.views.report.rows import Try, rows_from
-from goalseek.views.sanitize import one_line
+from goalseek.views.terminal_text import one_line
 
 
 @dataclass(frozen=True)
