@@ -50,7 +50,7 @@ def share_of(text: str | int | float, whole: float) -> float:
     return float(text)
 
 
-def in_words(duration: float) -> str:
+def format_duration(duration: float) -> str:
     """A duration as people say it: ``0.4s``, ``12s``, ``3m 20s``, ``2h 05m``, ``1d 4h``."""
     if duration < 9.95:
         return f"{duration:.1f}s"
@@ -64,17 +64,17 @@ def in_words(duration: float) -> str:
     return f"{whole // 86400}d {whole % 86400 // 3600}h"
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
+def pluralize(count: int, noun: str, plural: str = "") -> str:
     """``1 file``, ``2 files``; ``plural`` where it takes more than an s."""
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A number for people: six significant digits, no trailing zeros."""
     return f"{value:.6g}"
 
 
-def apart(*values: float) -> tuple[str, ...]:
+def format_distinct(*values: float) -> tuple[str, ...]:
     """Numbers for people that stand side by side: as many digits as it takes to tell those apart that differ."""
     for digits in (6, 8, 10, 12, 15):
         told = tuple(f"{value:.{digits}g}" for value in values)
@@ -92,13 +92,13 @@ def in_one_line(gain: float, incumbent: float, in_percent: bool, odds: float | N
     ``gain`` is in the metric's units, positive where better; percents are of the incumbent's median.
     """
     told = "as before" if gain == 0 else f"{amount(gain, incumbent, in_percent)} {'better' if gain > 0 else 'worse'}"
-    candidate = counted(runs[0], "run")
+    candidate = pluralize(runs[0], "run")
     return ", ".join(filter(None, (told, odds_in_words(odds), f"{candidate} against {runs[1]}")))
 
 
 def amount(gain: float, of: float, in_percent: bool) -> str:
     """The size of a gain: in percent ``of`` a value, or in the metric's units."""
-    return percent(abs(gain / of)) if in_percent and of else number(abs(gain))
+    return percent(abs(gain / of)) if in_percent and of else format_number(abs(gain))
 
 
 def percent(share: float) -> str:
@@ -149,14 +149,14 @@ def since(timestamp: str, now: datetime) -> str:
         return f"since {timestamp}"
     local = began.astimezone()
     is_today = local.date() == now.astimezone().date()
-    told = f"{seconds}s" if seconds < 60 else in_words(float(seconds))
+    told = f"{seconds}s" if seconds < 60 else format_duration(float(seconds))
     return f"for {told}, since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
 
 
 MOST = 5
 
 
-def few(names: Sequence[str]) -> str:
+def abbreviate(names: Sequence[str]) -> str:
     """The first five, and how many more there are."""
     rest = len(names) - MOST
     return ", ".join(names[:MOST]) + (f" and {rest} more" if rest > 0 else "")

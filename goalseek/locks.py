@@ -207,7 +207,7 @@ _PAUSE = 0.1
 
 
 @contextlib.contextmanager
-def alone(
+def exclusive_lock(
     name: str,
     waiting: Callable[[str], AbstractContextManager[object]],
     pulse: Callable[[], None] | None = None,

@@ -17,12 +17,12 @@ from types import FrameType
 
 from goalseek.errors import Interrupted
 
-Companion = subprocess.Popen[bytes]
+Helper = subprocess.Popen[bytes]
 _mark: ContextVar[str] = ContextVar("mark", default="")
 
 
 @dataclass(frozen=True)
-class Answer:
+class CompletedProgram:
     """How a short program ended, with all that it printed."""
 
     exit_code: int
@@ -41,27 +41,27 @@ def marked(mark: str) -> Iterator[None]:
         _mark.set(before)  # not reset(): a generator may be closed in another context than it began in
 
 
-def ask(
+def run(
     arguments: Sequence[str | os.PathLike[str]],
     environment: Mapping[str, str],
     stdin: bytes = b"",
     folder: Path | None = None,
-) -> Answer:
+) -> CompletedProgram:
     """Runs a short, trusted program to its end. Raises FileNotFoundError where there is no such program."""
     done = subprocess.run(
         list(arguments), input=stdin, capture_output=True, env=_marked(environment), cwd=folder, check=False
     )
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return CompletedProgram(done.returncode, done.stdout, done.stderr)
 
 
-def attach(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
+def run_in_terminal(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
     """Runs a program on this terminal, and gives its exit code as a shell would: 128 and the number for a signal."""
-    with left_to_another():
+    with ignoring_terminal_signals():
         code = subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
     return code if code >= 0 else 128 - code
 
 
-def converse(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
     """Starts a trusted program that answers line by line until its input is closed."""
     return subprocess.Popen(
         list(arguments),
@@ -74,7 +74,7 @@ def converse(arguments: Sequence[str], environment: Mapping[str, str], folder: P
     )
 
 
-def companion(module: str, inherited: Sequence[int]) -> Companion:
+def start_helper(module: str, inherited: Sequence[int]) -> Helper:
     """Starts the ``main`` of a module of our own, in a session of its own, with the first of these descriptors.
 
     It inherits them and nothing else, and no code but the interpreter's and ours can get in.
@@ -93,7 +93,7 @@ def companion(module: str, inherited: Sequence[int]) -> Companion:
     )
 
 
-def detach(arguments: Sequence[str], log: Path) -> Companion:
+def detach(arguments: Sequence[str], log: Path) -> Helper:
     """Starts goalseek with these arguments, away from this terminal; what it prints is appended to ``log``.
 
     It works in the current folder and imports nothing from there: what lies in a user's folder is not goalseek's code.
@@ -147,7 +147,7 @@ def _raise_once(number: int, frame: FrameType | None) -> None:
 
 
 @contextlib.contextmanager
-def held_back() -> Iterator[None]:
+def deferring_signals() -> Iterator[None]:
     """What would interrupt this block does so right after it. Signals that nobody handles in Python end at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -167,7 +167,7 @@ def held_back() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def left_to_another() -> Iterator[None]:
+def ignoring_terminal_signals() -> Iterator[None]:
     """Around a program that has the terminal: what is pressed there, ^C and ^\\, is meant for it."""
     numbers = [signal.SIGINT, signal.SIGQUIT] if threading.current_thread() is threading.main_thread() else []
     before = {number: signal.signal(number, lambda *_: None) for number in numbers}

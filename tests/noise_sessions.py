@@ -10,7 +10,7 @@ from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
 from goalseek.ledger.standing import noise_after
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.sequential_test import Next, RunIncumbent, Terms, baseline_needs_run, next_step
+from goalseek.statistics.sequential_test import NextStep, RunIncumbent, TestParameters, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_plain
 
 RULER = "the ruler"
@@ -51,7 +51,7 @@ def baseline_state(*values: float) -> NoiseState:
 class Session:
     """A climb whose runs come from ``draw(of)``; what it leaves is the records."""
 
-    terms: Terms
+    terms: TestParameters
     draw: Callable[[str], float]
     records: list[IterationRecord] = field(default_factory=list)
     rulings: list[Verdict] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Session:
             values.append(self.draw("incumbent"))
         self.add("baseline", runs_of("candidate", *values), None)
 
-    def candidate(self, lines_saved: int = 0) -> list[Next]:
+    def candidate(self, lines_saved: int = 0) -> list[NextStep]:
         """All answers for one candidate, the last of them the ruling."""
         runs: list[VerifierRun] = []
         answers = [next_step(self.terms, self.state, runs, lines_saved)]
@@ -82,7 +82,9 @@ class Session:
         return answers
 
 
-def noisy_session(terms: Terms, seed: int, candidates: int, turned: Callable[[float], float] = float) -> Session:
+def noisy_session(
+    terms: TestParameters, seed: int, candidates: int, turned: Callable[[float], float] = float
+) -> Session:
     """Candidates of which some help, on a metric whose sd is 1% of its value; ``turned`` is done to each value."""
     draw, effect = random.Random(seed), 0.0
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.own_folders import add_own
-from goalseek.sandbox.executables import needs
-from goalseek.sandbox.level import Level
+from goalseek.sandbox.executables import required_paths
+from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.sandbox.supervisor import Finished, Programs
-from goalseek.sandbox.view import Launch, View, furnish
+from goalseek.sandbox.supervisor import ProgramResult, Supervisor
+from goalseek.sandbox.view import Launch, View, build_view
 
 SECRET = "the-hidden-labels"
-LEVELS = {name: Level(name) for name in ("none", "landlock", "bubblewrap")}  # type: ignore[arg-type]
+LEVELS = {name: SandboxLevel(name) for name in ("none", "landlock", "bubblewrap")}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Room:
         run = self.scratch / "run"
         shutil.rmtree(run, ignore_errors=True)
         run.mkdir(parents=True)
-        programs = [need.path for need in needs([[sys.executable]], os.environ, self.top, self.top)]
-        usual = furnish(self.tree, self.top, self.scratch, programs, [run], [self.scratch.parent])
+        programs = [need.path for need in required_paths([[sys.executable]], os.environ, self.top, self.top)]
+        usual = build_view(self.tree, self.top, self.scratch, programs, [run], [self.scratch.parent])
         added = changes.pop("added", ())
         return replace(usual, **{"shown": (*usual.shown, *added), **changes})
 
@@ -60,10 +60,10 @@ class Room:
         given = {**os.environ, **(environment or {})}
         return LEVELS[level].launch(self.view(**changes), words, given, self.tree)
 
-    def run(self, level: str, *words: str, timeout: float = 60.0, **how: Any) -> Finished:
+    def run(self, level: str, *words: str, timeout: float = 60.0, **how: Any) -> ProgramResult:
         """Starts it as the loop does; gives how it ended."""
         ready = self.ready(level, *words, **how)
-        with Programs("room") as programs:
+        with Supervisor("room") as programs:
             try:
                 return programs.supervise(
                     ready.arguments,
@@ -75,7 +75,7 @@ class Room:
                     restriction=ready.restriction,
                 )
             except OSError as error:  # told as a verify command's is
-                return Finished(126, 0.0, False, 0, b"", str(error).encode())
+                return ProgramResult(126, 0.0, False, 0, b"", str(error).encode())
 
     def prints(self, level: str, *words: str, **how: Any) -> str:
         """What it prints; it must end well."""
@@ -83,5 +83,5 @@ class Room:
         assert finished.exit_code == 0, finished
         return finished.stdout.decode().strip()
 
-    def python(self, level: str, code: str, *arguments: str, **how: Any) -> Finished:
+    def python(self, level: str, code: str, *arguments: str, **how: Any) -> ProgramResult:
         return self.run(level, sys.executable, "-c", code, *arguments, **how)

@@ -10,7 +10,7 @@ from project import JUDGE, Project, answer
 
 from goalseek.ledger.artifacts import beyond_newest, keep_few, keep_few_at_start, run_folders
 from goalseek.ledger.results_file import History
-from goalseek.ledger.standing import Mark, Standing
+from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.outputs import put_outputs
 
@@ -210,5 +210,5 @@ def _standing(last: int) -> Standing:
         "isolation": {"sandbox": "none", "verifier": "both"},
         "run_dir": f"runs/{last:04d}",
     }
-    best = Mark(99, 1, "commit", "tree", 1.0)
+    best = MeasuredCommit(99, 1, "commit", "tree", 1.0)
     return Standing(last_iteration=last, last=from_plain(IterationRecord, row), baseline=best, best=best)

@@ -21,12 +21,12 @@ from goalseek.measurement.metric import RunFolder
 from goalseek.measurement.outputs import once_left, put_outputs
 from goalseek.measurement.setup import give
 from goalseek.own_folders import ForeignPath
-from goalseek.project.approval import drop_word
+from goalseek.project.approval import remove_approval
 from goalseek.project.stop import asked_to_stop
 from goalseek.sandbox.bubblewrap import _make
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.landlock import _link_from_home
-from goalseek.sandbox.view import Shown, View, furnish
+from goalseek.sandbox.view import Mount, View, build_view
 from goalseek.workspace.checkout import LINK, Checkout
 
 INSIDE = "tree/a/b/c"
@@ -74,8 +74,8 @@ def open_run_folder(path: Path) -> RunFolder:
 
 
 def view_of(home: Path, shown: Path, at: Path) -> View:
-    seen = Shown(home, Path("/home/agent"), writable=True)
-    return View(tree=seen, home=seen, temporary=seen, shown=(Shown(shown, at),))
+    seen = Mount(home, Path("/home/agent"), writable=True)
+    return View(tree=seen, home=seen, temporary=seen, shown=(Mount(shown, at),))
 
 
 def source_in(folder: Path) -> Path:
@@ -113,12 +113,12 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "run folder emptied": lambda own: open_run_folder(own / INSIDE).empty(),
     "home made": lambda own: AgentHome(own / INSIDE).make("label", {"x/mine": (own, own)}, {"mine": "ours"}),
     "home of before": lambda own: AgentHome(own / "tree").make("label", {}, {"a/b/c/mine": "ours"}),
-    "furnish": lambda own: furnish(own, own, own / INSIDE),
+    "furnish": lambda own: build_view(own, own, own / INSIDE),
     "once": lambda own: once_left(SimpleNamespace(verify=[SimpleNamespace(once=True)]), own / INSIDE, "1"),  # type: ignore[arg-type]
     "attempts": lambda own: clear_attempts(own / INSIDE),
     "outputs": lambda own: put_outputs(own / "none", own / INSIDE),
     "scratch files": lambda own: remove_scratch_files([own / INSIDE]),
-    "word": lambda own: drop_word(own / INSIDE),
+    "word": lambda own: remove_approval(own / INSIDE),
     "stop": lambda own: asked_to_stop(own / INSIDE),
     "mount point": lambda own: _make(own / INSIDE / "new", is_folder=True),
     "cache": lambda own: _link_from_home(view_of(own / "tree", own / "other", Path("/home/agent/a/b/c/new"))),

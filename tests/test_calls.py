@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from goalseek.ledger.checkpoints import Memory
+from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.seal import Seal
 from goalseek.phase_values import Session
-from goalseek.proposal.usage import Calls
+from goalseek.proposal.usage import UsageLog
 from goalseek.values import Usage
 
 USUAL = Usage(50, 20, 10, 0.1)
@@ -13,9 +13,9 @@ NOTHING = Usage()
 SESSION = Session("s", "large", Usage(300, 60, 30, 0.75))
 
 
-def made(folder: Path, reported: Usage = NOTHING) -> Calls:
+def made(folder: Path, reported: Usage = NOTHING) -> UsageLog:
     """As another process finds them."""
-    calls = Calls(Memory(folder, Seal(b"secret"), "", "follows"), lambda: reported, lambda calls_each: USUAL)
+    calls = UsageLog(Checkpoints(folder, Seal(b"secret"), "", "follows"), lambda: reported, lambda calls_each: USUAL)
     calls.for_answer = "change"
     return calls
 

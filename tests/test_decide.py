@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.limits import reached
-from goalseek.statistics.bounds import broken
-from goalseek.statistics.decide import ToBeat, decide
+from goalseek.statistics.bounds import guard_violation
+from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.scale import median, representative
 from goalseek.values import VerifierRun
 
@@ -27,7 +27,7 @@ def metric(direction: str = "maximize", **more: object) -> Metric:
 
 
 def verdict_on(value: float, incumbent: float, lines_saved: int = 0, **more: object) -> Verdict:
-    return decide(metric(**more), (), ToBeat(incumbent, {}), measured(value), lines_saved)  # type: ignore[arg-type]
+    return decide(metric(**more), (), Reference(incumbent, {}), measured(value), lines_saved)  # type: ignore[arg-type]
 
 
 @given(directions, numbers, numbers, st.integers(-5, 5))
@@ -86,7 +86,7 @@ def test_a_min_delta_in_percent_is_of_the_incumbents_magnitude() -> None:
 @pytest.mark.parametrize("lines_saved", [-1, 0, 5])
 def test_a_failure_goes_before_everything(lines_saved: int) -> None:
     failure = Failure("verify_timeout", "train took longer than 20m")
-    verdict = decide(metric(), (), ToBeat(0.5, {}), measured(0.9, None, failure=failure), lines_saved)
+    verdict = decide(metric(), (), Reference(0.5, {}), measured(0.9, None, failure=failure), lines_saved)
     assert (verdict.outcome, verdict.reason, verdict.why) == (
         "reverted",
         "verify_timeout",
@@ -104,7 +104,7 @@ def test_a_value_outside_of_its_valid_range_is_reverted_whatever_it_beats(value:
 
 def test_a_broken_guard_reverts_even_the_best_value_and_names_its_bound() -> None:
     guards = (Guard(name="size_kb", max=512.0),)
-    verdict = decide(metric(), guards, ToBeat(0.5, {}), measured(0.9, guards={"size_kb": 513.0}), 9)
+    verdict = decide(metric(), guards, Reference(0.5, {}), measured(0.9, guards={"size_kb": 513.0}), 9)
     assert (verdict.outcome, verdict.reason) == ("reverted", "guard")
     assert "size_kb is 513" in verdict.why
     assert "512" in verdict.why
@@ -112,33 +112,33 @@ def test_a_broken_guard_reverts_even_the_best_value_and_names_its_bound() -> Non
 
 def test_a_guard_outside_of_its_valid_range_is_not_valid() -> None:
     guards = (Guard(name="size_kb", valid=(0.0, 9.0), max=5.0),)
-    verdict = decide(metric(), guards, ToBeat(0.5, {}), measured(0.9, guards={"size_kb": 10.0}), 0)
+    verdict = decide(metric(), guards, Reference(0.5, {}), measured(0.9, guards={"size_kb": 10.0}), 0)
     assert (verdict.outcome, verdict.reason) == ("reverted", "not_valid")
 
 
 @given(numbers, numbers, numbers)
 def test_a_guard_holds_exactly_between_its_bounds(low: float, high: float, value: float) -> None:
-    assert (broken(Guard(name="g", min=low, max=high), value, None) is None) == (low <= value <= high)
+    assert (guard_violation(Guard(name="g", min=low, max=high), value, None) is None) == (low <= value <= high)
 
 
 @pytest.mark.parametrize("bound", [2.5, "10%"])
 def test_a_guard_holds_at_its_bound_against_the_baseline_itself(bound: float | str) -> None:
     up, down = Guard(name="g", max_increase=bound), Guard(name="g", max_decrease=bound)
-    assert broken(up, 27.5, 25.0) is None and broken(up, 27.6, 25.0)
-    assert broken(down, 22.5, 25.0) is None and broken(down, 22.4, 25.0)
+    assert guard_violation(up, 27.5, 25.0) is None and guard_violation(up, 27.6, 25.0)
+    assert guard_violation(down, 22.5, 25.0) is None and guard_violation(down, 22.4, 25.0)
 
 
 def test_without_a_baseline_of_its_own_a_guard_has_its_absolute_bounds_only() -> None:
     guard = Guard(name="g", max=7.0, max_increase="1%", max_decrease=0.5)
-    assert broken(guard, 7.0, None) is None and broken(guard, 7.5, None)
+    assert guard_violation(guard, 7.0, None) is None and guard_violation(guard, 7.5, None)
 
 
 @given(numbers, st.floats(-1e6, 1e6), st.floats(0, 100))
 def test_an_increase_in_percent_is_held_against_the_baseline(value: float, baseline: float, percent: float) -> None:
     bound = abs(baseline) * float(f"{percent:.2f}") / 100
     assume(abs(abs(value - baseline) - bound) > 1e-6)
-    up = broken(Guard(name="g", max_increase=f"{percent:.2f}%"), value, baseline)
-    down = broken(Guard(name="g", max_decrease=f"{percent:.2f}%"), value, baseline)
+    up = guard_violation(Guard(name="g", max_increase=f"{percent:.2f}%"), value, baseline)
+    down = guard_violation(Guard(name="g", max_decrease=f"{percent:.2f}%"), value, baseline)
     assert (up is not None) == (value - baseline > bound)
     assert (down is not None) == (baseline - value > bound)
 
@@ -159,7 +159,7 @@ def test_the_first_run_counts_only_where_it_is_alone(first: float, later: list[f
 def test_runs_of_the_incumbent_and_runs_without_a_value_do_not_count() -> None:
     runs = (VerifierRun("incumbent", 9.0, 1, 1.0), VerifierRun("candidate", None, 1, 1.0))
     evidence = Evidence((*runs, VerifierRun("candidate", 0.6, 1, 1.0)))
-    assert decide(metric(), (), ToBeat(0.5, {}), evidence, 0).value == 0.6
+    assert decide(metric(), (), Reference(0.5, {}), evidence, 0).value == 0.6
 
 
 @given(directions, numbers, numbers)

@@ -127,8 +127,8 @@ def test_the_usual_start_asks_git_where_it_is_once(project: Project, monkeypatch
     from goalseek import process
 
     asked: list[object] = []
-    ask = process.ask
-    monkeypatch.setattr(process, "ask", lambda *how, **more: asked.append(how) or ask(*how, **more))
+    ask = process.run
+    monkeypatch.setattr(process, "run", lambda *how, **more: asked.append(how) or ask(*how, **more))
     locate(project.folder)
     assert len(asked) == 1
 

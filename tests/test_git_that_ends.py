@@ -11,7 +11,7 @@ from project import Project, until
 
 from goalseek import process
 from goalseek.errors import GoalseekError
-from goalseek.git.command import Answer, ObjectsFailed
+from goalseek.git.command import BatchReply, ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.repository import RefMove, RefMoved, Repository
@@ -43,7 +43,7 @@ def test_before_it_was_asked(objects: Objects) -> None:
 
 def test_in_the_middle_of_a_blob(objects: Objects) -> None:
     answers = "read name; printf 'abc blob 100\\nonly a part'"
-    pretended = process.converse(["sh", "-c", answers], dict(os.environ), objects.git_dir)
+    pretended = process.start_batch(["sh", "-c", answers], dict(os.environ), objects.git_dir)
     objects._conversations.open["cat-file", "--batch"] = pretended
     with pytest.raises(ObjectsFailed, match="cat-file ended"):
         objects.read("abc")
@@ -65,7 +65,7 @@ def test_refs_that_are_where_they_were_are_nobodys_doing(repository: Repository)
 def test_refs_that_it_moved_before_it_could_say_so_are_moved(repository: Repository, project: Project) -> None:
     head = repository.head()
     project.git("update-ref", repository.tip_ref, head)
-    repository._refs = process.converse(["sh", "-c", "read line"], dict(os.environ), project.top)
+    repository._refs = process.start_batch(["sh", "-c", "read line"], dict(os.environ), project.top)
     repository.move([RefMove(repository.tip_ref, None, head)])
     assert repository.refs().tip == head
 
@@ -94,7 +94,7 @@ def test_a_folder_that_a_gc_removed_under_a_writer_is_made_again(
 ) -> None:
     tell, times = objects._conversations.tell, iter(range(3))
 
-    def fail_twice(arguments: tuple[str, ...], words: bytes) -> Answer:
+    def fail_twice(arguments: tuple[str, ...], words: bytes) -> BatchReply:
         if next(times, 2) < 2:
             raise ObjectsFailed(
                 "git hash-object ended: error: unable to write file objects/ab/c: No such file or directory"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goalseek.doctor.isolation import READ_HIDDEN, SPLIT, Words, against_cheats, words_about
+from goalseek.doctor.isolation import READ_HIDDEN, SPLIT, IsolationNote, against_cheats, words_about
 from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
@@ -26,7 +26,7 @@ def manifest(*verify: VerifyCommand, guards: tuple[Guard, ...] = (), **metric: A
     )
 
 
-def texts(found: tuple[Words, ...]) -> list[str]:
+def texts(found: tuple[IsolationNote, ...]) -> list[str]:
     return [words.text for words in found]
 
 
@@ -48,7 +48,7 @@ def test_one_process_for_both_is_to_be_split() -> None:
 def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None:
     for source, verb in (("stdout", "prints"), ("stderr", "prints"), ("json", "writes")):
         found = words_about(manifest(TRAIN, source=source))
-        assert found[1] == Words("train", f"train {verb} its own score: self-reported", READ_HIDDEN)
+        assert found[1] == IsolationNote("train", f"train {verb} its own score: self-reported", READ_HIDDEN)
 
 
 def test_a_metric_file_that_is_carried_over_is_the_candidates_word_though_another_command_is_named() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from project import FILES, Project, answer, home
 
-from goalseek.ledger.checkpoints import Memory, PhaseSeconds, unrecorded_seconds
+from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds, unrecorded_seconds
 from goalseek.ledger.seal import Seal
 
 JUDGE = """\
@@ -116,7 +116,7 @@ def test_a_settling_and_a_look_that_are_killed_are_charged_with_the_next(project
 
 def test_what_a_kill_left_is_counted_on_and_a_wait_is_not(own: Path) -> None:
     now = 100.0
-    memory = Memory(own, Seal(b"secret"), "run", "follows")
+    memory = Checkpoints(own, Seal(b"secret"), "run", "follows")
 
     def opened() -> PhaseSeconds:
         return PhaseSeconds(memory, lambda: now)
@@ -140,6 +140,6 @@ def test_what_a_kill_left_is_counted_on_and_a_wait_is_not(own: Path) -> None:
     assert opened().phases == {"VERIFY": 4.25, "REVIEW": 2.0}
     assert unrecorded_seconds(own, "run", "follows") == 6.25
     assert unrecorded_seconds(own, "run", "another") == unrecorded_seconds(own, "new", "follows") == 0.0
-    assert PhaseSeconds(Memory(own, Seal(b"secret"), "new", "follows"), lambda: now).phases == {}
+    assert PhaseSeconds(Checkpoints(own, Seal(b"secret"), "new", "follows"), lambda: now).phases == {}
     resumed.forget()
     assert opened().phases == {}

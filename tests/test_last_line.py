@@ -14,7 +14,7 @@ from test_under_noise import METRIC, NOISY
 
 from goalseek.cli.streams import LEGIBLE, know_plain_letters
 from goalseek.ledger.records import HoldoutRecord, SettleRecord, from_line
-from goalseek.ledger.standing import Mark, Spend, Standing
+from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.loop.ending import last_line
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Manifest
@@ -24,8 +24,8 @@ from goalseek.views.report.aggregate import Night
 from goalseek.views.report.claim import kept_in_words
 
 HEAD: dict[str, Any] = {"seq": 9, "project": "demo", "run_id": "r", "epoch": 0, "timestamp": "2026-01-01T00:00:00Z"}
-BASELINE = Mark(0, 1, "a" * 40, "b" * 40, 3.412)
-BEST = Mark(12, 2, "c" * 40, "d" * 40, 3.371)
+BASELINE = MeasuredCommit(0, 1, "a" * 40, "b" * 40, 3.412)
+BEST = MeasuredCommit(12, 2, "c" * 40, "d" * 40, 3.371)
 CLIMBED = Standing(
     metric="val_loss",
     direction="minimize",

@@ -11,7 +11,7 @@ import pytest
 from project import Project, answer, home, living, until
 
 from goalseek.sandbox.pipes import LOST, HeadAndTail
-from goalseek.sandbox.supervisor import Finished, Programs
+from goalseek.sandbox.supervisor import ProgramResult, Supervisor
 
 HIDING = 'env -i setsid sh -c \'echo $$ > "{pid}.new"; mv "{pid}.new" "{pid}"; exec sleep 7777\' &\n'
 STUBBORN = HIDING.replace("echo", 'trap "" TERM; echo', 1).replace("exec sleep 7777", "while :; do sleep 0.1; done")
@@ -24,8 +24,8 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def run(folder: Path, script: str, pulse: Callable[[], None] | None = None) -> Finished:
-    with Programs("test", folder / "lock", pulse) as programs:
+def run(folder: Path, script: str, pulse: Callable[[], None] | None = None) -> ProgramResult:
+    with Supervisor("test", folder / "lock", pulse) as programs:
         return programs.supervise(["sh", "-c", script], folder, dict(os.environ), HeadAndTail(), 20.0)
 
 
@@ -44,7 +44,7 @@ def test_programs_that_start_others_without_end_are_ended(tmp_path: Path, monkey
 
 
 def test_one_program_after_another_and_none_inherits_anything(tmp_path: Path) -> None:
-    with (tmp_path / "secret").open("w+b") as secret, Programs("test", tmp_path / "lock") as programs:
+    with (tmp_path / "secret").open("w+b") as secret, Supervisor("test", tmp_path / "lock") as programs:
         os.set_inheritable(secret.fileno(), True)
         for _ in range(3):
             log = HeadAndTail()
@@ -56,7 +56,7 @@ def test_one_program_after_another_and_none_inherits_anything(tmp_path: Path) ->
 
 
 def test_a_program_that_kills_the_reaper_is_found_by_its_mark_and_the_next_one_runs(tmp_path: Path) -> None:
-    with Programs("test", tmp_path / "lock") as programs:
+    with Supervisor("test", tmp_path / "lock") as programs:
         script = ["sh", "-c", "sleep 60 & kill -9 $PPID; wait"]
         finished = programs.supervise(script, tmp_path, dict(os.environ), HeadAndTail(), 20.0)
         assert finished.exit_code == LOST and finished.killed >= 1
@@ -66,7 +66,7 @@ def test_a_program_that_kills_the_reaper_is_found_by_its_mark_and_the_next_one_r
 def test_names_that_are_no_text_reach_the_program_as_they_are(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"odd \xff \xc3\xa9\n")
     folder.mkdir()
-    with Programs("test") as programs:
+    with Supervisor("test") as programs:
         odd = os.fsdecode(b"\xfe=\xc3\xa9")
         script = ["sh", "-c", 'printf "%s|%s|" "$1" "$ODD"; pwd', "sh", odd]
         finished = programs.supervise(script, folder, {"PATH": os.environ["PATH"], "ODD": odd}, HeadAndTail())

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_standing import iteration
 
-from goalseek.ledger.standing import Mark, Spend, Standing
+from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.tables import Budget, Limits, Metric
-from goalseek.project.limits import Spending, nearing, pace, why_not_begin, why_stop
+from goalseek.project.limits import Spending, budget_warnings, limit_before_phase, pace, why_stop
 from goalseek.project.progress import scene_of
 from goalseek.project.stop import Ends, until
 from goalseek.proposal.brief import what_is_left
@@ -22,7 +22,7 @@ NONE = Limits(stagnation=None, failures=None)
 
 
 def best(value: float, **guards: float) -> Standing:
-    mark = Mark(1, 1, "c", "t", value, guards)
+    mark = MeasuredCommit(1, 1, "c", "t", value, guards)
     return Standing(metric="accuracy", best=mark, incumbent=mark)
 
 
@@ -98,10 +98,10 @@ def test_from_three_quarters_on_a_budget_is_warned_of_until_it_is_reached(
         (of_run, lambda spend: replace(best(0.5), spend=spend)),
         (Limits(total=budget), lambda spend: replace(best(0.5), total=spend)),
     ):
-        ((key, text),) = nearing(limits, standing(nearly)).items()
+        ((key, text),) = budget_warnings(limits, standing(nearly)).items()
         assert key in text and text.startswith("three quarters of limits.")
-        assert nearing(limits, standing(spent)) == {}
-        assert not [key for key in nearing(limits, standing(Spend())) if "unknown" not in key]
+        assert budget_warnings(limits, standing(spent)) == {}
+        assert not [key for key in budget_warnings(limits, standing(Spend())) if "unknown" not in key]
 
 
 @given(
@@ -117,18 +117,18 @@ def test_before_a_phase_that_spends_the_limits_are_asked_with_what_the_iteration
     limits = Limits(total=budget) if is_total else of_run
     begun = replace(best(0.5), spend=Spend(spent.iterations), total=Spend(spent.iterations))
     standing = begun.spending(spent.seconds, spent.usage)
-    stop = why_not_begin(phase, limits, standing, NOON)
+    stop = limit_before_phase(phase, limits, standing, NOON)
     asked = ("time",) if phase == "VERIFY" else ("iterations", "time", "tokens", "cost")
     spends = phase in ("PLAN", "APPLY_CHANGE", "VERIFY")
     assert (stop.reason if stop else None) == (expected if spends and expected in asked else None)
     before = replace(best(0.5), spend=Spend(nearly.iterations), total=Spend(nearly.iterations))
-    assert why_not_begin(phase, limits, before.spending(nearly.seconds, nearly.usage), NOON) is None
+    assert limit_before_phase(phase, limits, before.spending(nearly.seconds, nearly.usage), NOON) is None
 
 
 @given(st.timedeltas(timedelta(-1), timedelta(1)))
 def test_before_a_phase_that_spends_the_deadline_is_asked(away: timedelta) -> None:
     for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
-        stop = why_not_begin(phase, replace(NONE, deadline=NOON + away), best(0.5), NOON)
+        stop = limit_before_phase(phase, replace(NONE, deadline=NOON + away), best(0.5), NOON)
         assert (stop.reason if stop else None) == ("deadline" if away <= timedelta() else None)
 
 
@@ -149,10 +149,10 @@ def test_a_call_that_cannot_fit_into_what_is_left_is_not_made(
 ) -> None:
     spent = replace(best(0.5), spend=Spend(1, 1.0, Usage(60, cost_usd=0.75)), total=Spend(9, 9.0, Usage(170)))
     for phase in ("PLAN", "APPLY_CHANGE", "REVIEW"):
-        stop = why_not_begin(phase, limits, spent, NOON, call)
+        stop = limit_before_phase(phase, limits, spent, NOON, call)
         assert (stop.reason if stop else None) == expected
         assert not stop or "would not fit" in stop.why
-    assert why_not_begin("VERIFY", limits, spent, NOON, call) is None
+    assert limit_before_phase("VERIFY", limits, spent, NOON, call) is None
 
 
 SPENT = st.builds(Spend, st.integers(0, 9), st.integers(0, 9).map(float), st.builds(Usage, st.integers(0, 9)))
@@ -183,8 +183,8 @@ def test_dollars_and_the_deadline_are_among_what_is_left() -> None:
 
 def test_a_limit_of_dollars_that_nobody_reports_is_told() -> None:
     limits = replace(NONE, cost_usd=1.0)
-    assert "does not report" in "".join(nearing(limits, replace(best(0.5), spend=Spend(1))).values())
-    assert nearing(limits, replace(best(0.5), spend=Spend(0))) == {}
+    assert "does not report" in "".join(budget_warnings(limits, replace(best(0.5), spend=Spend(1))).values())
+    assert budget_warnings(limits, replace(best(0.5), spend=Spend(0))) == {}
 
 
 @given(st.integers(1, 40), st.integers(0, 60))

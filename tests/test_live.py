@@ -17,8 +17,8 @@ from shown import Shown
 
 from goalseek import locks
 from goalseek.project.limits import Spending
-from goalseek.project.progress import Scene
-from goalseek.views.panel import Doing, Signs, rows, spark
+from goalseek.project.progress import Progress
+from goalseek.views.panel import Activity, Signs, rows, spark
 
 pytestmark = pytest.mark.slow
 
@@ -175,7 +175,7 @@ def test_a_wait_takes_the_phases_place_and_is_not_charged_to_it(slow: Project, g
     slow.set_manifest({"metric": metric, "env": {"verify": {"set": {"WAIT": str(go)}}}})
     told = f"waits for {name}: process {os.getpid()} measures with it"
     with Shown(slow.folder, "iterate", columns=100) as shown, contextlib.ExitStack() as held:
-        held.enter_context(locks.alone(name, lambda text: contextlib.nullcontext()))
+        held.enter_context(locks.exclusive_lock(name, lambda text: contextlib.nullcontext()))
         assert panel_of(shown.until(is_waiting))["waiting"] == told
         with Shown(slow.folder, "status", "--watch", columns=100) as other:
             assert panel_of(other.until(is_waiting))["waiting"] == told
@@ -331,7 +331,7 @@ def test_numbers_at_the_edge_of_a_unit_are_shown_in_the_next() -> None:
     shown = {999.4: "999", 9999.4: "9999", 9999.6: "10k", 999_499: "999k", 999_600: "1M", 1_234_567: "1.23M", 1e9: "1G"}
     for value, told in shown.items():
         spent = Spending("tokens", value, 1e9)
-        drawn = rows(Scene("demo", spendings=(spent,)), Doing(), 80, Signs())
+        drawn = rows(Progress("demo", spendings=(spent,)), Activity(), 80, Signs())
         assert f" {told} of 1G" in drawn[2].plain, (value, drawn[2].plain)
 
 

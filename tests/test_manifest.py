@@ -264,9 +264,14 @@ def test_a_range_that_is_open_on_one_side_is_plain_json_and_is_written_as_it_was
     assert under(made, Ruler.from_json(ruler.to_json())) == made
     assert command_line(["-C", str(tmp_path), "manifest", "show"]) == 0
     assert load(tmp_path, capsys.readouterr().out).manifest == made
-    assert bounds.outside("size", made.guard[0].valid, -1.0) == "size is -1, outside its valid range, at least 0"
-    assert bounds.outside("accuracy", made.metric.valid, 1.0) == "accuracy is 1, outside its valid range, at most 0.5"
-    assert bounds.outside("accuracy", made.metric.valid, -9.0) is None
+    assert (
+        bounds.range_violation("size", made.guard[0].valid, -1.0) == "size is -1, outside its valid range, at least 0"
+    )
+    assert (
+        bounds.range_violation("accuracy", made.metric.valid, 1.0)
+        == "accuracy is 1, outside its valid range, at most 0.5"
+    )
+    assert bounds.range_violation("accuracy", made.metric.valid, -9.0) is None
 
 
 def test_a_wrong_type_says_what_is_right_in_the_words_of_the_file(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from project import Project, answer
 
 from goalseek.ledger.results_file import History
-from goalseek.ledger.tree_index import Measured
+from goalseek.ledger.tree_index import TreeIndex
 
 
 def damage(path: Path) -> None:
@@ -35,7 +35,7 @@ def test_where_no_file_can_be_made_it_is_kept_in_memory(project: Project, own: P
     notes: list[str] = []
     history = History(project.run_folder(0).parents[1] / "logs" / "results.jsonl")
     newest = list(history.records())[-1]
-    measured = Measured(own / "none" / "measured.sqlite", history, newest.seq, notes.append)
+    measured = TreeIndex(own / "none" / "measured.sqlite", history, newest.seq, notes.append)
     measured.add(newest)
     kept = project.iterations()[1]
     assert measured.iteration(kept["digests"]["ruler"], kept["tree_hash"]) == 1

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from goalseek.ledger.records import MeasurementRecord, RunRecord
 from goalseek.ledger.standing import noise_after
 from goalseek.statistics.noise_state import NoiseState, TimedRun, level_moved
-from goalseek.statistics.sequential_test import Terms
+from goalseek.statistics.sequential_test import TestParameters
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 from tests.noise_sessions import RULER, baseline_state, folded, noisy_session, record_of, runs_of
 
-DOWN = Terms("minimize")
+DOWN = TestParameters("minimize")
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["auto", "none", "always"]))
 def test_the_fold_over_the_records_is_the_state_kept_step_by_step(seed: int, noise: str) -> None:
-    session = noisy_session(Terms("minimize", noise), seed, 15)  # type: ignore[arg-type]
+    session = noisy_session(TestParameters("minimize", noise), seed, 15)  # type: ignore[arg-type]
     assert folded(session.records) == session.state
     assert from_plain(NoiseState, to_plain(session.state)) == session.state
 
@@ -102,7 +102,7 @@ def test_a_level_that_moved_is_told_and_one_that_did_not_is_not() -> None:
 
 def test_a_level_that_does_not_move_is_seldom_said_to() -> None:
     told = [
-        level_moved("minimize", noisy_session(Terms("minimize", alpha=0.001), seed, 30, lambda v: v).state)
+        level_moved("minimize", noisy_session(TestParameters("minimize", alpha=0.001), seed, 30, lambda v: v).state)
         for seed in range(60)
     ]
     assert sum(bool(one) for one in told) <= 2

@@ -11,7 +11,7 @@ from project import Project, answer
 from goalseek.loop import notify
 from goalseek.manifest.loading import Loaded, load
 from goalseek.project.watch import Watch
-from goalseek.sandbox.supervisor import Programs
+from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Stop
 
 TELL = 'cat >> "$HOME/told"'
@@ -163,7 +163,7 @@ def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
     loaded: Loaded = load(project.manifest)
     monkeypatch.setattr(notify, "SECONDS_MOST", 0.3)
     shown = Notes()
-    with Programs("owner") as programs:
+    with Supervisor("owner") as programs:
         notify.NotifyWatch(shown, lambda: loaded, programs).stopped(Stop("count", "done"))
     assert shown.heard == ["count", "notify: sh ran past its limit, 0s"]
 

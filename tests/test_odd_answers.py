@@ -13,7 +13,7 @@ from project import Project
 from test_presets import Asked
 
 from goalseek.errors import Rejected
-from goalseek.humanize import in_words
+from goalseek.humanize import format_duration
 from goalseek.manifest.tables import ProviderTable
 from goalseek.providers.answer import usage_of
 from goalseek.providers.preset import Answer, Printed
@@ -70,7 +70,7 @@ def test_a_reset_in_the_far_future_is_a_long_wait(fake: Callable[..., Fake], tmp
     asked = Asked(tmp_path, ProviderTable(name="claude"))
     asked.apply()
     ((seconds, _),) = asked.waits
-    assert 10**9 <= seconds < 10**9 + 10 and in_words(seconds)
+    assert 10**9 <= seconds < 10**9 + 10 and format_duration(seconds)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

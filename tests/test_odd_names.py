@@ -9,7 +9,7 @@ import pytest
 from project import Project, answer
 from test_scope_enforcement import better, play
 
-from goalseek.workspace.screening import BYTES_MOST, FILES_MOST, Flood
+from goalseek.workspace.screening import BYTES_MOST, FILES_MOST, ChangeSize
 
 NAMES = ["with space.txt", "ünïcode.txt", "new\nline.txt", 'quote".txt', "tab\t.txt", "-n", "bad\udcff.txt", "*.[x]"]
 
@@ -168,8 +168,8 @@ def test_a_flood_of_bytes_or_files_is_refused_before_it_is_read(project: Project
 def test_a_flood_counts_what_files_say_that_they_hold(tmp_path: Path) -> None:
     (tmp_path / "half").touch()
     os.truncate(tmp_path / "half", BYTES_MOST // 2)
-    flood = Flood()
+    flood = ChangeSize()
     assert [bool(flood.counted(tmp_path / "half")) for _ in range(3)] == [False, False, True]
     (tmp_path / "folder").mkdir()
-    many = Flood(files=FILES_MOST)
+    many = ChangeSize(files=FILES_MOST)
     assert many.counted(tmp_path / "folder") == "the change has more than 20000 files"

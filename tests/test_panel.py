@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from goalseek.project.limits import Spending
-from goalseek.project.progress import Scene
-from goalseek.views.panel import TYPED, Doing, Signs, rows
+from goalseek.project.progress import Progress
+from goalseek.views.panel import TYPED, Activity, Signs, rows
 
-SCENE = Scene(
+SCENE = Progress(
     "demo",
     metric="score",
     direction="maximize",
@@ -23,10 +23,10 @@ SCENE = Scene(
     reasons=("worse", "within_noise", "better"),
     usual={"VERIFY": 62.0, "PLAN": 0.4},
 )
-MEASURING = Doing(8, "VERIFY", seconds=61.9, since=45.0, turn="run 2, the incumbent", says="epoch 3")
+MEASURING = Activity(8, "VERIFY", seconds=61.9, since=45.0, turn="run 2, the incumbent", says="epoch 3")
 
 
-def shown(scene: Scene, doing: Doing, columns: int = 80, signs: Signs = TYPED) -> list[str]:
+def shown(scene: Progress, doing: Activity, columns: int = 80, signs: Signs = TYPED) -> list[str]:
     return [row.plain for row in rows(scene, doing, columns, signs)]
 
 
@@ -45,12 +45,12 @@ def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
         "  last        worse · within_noise · better",
         "  prints      epoch 3",
     ]
-    assert shown(replace(SCENE, stagnation=0, best=1.0, climb=(1.0,)), Doing())[1:4] == [
+    assert shown(replace(SCENE, stagnation=0, best=1.0, climb=(1.0,)), Activity())[1:4] == [
         " " * 14,
         "  best        1 score, the baseline's",
         "  tries       2 kept of 7",
     ]
-    assert [row[:14].strip() for row in shown(replace(SCENE, baseline=None, best=None), Doing())] == [
+    assert [row[:14].strip() for row in shown(replace(SCENE, baseline=None, best=None), Activity())] == [
         "-- demo ------",
         "",
         "prints",
@@ -58,7 +58,7 @@ def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
 
 
 def test_the_row_of_what_goes_on_has_the_phase_the_wait_or_the_end() -> None:
-    assert shown(SCENE, Doing(8, "PLAN", 59.9))[1] == "  planning    59s"
+    assert shown(SCENE, Activity(8, "PLAN", 59.9))[1] == "  planning    59s"
     assert shown(SCENE, replace(MEASURING, waits="waits for gpu0"))[1] == "  waiting     waits for gpu0"
     ended = shown(SCENE, replace(MEASURING, waits="waits for gpu0", ended="completed (count)"))
     assert ended[1] == "  ended       completed (count)" and not [row for row in ended if "prints" in row]

@@ -13,10 +13,10 @@ from goalseek.workspace.forbidden_names import (
     STANDARD_LIBRARY,
     alike,
     doubles_back,
+    forbidden_names,
     hijacks,
+    import_shadowing,
     never,
-    planted,
-    stands_in,
 )
 from goalseek.workspace.scope import scope
 
@@ -71,16 +71,16 @@ ORDINARY = [
 
 @pytest.mark.parametrize("path", REFUSED)
 def test_a_name_that_hijacks_the_next_program_has_a_rule(path: str) -> None:
-    assert list(planted(path))
+    assert list(forbidden_names(path))
 
 
 @pytest.mark.parametrize("path", ORDINARY)
 def test_an_ordinary_name_has_none(path: str) -> None:
-    assert not list(planted(path)) and not never(path)
+    assert not list(forbidden_names(path)) and not never(path)
 
 
 def test_every_rule_says_why_and_has_an_example() -> None:
-    whys = {why for path in REFUSED for _, why in planted(path)}
+    whys = {why for path in REFUSED for _, why in forbidden_names(path)}
     assert whys == {rule.why for rule in RULES} and all(whys)
 
 
@@ -91,14 +91,14 @@ def test_neither_folder_nor_case_nor_invisible_characters_hide_such_a_name(
     spelt = "".join(char.upper() if data.draw(st.booleans()) else char.lower() for char in path)
     place = data.draw(st.integers(0, len(spelt)))
     hidden = spelt[:place] + data.draw(st.sampled_from(["", "\u200b", "\ufeff"])) + spelt[place:]
-    assert list(planted("/".join([*folders, hidden])))
+    assert list(forbidden_names("/".join([*folders, hidden])))
 
 
 def modules(path: str, there: Iterable[str] = (), added: Iterable[str] = (), is_link: bool = False) -> list[str]:
     """The parts of the path that shadow; ``there`` are files of the tree, none of them the candidate's."""
     files = set(there)
     known = files | {"/".join(file.split("/")[:depth]) for file in files for depth in range(1, file.count("/") + 1)}
-    found = stands_in(path, is_link, known.__contains__, {path, *added}.__contains__, files.__contains__)
+    found = import_shadowing(path, is_link, known.__contains__, {path, *added}.__contains__, files.__contains__)
     return [part for part, _ in found]
 
 

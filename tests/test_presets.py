@@ -17,11 +17,11 @@ from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.credentials import Source, find_login
 from goalseek.providers.fallback import PAUSE_SECONDS, RETRY_SECONDS, priced
-from goalseek.providers.provider import Failed, Starting
+from goalseek.providers.provider import Failed, LaunchSpec
 from goalseek.providers.registry import make_provider, preset
 from goalseek.sandbox.home import AgentHome
-from goalseek.sandbox.redaction import Secrets
-from goalseek.sandbox.supervisor import Finished
+from goalseek.sandbox.redaction import Redactor
+from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Usage
 
 SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", "yolo", "--auto", "--yes-always", "-y")  # fmt: skip
@@ -42,14 +42,14 @@ class Asked:
         self.waits: list[tuple[float, str]] = []
         self.again: list[tuple[str, Usage]] = []
         self.left = float("inf")
-        self.started: list[Starting] = []
+        self.started: list[LaunchSpec] = []
         self.sessions: dict[str, Session | None] = {}  # of the last call, by HOME
         home = folder / "agent-home"
         home.mkdir(exist_ok=True)
         (folder / "workspace").mkdir(exist_ok=True)
         base = tune_call(folder / "workspace", [])
 
-        def start(asked: Starting) -> Finished:
+        def start(asked: LaunchSpec) -> ProgramResult:
             self.started.append(asked)
             self.sessions[asked.home] = None
             given = {"GOALSEEK_PHASE": self.phase, "GOALSEEK_NONCE": base.nonce, "GOALSEEK_ITERATION": "1"}
@@ -58,7 +58,7 @@ class Asked:
             done = subprocess.run(
                 asked.arguments, env=environment, input=stdin, capture_output=True, cwd=base.folder, timeout=120
             )
-            return Finished(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
+            return ProgramResult(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
 
         def session(name: str, model: str) -> Session | None:
             found = self.sessions.get(name)
@@ -349,7 +349,7 @@ def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(own: Path) ->
 
 
 def test_secrets_are_taken_out_whole_across_chunks_and_in_json(tmp_path: Path) -> None:
-    secrets = Secrets()
+    secrets = Redactor()
     secrets.add_variables({"K": 'sk-"quoted"-12345', "SHORT": "abc"})
     (tmp_path / "auth.json").write_text(
         '{"tokens": {"access_token": "access-0123456789"}, "email": "me@example.com-long"}'

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goalseek.sandbox.pipes import KEPT_BYTES, LEAST_BYTES, HeadAndTail, LogFile
-from goalseek.sandbox.supervisor import Finished, Programs
+from goalseek.sandbox.supervisor import ProgramResult, Supervisor
 
 
 class Log:
@@ -20,9 +20,9 @@ class Log:
         self.content += chunk
 
 
-def run(folder: Path, script: str, timeout: float | None = 20.0, stdin: bytes = b"") -> tuple[Finished, bytes]:
+def run(folder: Path, script: str, timeout: float | None = 20.0, stdin: bytes = b"") -> tuple[ProgramResult, bytes]:
     log = Log()
-    with Programs("test") as programs:
+    with Supervisor("test") as programs:
         finished = programs.supervise(["sh", "-c", script], folder, dict(os.environ), log, timeout, stdin)
     return finished, log.content
 
@@ -51,7 +51,7 @@ def test_a_limit_ends_grandchildren_that_left_the_session_and_keeps_half_a_line(
 @pytest.mark.slow
 def test_its_time_is_its_own_however_late_goalseek_looks(tmp_path: Path, takes: float, timed_out: bool) -> None:
     stopped = iter([1.2])  # goalseek does nothing for so long, as after a ^Z
-    with Programs("test", pulse=lambda: time.sleep(next(stopped, 0.0))) as programs:
+    with Supervisor("test", pulse=lambda: time.sleep(next(stopped, 0.0))) as programs:
         finished = programs.supervise(["sleep", str(takes)], tmp_path, dict(os.environ), Log(), timeout=0.5)
     assert finished.timed_out == timed_out and finished.exit_code == (None if timed_out else 0)
     assert takes <= finished.seconds < takes + 0.3
@@ -84,7 +84,7 @@ def test_endless_output_is_bounded_with_its_head_and_tail(tmp_path: Path) -> Non
 
 
 def test_a_program_that_cannot_start_is_an_error_of_the_caller(tmp_path: Path) -> None:
-    with Programs("test") as programs, pytest.raises(FileNotFoundError, match="gone"):
+    with Supervisor("test") as programs, pytest.raises(FileNotFoundError, match="gone"):
         programs.supervise([str(tmp_path / "gone")], tmp_path, {}, Log())
 
 

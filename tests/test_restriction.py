@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.landlock_exec import parsed, restrict
-from goalseek.sandbox.supervisor import Programs
+from goalseek.sandbox.supervisor import Supervisor as Programs
 everything, layers, mark = sys.argv[3:], int(sys.argv[1]), sys.argv[2]
 for _ in range(layers):
     restrict(parsed([*everything, "--"])[0])

@@ -19,8 +19,8 @@ from skips import levels
 
 from goalseek.sandbox import landlock
 from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.sandbox.supervisor import Programs
-from goalseek.sandbox.view import Shown
+from goalseek.sandbox.supervisor import Supervisor
+from goalseek.sandbox.view import Mount
 
 ATTACKS = (Path(__file__).parent / "sandbox_attacks.py").read_text()
 EVIDENCE = {
@@ -132,7 +132,7 @@ def answer(datagrams: socket.socket) -> None:
 def attack(room: Room, places: dict[str, Any], level: str, *names: str, **changes: Any) -> dict[str, str]:
     shutil.rmtree(room.tree)
     room.tree.mkdir()
-    added = (Shown.in_place(Path(places["shared"])), Shown.in_place(Path(places["shows"])))
+    added = (Mount.in_place(Path(places["shared"])), Mount.in_place(Path(places["shows"])))
     masked = (*room.view().masked, Path(places["mask"]))
     finished = room.python(level, ATTACKS, json.dumps(places), *names, added=added, masked=masked, **changes)
     assert finished.exit_code == 0, finished
@@ -188,12 +188,12 @@ def test_a_mask_cannot_be_unmounted(battlefield: tuple[Room, dict[str, Any]], na
 @pytest.mark.needs("root", "bwrap")
 def test_with_its_capabilities_root_would_unmount_the_mask(battlefield: tuple[Room, dict[str, Any]]) -> None:
     room, places = battlefield
-    added = (Shown.in_place(Path(places["shows"])),)
+    added = (Mount.in_place(Path(places["shows"])),)
     words = [sys.executable, "-c", ATTACKS, json.dumps(places), "unmounting"]
     ready = room.ready("bubblewrap", *words, added=added, masked=(Path(places["mask"]),))
     at = ready.arguments.index("--cap-drop")
     arguments = ready.arguments[:at] + ready.arguments[at + 2 :]
-    with Programs("room") as programs:
+    with Supervisor("room") as programs:
         finished = programs.supervise(arguments, ready.folder, ready.environment, HeadAndTail(), 60.0, is_cage=True)
     assert json.loads(finished.stdout)["unmounting"] == SECRET
 

@@ -9,7 +9,7 @@ import pytest
 from goalseek.errors import GoalseekError
 from goalseek.sandbox import landlock, level
 from goalseek.sandbox.landlock_exec import parsed
-from goalseek.sandbox.level import Level, find, how_to_get
+from goalseek.sandbox.level import SandboxLevel, how_to_get, probe
 
 
 @pytest.fixture(autouse=True)
@@ -35,21 +35,21 @@ def write(place: Path, script: str) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_bubblewrap_works_here() -> None:
-    assert find() == Level("bubblewrap") and find("bubblewrap") == Level("bubblewrap")
-    assert find().not_enforced() == ()
+    assert probe() == SandboxLevel("bubblewrap") and probe("bubblewrap") == SandboxLevel("bubblewrap")
+    assert probe().not_enforced() == ()
 
 
 def test_a_mode_asks_for_less() -> None:
-    assert find("landlock").name == "landlock"
-    assert find("none") == Level("none", ('sandbox.mode = "none"',))
+    assert probe("landlock").name == "landlock"
+    assert probe("none") == SandboxLevel("none", ('sandbox.mode = "none"',))
 
 
 def test_one_that_is_installed_and_forbidden_is_not_believed(bwrap: Path) -> None:
     write(bwrap, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
-    found = find()
-    assert found == Level("landlock", ("bubblewrap: bwrap: No permissions to create new namespace",))
+    found = probe()
+    assert found == SandboxLevel("landlock", ("bubblewrap: bwrap: No permissions to create new namespace",))
     with pytest.raises(GoalseekError) as refused:
-        find("bubblewrap")
+        probe("bubblewrap")
     assert (refused.value.exit_code, refused.value.stop_reason) == (3, "sandbox")
     assert "No permissions" in refused.value.message and refused.value.hint
 
@@ -61,31 +61,31 @@ def test_one_that_keeps_nothing_from_the_program_is_not_believed(bwrap: Path, tm
         'for word; do case "$seen" in --chdir) cd "$word" ;; esac; seen=$word; [ "$word" = -- ] && break; done\n'
         'while [ "$1" != -- ]; do shift; done; shift; exec "$@"',
     )
-    assert find().reason == ("bubblewrap: the probe could read or write what it must not",)
+    assert probe().reason == ("bubblewrap: the probe could read or write what it must not",)
 
 
 def test_one_that_starts_nothing_is_not_believed(bwrap: Path) -> None:
     write(bwrap, "exit 0")
-    assert find().reason == ("bubblewrap: the probe ended with 0",)
+    assert probe().reason == ("bubblewrap: the probe ended with 0",)
 
 
 def test_it_is_looked_for_once(bwrap: Path, tmp_path: Path) -> None:
     write(bwrap, f"echo started >> {tmp_path}/starts; exit 1")
-    assert find() == find()
+    assert probe() == probe()
     assert (tmp_path / "starts").read_text() == "started\n"
 
 
 def test_without_both_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(landlock, "_starter", lambda: ["/bin/sh", "-c", "echo 'no Landlock' >&2; exit 126"])
-    found = find()
-    assert found == Level("none", ("bubblewrap: there is no program bwrap", "landlock: no Landlock"))
+    found = probe()
+    assert found == SandboxLevel("none", ("bubblewrap: there is no program bwrap", "landlock: no Landlock"))
     assert "it can read the repository, hidden files included, by its path" in found.not_enforced()
     with pytest.raises(GoalseekError, match="cannot be had here: there is no program bwrap") as refused:
-        find("bubblewrap")
+        probe("bubblewrap")
     assert "apt install bubblewrap" in refused.value.hint
     with pytest.raises(GoalseekError) as refused:
-        find("landlock")
+        probe("landlock")
     assert "5.13" in refused.value.hint
 
 
@@ -112,7 +112,7 @@ def test_what_an_older_kernel_does_not_stop_is_told() -> None:
 
 
 def test_the_network_has_its_price() -> None:
-    assert any("this machine's own addresses" in told for told in Level("bubblewrap").not_enforced(network=True))
+    assert any("this machine's own addresses" in told for told in SandboxLevel("bubblewrap").not_enforced(network=True))
 
 
 def test_words_of_the_restriction_are_checked() -> None:

@@ -15,9 +15,9 @@ from skips import levels
 
 from goalseek.errors import GoalseekError
 from goalseek.sandbox import mounts
-from goalseek.sandbox.executables import needs, to_paste, way_to
-from goalseek.sandbox.landlock import alone
-from goalseek.sandbox.view import SPARE_HOME, Shown, is_systems, throw_away_home
+from goalseek.sandbox.executables import as_manifest_line, required_paths, resolve_links
+from goalseek.sandbox.landlock import standalone_command
+from goalseek.sandbox.view import SPARE_HOME, Mount, is_systems, throw_away_home
 
 BOTH = pytest.mark.parametrize("level", levels("landlock", "bubblewrap"))
 AS_ROOT = pytest.mark.needs("root")
@@ -32,9 +32,9 @@ def room(tmp_path: Path) -> Room:
     return Room.make(tmp_path)
 
 
-def allowed(room: Room, *commands: str, **environment: str) -> tuple[Shown, ...]:
+def allowed(room: Room, *commands: str, **environment: str) -> tuple[Mount, ...]:
     given = {**os.environ, **environment}
-    return tuple(Shown.in_place(need.path) for need in needs(commands, given, room.top, room.top))
+    return tuple(Mount.in_place(need.path) for need in required_paths(commands, given, room.top, room.top))
 
 
 def small_python(prefix: Path) -> Path:
@@ -63,18 +63,18 @@ def test_an_environment_whose_interpreter_lives_in_home(room: Room, level: str) 
     environment = room.top / ".venv"
     named = managed / "cpython-3.11" / "bin" / interpreter.name
     subprocess.run([named, "-m", "venv", "--without-pip", environment], check=True, timeout=120)
-    found = needs(["./.venv/bin/python experiment.py"], os.environ, room.top, room.top)
+    found = required_paths(["./.venv/bin/python experiment.py"], os.environ, room.top, room.top)
     assert {need.path for need in found} >= {managed / "cpython-3.11", managed / "cpython-3.11.7-linux"}
     assert "./.venv/bin/python: a Python" in {need.why for need in found}
     (room.tree / ".venv").symlink_to(environment)
-    added = (*allowed(room, "./.venv/bin/python experiment.py"), Shown.in_place(environment))
+    added = (*allowed(room, "./.venv/bin/python experiment.py"), Mount.in_place(environment))
     code = "import sys, json, ctypes; print(sys.prefix, sys.base_prefix)"
     said = room.prints(level, "./.venv/bin/python", "-c", code, added=added).split()
     assert said[1] == str(managed / "cpython-3.11")
     assert said[0] in (str(environment), str(room.tree / ".venv"))
     place = room.users_home / ".local/share/secret"
     assert room.run(level, "cat", str(place), added=added).exit_code != 0
-    without = room.run(level, "./.venv/bin/python", "-c", code, added=(Shown.in_place(environment),))
+    without = room.run(level, "./.venv/bin/python", "-c", code, added=(Mount.in_place(environment),))
     assert without.exit_code != 0, "the control: without the interpreter's folder it does not run"
 
 
@@ -111,7 +111,7 @@ def test_a_shared_folder_that_is_a_link_to_elsewhere(room: Room, tmp_path: Path,
     (tmp_path / "big" / "other").write_text(SECRET)
     (room.top / "data").symlink_to(elsewhere)
     (room.tree / "data").symlink_to(room.top / "data")
-    added = (Shown.in_place(room.top / "data"),)
+    added = (Mount.in_place(room.top / "data"),)
     assert room.prints(level, "cat", "data/rows.csv", added=added) == "rows"
     assert room.run(level, "touch", "data/new", added=added).exit_code != 0
     assert room.run(level, "cat", "data/../other", added=added).exit_code != 0
@@ -171,7 +171,7 @@ def test_a_repository_under_a_folder_of_the_systems_is_hidden_by_its_tree(tmp_pa
 @BOTH
 def test_what_must_not_be_seen_cannot_be_shown_by_name(room: Room, tmp_path: Path, level: str) -> None:
     with pytest.raises(GoalseekError) as refused:
-        room.ready(level, "true", added=(Shown.in_place(tmp_path / "cache"),), masked=(tmp_path / "cache",))
+        room.ready(level, "true", added=(Mount.in_place(tmp_path / "cache"),), masked=(tmp_path / "cache",))
     assert (refused.value.exit_code, refused.value.stop_reason) == (3, "sandbox")
 
 
@@ -200,13 +200,13 @@ def test_links_on_the_way_are_followed_one_by_one(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
     (tmp_path / "a" / "c").symlink_to("../b/real")
     (tmp_path / "loop").symlink_to("loop")
-    way = way_to(tmp_path / "b" / "c" / "file")
+    way = resolve_links(tmp_path / "b" / "c" / "file")
     assert way.real == tmp_path / "a" / "real" / "file"
     assert dict(way.links) == {tmp_path / "b": "a", tmp_path / "a" / "c": "../b/real"}
     assert way.names[0] == tmp_path / "b" / "c" / "file" and way.names[-1] == way.real
     assert tmp_path / "b" / "real" / "file" in way.names
     with pytest.raises(OSError):
-        way_to(tmp_path / "loop" / "x")
+        resolve_links(tmp_path / "loop" / "x")
 
 
 def test_a_system_whose_programs_are_not_all_under_usr(
@@ -235,7 +235,7 @@ def test_a_link_in_the_way_of_a_mount_is_not_followed(room: Room, tmp_path: Path
     target.mkdir()
     (room.tree / "deep").symlink_to(target)
     with pytest.raises(OSError):
-        room.ready("bubblewrap", "true", added=(Shown.in_place(room.top / "deep" / "data"),))
+        room.ready("bubblewrap", "true", added=(Mount.in_place(room.top / "deep" / "data"),))
     assert not list(target.iterdir())
 
 
@@ -282,7 +282,7 @@ def test_whatever_it_started_ends_with_it(room: Room, level: str) -> None:
 
 @BOTH
 def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level: str) -> None:
-    ready = alone(
+    ready = standalone_command(
         room.ready(
             level, "sh", "-c", "touch started; while :; do sleep 0.1; done # $0 of-the-killed-one", str(room.top)
         )
@@ -349,7 +349,7 @@ def test_credentials_and_caches_of_the_user_are_found_in_the_throw_away_home(roo
     for place in (login, cache / "one", room.users_home / ".agent/other"):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("old")
-    added = (Shown.in_place(login, writable=True), Shown.in_place(cache))
+    added = (Mount.in_place(login, writable=True), Mount.in_place(cache))
     script = "cat $HOME/.agent/login.json $HOME/.cache/models/one; echo new > $HOME/.agent/login.json; ls $HOME/.agent"
     assert room.prints(level, "sh", "-c", script, added=added) == "oldoldlogin.json"
     assert login.read_text() == "new\n"
@@ -363,7 +363,7 @@ def test_something_writable_may_hold_what_must_not_be_seen(room: Room, tmp_path:
     (cache / "goalseek" / "labels").write_text(SECRET)
     (cache / "ccache").mkdir()
     for level in ("landlock", "bubblewrap"):
-        how = {"added": (Shown.in_place(cache, writable=True),), "masked": (cache / "goalseek",)}
+        how = {"added": (Mount.in_place(cache, writable=True),), "masked": (cache / "goalseek",)}
         assert room.run(level, "cat", str(cache / "goalseek" / "labels"), **how).exit_code != 0
         room.prints(level, "touch", str(cache / "ccache" / level), **how)
         assert (cache / "ccache" / level).exists()
@@ -388,7 +388,7 @@ def test_a_home_folder_is_never_taken_for_an_installation(room: Room) -> None:
         place.chmod(0o755)
         (place.parent.parent / "lib" / "gcc").mkdir(parents=True)
         path = f"{place.parent}:/usr/bin:/bin"
-        found = [need.path for need in needs(["tool x | 'tool' y"], {"PATH": path}, room.top, room.top)]
+        found = [need.path for need in required_paths(["tool x | 'tool' y"], {"PATH": path}, room.top, room.top)]
         assert found == [place]
 
 
@@ -410,16 +410,16 @@ def test_words_that_name_programs_are_found(room: Room) -> None:
         ["sh", "-c", "one"],
     ]
     for command in (*commands, "it's one", ["one"], [str(place)]):
-        found = [need.path for need in needs([command], {"PATH": path}, room.top, room.top)]
+        found = [need.path for need in required_paths([command], {"PATH": path}, room.top, room.top)]
         assert found == [interpreter, place], command
-    assert needs(["true"], {"PATH": path}, room.top, room.top) == ()
+    assert required_paths(["true"], {"PATH": path}, room.top, room.top) == ()
 
 
 def test_where_nothing_can_be_looked_at_there_is_no_program(room: Room) -> None:
     """As in a folder on PATH that is another user's, whom a shell was left for by ``su``."""
     cannot = "/" + 300 * "x"
-    assert needs(["true"], {"PATH": f"{cannot}:/usr/bin", "PYTHONPATH": cannot}, room.top, room.top) == ()
-    assert needs([f"true {cannot[1:]}"], {"PATH": "/usr/bin"}, room.top, room.top) == ()
+    assert required_paths(["true"], {"PATH": f"{cannot}:/usr/bin", "PYTHONPATH": cannot}, room.top, room.top) == ()
+    assert required_paths([f"true {cannot[1:]}"], {"PATH": "/usr/bin"}, room.top, room.top) == ()
 
 
 RUNS = [
@@ -471,7 +471,7 @@ def test_a_path_is_shown_where_it_is_run_and_not_where_it_is_mentioned(room: Roo
     def found(command: str | list[str]) -> list[Path]:
         filled = command.replace("{tool}", str(tool)) if isinstance(command, str) else None
         words = filled or [word.replace("{tool}", str(tool)) for word in command]
-        return [need.path for need in needs([words], {"PATH": "/usr/bin:/bin"}, room.top, room.top)]
+        return [need.path for need in required_paths([words], {"PATH": "/usr/bin:/bin"}, room.top, room.top)]
 
     for command in RUNS:
         assert found(command) == [tool], command
@@ -482,7 +482,7 @@ def test_a_path_is_shown_where_it_is_run_and_not_where_it_is_mentioned(room: Roo
 def test_additions_are_one_line_to_paste() -> None:
     import tomllib
 
-    line = to_paste([Path("/a b"), Path('/c"d\\e')])
+    line = as_manifest_line([Path("/a b"), Path('/c"d\\e')])
     assert tomllib.loads(line) == {"sandbox": {"read": ["/a b", '/c"d\\e']}} and "\n" not in line
 
 
@@ -494,7 +494,7 @@ def test_what_is_the_systems_is_known_by_every_name() -> None:
 @pytest.mark.needs("bwrap")
 def test_a_room_without_what_it_shows_is_refused(room: Room) -> None:
     with pytest.raises(GoalseekError, match="there is no"):
-        room.ready("bubblewrap", "true", added=(Shown.in_place(Path("/no/such/place")),))
+        room.ready("bubblewrap", "true", added=(Mount.in_place(Path("/no/such/place")),))
 
 
 def running(room: Room, words: str) -> list[int]:

@@ -23,7 +23,7 @@ from project import Ended, Project
 from skips import levels
 from terminal import Terminal
 
-from goalseek.sandbox.level import Level, how_to_get
+from goalseek.sandbox.level import SandboxLevel, how_to_get
 
 pytestmark = pytest.mark.slow
 
@@ -397,7 +397,7 @@ def test_the_level_is_said_once_and_what_is_not_enforced_exactly(
         assert terminal.ended() == 0
     else:
         said = project.run("iterate", "-n", "2").stderr
-    gaps = Level(mode).not_enforced(network=False)  # type: ignore[arg-type]
+    gaps = SandboxLevel(mode).not_enforced(network=False)  # type: ignore[arg-type]
     red = "\x1b[31m{}\x1b[0m" if is_terminal else "{}"
     lines = said.splitlines()
     assert [lines.count(red.format(f"  {gap}")) for gap in gaps] == [1] * len(gaps)

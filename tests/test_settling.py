@@ -16,8 +16,8 @@ from project import FILES, Project, answer
 from test_last_line import SETTLED
 from test_under_noise import METRIC, NOISY, home, journal
 
-from goalseek.evaluation.settle import owes_settling, pairs_in_time, seconds_to_settle
-from goalseek.ledger.standing import Mark, Spend, Standing
+from goalseek.evaluation.settle import needs_settling, pairs_in_time, seconds_to_settle
+from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Budget, Limits, Metric
 from goalseek.project.limits import why_stop
@@ -374,7 +374,7 @@ def test_an_impossible_holdout_is_refused(project: Project, keys: dict[str, Any]
 
 class TestExamples:
     def standing(self, gain: float, keeps: int) -> Standing:
-        marks = [Mark(number, number, "c", "t", value) for number, value in ((0, 0.7), (9, 0.7 + gain))]
+        marks = [MeasuredCommit(number, number, "c", "t", value) for number, value in ((0, 0.7), (9, 0.7 + gain))]
         return Standing(baseline=marks[0], incumbent=marks[1], best=marks[1], keeps=keeps)
 
     @pytest.mark.parametrize(("gain", "keeps", "warned"), [(0.05, 5, True), (0.05, 4, False), (0.09, 5, False)])
@@ -391,7 +391,9 @@ class TestExamples:
     def test_nothing_is_said_of_what_is_no_proportion_or_has_no_size(self) -> None:
         standing = self.standing(0.01, 9)
         assert small_set(Metric(name="a", direction="maximize"), standing) is None
-        far = Standing(baseline=Mark(0, 0, "c", "t", 70.0), best=Mark(1, 1, "c", "t", 71.0), keeps=9)
+        far = Standing(
+            baseline=MeasuredCommit(0, 0, "c", "t", 70.0), best=MeasuredCommit(1, 1, "c", "t", 71.0), keeps=9
+        )
         assert small_set(Metric(name="a", direction="maximize", examples=500), far) is None
 
 
@@ -404,8 +406,8 @@ def test_settling_keeps_its_time_free() -> None:
         assert stop and stop.reason == reason and "with 50s kept for settling" in stop.why
 
 
-FIRST = Mark(0, 1, "a", "t", 1.0, seconds={"train": 3.0, "judge": 1.0})
-KEPT = Standing(baseline=FIRST, best=Mark(3, 4, "b", "u", 2.0), noise=NoiseState(differed=True))
+FIRST = MeasuredCommit(0, 1, "a", "t", 1.0, seconds={"train": 3.0, "judge": 1.0})
+KEPT = Standing(baseline=FIRST, best=MeasuredCommit(3, 4, "b", "u", 2.0), noise=NoiseState(differed=True))
 
 
 @pytest.mark.parametrize(
@@ -437,8 +439,8 @@ def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled(p
     def owed(standing: Standing, **metric: Any) -> bool:
         project.set_manifest({"metric": {**METRIC, **metric}})
         manifest = load(project.manifest).manifest
-        assert owes_settling(manifest, standing) == (seconds_to_settle(manifest, standing) > 0)
-        return owes_settling(manifest, standing)
+        assert needs_settling(manifest, standing) == (seconds_to_settle(manifest, standing) > 0)
+        return needs_settling(manifest, standing)
 
     still = replace(KEPT, noise=NoiseState())
     assert owed(KEPT) and owed(KEPT, noise="always") and owed(still, noise="always")

@@ -10,7 +10,7 @@ from project import FILES, JUDGE, Project, answer
 from shown import Shown
 
 from goalseek.project.state_file import read_state
-from goalseek.project.watch import BYTES_MOST, KeptOutput, Watch
+from goalseek.project.watch import BYTES_MOST, OutputLog, Watch
 from goalseek.values import Stop
 
 pytestmark = pytest.mark.slow
@@ -110,7 +110,7 @@ def test_without_watch_the_output_so_far_stands_below(slow: Project) -> None:
 
 def test_the_kept_output_stays_small(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
-    kept = KeptOutput(Watch(), path)
+    kept = OutputLog(Watch(), path)
     kept.phase(1, "VERIFY")
     kept.output(b"a" * (BYTES_MOST - 100))
     assert path.read_bytes().startswith(b"[VERIFY of iteration 1]\naaa")
@@ -128,5 +128,5 @@ def test_output_that_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
         def output(self, chunk: bytes) -> None:
             heard.append(chunk)
 
-    KeptOutput(Hearing(), tmp_path / "gone" / "output.log").output(b"words")
+    OutputLog(Hearing(), tmp_path / "gone" / "output.log").output(b"words")
     assert heard == [b"words"]

@@ -9,8 +9,8 @@ from rich.style import Style
 
 import goalseek
 from goalseek.project.limits import Spending
-from goalseek.project.progress import Scene
-from goalseek.views.panel import Doing, Signs, rows
+from goalseek.project.progress import Progress
+from goalseek.views.panel import Activity, Signs, rows
 from goalseek.views.terminal_text import CODES, OUTCOME_COLORS
 
 PACKAGE = Path(goalseek.__file__).parent
@@ -25,7 +25,7 @@ PALETTES = {
 }
 LEAST = 1.9
 WITHOUT_COLOUR = {"1", "2"}
-SCENE = Scene(
+SCENE = Progress(
     project="demo",
     metric="score",
     baseline=1.0,
@@ -61,7 +61,11 @@ def code_of(style: str) -> str:
 
 
 def panel_codes() -> Iterator[str]:
-    for doing in (Doing(1, "VERIFY", 3.0, says="word"), Doing(1, "VERIFY", waits="for a card"), Doing(ended="done")):
+    for doing in (
+        Activity(1, "VERIFY", 3.0, says="word"),
+        Activity(1, "VERIFY", waits="for a card"),
+        Activity(ended="done"),
+    ):
         for row in rows(SCENE, doing, 80, Signs()):
             for style in (row.style, *(span.style for span in row.spans)):
                 yield from code_of(str(style)).split(";") if str(style) else ()
@@ -77,7 +81,7 @@ def test_what_is_shown_can_be_read_on_both_backgrounds(palette: str) -> None:
 
 def test_what_matters_in_the_panel_is_not_faint() -> None:
     told = []
-    for row in rows(SCENE, Doing(1, "VERIFY", 3.0, says="word"), 80, Signs()):
+    for row in rows(SCENE, Activity(1, "VERIFY", 3.0, says="word"), 80, Signs()):
         faint = [place for span in row.spans if span.style == "dim" for place in range(span.start, span.end)]
         clear = "" if row.style else "".join(letter for place, letter in enumerate(row.plain) if place not in faint)
         told.append(clear.strip("━ ").partition("   ")[0])

@@ -9,7 +9,7 @@ import pytest
 from project import Project, answer
 
 from goalseek.errors import GoalseekError
-from goalseek.ledger.results_file import History, Snapshot, mend, refuse_edited
+from goalseek.ledger.results_file import History, Snapshot, repair_tail, verify_lines
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def mended(path: Path, lines: list[str]) -> str:
         yield from reversed(lines)
 
     history = History(path)
-    told = mend(history, messages)
-    return refuse_edited(history, messages, Snapshot()) or told
+    told = repair_tail(history, messages)
+    return verify_lines(history, messages, Snapshot()) or told
 
 
 def whole(lines: list[str]) -> bytes:

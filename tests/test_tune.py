@@ -15,9 +15,9 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Context, PastTry, Plan
 from goalseek.providers import tunables
-from goalseek.providers.provider import Call, Provider, Reply, Starting
+from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
 from goalseek.providers.tune import make, parse, title
-from goalseek.sandbox.supervisor import Finished
+from goalseek.sandbox.supervisor import ProgramResult
 
 Loss = Callable[[dict[str, Any]], float]
 
@@ -29,7 +29,7 @@ SOURCE = (
 )
 
 
-def start(asked: Starting) -> Finished:
+def start(asked: LaunchSpec) -> ProgramResult:
     raise AssertionError(f"tune starts no program, yet: {asked.arguments}")
 
 

@@ -44,7 +44,7 @@ def test_the_parts_of_a_duration_add_up(days: int, hours: int, minutes: int, sec
 
 @given(st.floats(0, 1e8))
 def test_a_duration_in_words_is_right_to_the_units_that_it_shows(duration: float) -> None:
-    words = humanize.in_words(duration)
+    words = humanize.format_duration(duration)
     coarse = 0.05 if duration < 10 else 0.5 if duration < 3600 else 60.5 if duration < 86400 else 3600.5
     total = sum(float(word[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[word[-1]] for word in words.split())
     assert abs(total - duration) <= coarse + 1e-6
@@ -58,7 +58,7 @@ def test_a_duration_in_words_is_right_to_the_units_that_it_shows(duration: float
     ],
 )  # fmt: skip
 def test_a_duration_is_shown_as_people_say_it(duration: float, words: str) -> None:
-    assert humanize.in_words(duration) == words
+    assert humanize.format_duration(duration) == words
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_what_is_no_share_is_refused(written: str) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
-    assert float(humanize.number(value)) == pytest.approx(value, rel=1e-5)
-    assert len(humanize.number(value)) <= 13
+    assert float(humanize.format_number(value)) == pytest.approx(value, rel=1e-5)
+    assert len(humanize.format_number(value)) <= 13
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
     ],
 )
 def test_numbers_side_by_side_are_told_apart(values: tuple[float, ...], told: tuple[str, ...]) -> None:
-    assert humanize.apart(*values) == told
+    assert humanize.format_distinct(*values) == told
 
 
 def test_one_of_a_thing_is_singular() -> None:
-    assert [humanize.counted(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
-    assert humanize.counted(2, "try", "tries") == "2 tries"
+    assert [humanize.pluralize(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+    assert humanize.pluralize(2, "try", "tries") == "2 tries"

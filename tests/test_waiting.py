@@ -21,7 +21,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
 from goalseek.project import state_file
 from goalseek.project.limits import Clock
-from goalseek.project.project import Run
+from goalseek.project.project import Project as OpenProject
 from goalseek.project.state_file import Moment, Picture, read_state
 from goalseek.proposal.call import wait
 
@@ -217,18 +217,18 @@ def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(
         repository=SimpleNamespace(own=tmp_path),
         picture=SimpleNamespace(beat=lambda: None if time.monotonic() - began < 5 else pytest.fail("it still waits")),
     )
-    assert wait(cast(Run, run), Limits(), 0.2, "it is asked again")
+    assert wait(cast(OpenProject, run), Limits(), 0.2, "it is asked again")
     assert time.monotonic() - began < 5 and run.waited == ("waited 0.2s: it is asked again",)
 
 
 def test_a_link_in_the_place_of_a_lock_is_said_and_not_followed(tmp_path: Path) -> None:
-    with locks.alone("gpu0", contextlib.nullcontext, folder=tmp_path):
+    with locks.exclusive_lock("gpu0", contextlib.nullcontext, folder=tmp_path):
         (lock,) = tmp_path.glob("goalseek-exclusive-*")
     lock.unlink()
     lock.symlink_to(tmp_path / "elsewhere")
     with (
         pytest.raises(GoalseekError, match="cannot open the lock"),
-        locks.alone("gpu0", contextlib.nullcontext, folder=tmp_path),
+        locks.exclusive_lock("gpu0", contextlib.nullcontext, folder=tmp_path),
     ):
         pytest.fail("it was opened")
     assert not (tmp_path / "elsewhere").exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek.manifest.loading import typed
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.views.report.markdown import with_commands
 
 SECOND = {"project": {"name": "second"}}
@@ -123,10 +123,10 @@ def test_what_is_to_be_typed_names_the_manifest_where_it_has_to(second: Project)
     ],
 )
 def test_a_manifest_is_named_as_the_option_takes_it_and_once(manifest: Path | str | None, words: str) -> None:
-    once = typed("goalseek iterate goes on; goalseek promote", manifest)
+    once = with_manifest_option("goalseek iterate goes on; goalseek promote", manifest)
     assert once == words
-    assert typed(once, manifest) == words
-    assert typed("what goalseek finds", manifest) == "what goalseek finds"
+    assert with_manifest_option(once, manifest) == words
+    assert with_manifest_option("what goalseek finds", manifest) == "what goalseek finds"
     if manifest:
         assert with_commands(words, lambda text: f"`{text}`").count("`") == 4
 

@@ -66,9 +66,9 @@ def _with_typed_hints(module: Any, options: Any) -> int:
     try:
         code: int = module.run(options)
     except GoalseekError as error:
-        from goalseek.manifest.loading import typed
+        from goalseek.manifest.loading import with_manifest_option
 
-        error.hint = typed(error.hint, options.manifest)
+        error.hint = with_manifest_option(error.hint, options.manifest)
         raise
     return code
 

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.doctor.isolation import against_cheats
-from goalseek.evaluation.measurements import Subject, measure_subject, stand_back
+from goalseek.evaluation.measurements import Target, measure_subject, stand_back
 from goalseek.git.merge import DoesNotApply, patched
 from goalseek.git.objects import Difference, Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
+from goalseek.project.config import Config
 from goalseek.project.preflight import Finding
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
-from goalseek.statistics.decide import ToBeat, decide
+from goalseek.project.project import Project
+from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.scale import representative
 from goalseek.workspace.scope import DROPPINGS, Scope, clashes
-from goalseek.workspace.screening import Newcomers, why_shared
+from goalseek.workspace.screening import AddedFiles, why_shared
 
 _FIRST_PLACE = 2000  # of its measurements in this process: the trial's are below, so that no seed is used twice
 
@@ -54,7 +54,7 @@ class CheatFinding(Finding):
     value: float | None = None
 
 
-def prepared(run: Run, setting: Setting, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
+def prepared(run: Project, setting: Config, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
     """Every cheat of the manifest, applied to a tree, of which only the writable paths are taken."""
     return tuple(_prepared(run, setting, tree, entries, cheat.patch) for cheat in setting.manifest.cheat)
 
@@ -64,7 +64,7 @@ def runs_owed(cheats: Sequence[Cheat], tree: str) -> int:
     return sum(_is_measured(cheat, tree) for cheat in cheats)
 
 
-def tried(run: Run, subject: Subject, cheats: Sequence[Cheat], folder: Path) -> Iterator[Finding]:
+def tried(run: Project, subject: Target, cheats: Sequence[Cheat], folder: Path) -> Iterator[Finding]:
     """Each cheat's verdict, as a candidate would get it. The bench stands at the subject's own tree afterwards."""
     manifest = subject.setting.manifest
     try:
@@ -76,7 +76,7 @@ def tried(run: Run, subject: Subject, cheats: Sequence[Cheat], folder: Path) -> 
         stand_back(run, subject)
 
 
-def _prepared(run: Run, setting: Setting, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
+def _prepared(run: Project, setting: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
     objects, place = run.repository.objects, run.folder / name
     if place.is_file() and place.resolve() != run.folder.resolve() / Path(name):
         return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
@@ -91,7 +91,7 @@ def _prepared(run: Run, setting: Setting, tree: str, entries: Mapping[str, Entry
     differences = list(objects.differences(tree, after))
     added = [found.path for found in differences if found.before is None]
     removed = [found.path for found in differences if found.after is None]
-    newcomers = Newcomers(objects, tree, setting.scope, added, removed)
+    newcomers = AddedFiles(objects, tree, setting.scope, added, removed)
     for found in differences:
         why = _refusal(found, objects, setting.scope, entries, newcomers)
         if why:
@@ -109,7 +109,7 @@ def _prepared(run: Run, setting: Setting, tree: str, entries: Mapping[str, Entry
 
 
 def _refusal(
-    found: Difference, objects: Objects, scope: Scope, entries: Mapping[str, Entry], newcomers: Newcomers
+    found: Difference, objects: Objects, scope: Scope, entries: Mapping[str, Entry], newcomers: AddedFiles
 ) -> str:
     """Why a candidate that changes this path is out of scope, as for any candidate; empty where it is not."""
     path, kind, shown = found.path, scope.kind(found.path), quote_path(found.path)
@@ -147,7 +147,7 @@ def _is_measured(cheat: Cheat, tree: str) -> bool:
     return bool(cheat.tree) and cheat.tree != tree
 
 
-def _verdict(run: Run, subject: Subject, cheat: Cheat, place: int, folder: Path) -> Verdict:
+def _verdict(run: Project, subject: Target, cheat: Cheat, place: int, folder: Path) -> Verdict:
     if cheat.refused:
         return Verdict("skipped", "out_of_scope", cheat.refused)
     if not _is_measured(cheat, subject.tree):
@@ -157,12 +157,12 @@ def _verdict(run: Run, subject: Subject, cheat: Cheat, place: int, folder: Path)
     return decide(manifest.metric, manifest.guard, _to_beat(run, subject), evidence, cheat.lines_saved)
 
 
-def _to_beat(run: Run, subject: Subject) -> ToBeat:
+def _to_beat(run: Project, subject: Target) -> Reference:
     """What a candidate would have to beat: the incumbent, or the baseline that the known numbers will be."""
     standing = run.standing
     if standing.incumbent and standing.baseline:
-        return ToBeat(standing.incumbent.value, standing.baseline.guards)
-    return ToBeat(representative([made.value for made in subject.known]), subject.known[-1].guards)
+        return Reference(standing.incumbent.value, standing.baseline.guards)
+    return Reference(representative([made.value for made in subject.known]), subject.known[-1].guards)
 
 
 def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, is_measured: bool) -> CheatFinding:

@@ -12,13 +12,13 @@ from goalseek.errors import GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
-from goalseek.humanize import counted, few
+from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
+from goalseek.project.config import Config
 from goalseek.project.opening import refuse_nothing_writable, scope_notes, writable_files
 from goalseek.project.preflight import Finding
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 from goalseek.project.refs import check_refs
-from goalseek.project.setting import Setting
 from goalseek.project.status import differing
 from goalseek.providers.registry import chosen_provider, programs_of
 from goalseek.sandbox import editable_installs, level
@@ -27,23 +27,23 @@ from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_s
 
 
 @dataclass(frozen=True)
-class Patient:
+class DoctorContext:
     """What is looked at: the open project, what it goes by, the files of the tree that it would climb from, and its
     cheats on that tree. ``is_live`` allows a call to the provider.
     """
 
-    run: Run
-    setting: Setting
+    run: Project
+    setting: Config
     tree: str
     entries: Mapping[str, Entry]
     cheats: tuple[Cheat, ...] = ()
     is_live: bool = False
 
 
-Check = Callable[[Patient], Iterator[Finding]]
+Check = Callable[[DoctorContext], Iterator[Finding]]
 
 
-def repository(patient: Patient) -> Iterator[Finding]:
+def repository(patient: DoctorContext) -> Iterator[Finding]:
     """Branch and records are as goalseek left them, and nothing is in the way."""
     run = patient.run
     try:
@@ -60,7 +60,7 @@ def repository(patient: Patient) -> Iterator[Finding]:
     yield Finding("repository", True, f"{run.repository.top}; climbs from {where}")
 
 
-def globs(patient: Patient) -> Iterator[Finding]:
+def globs(patient: DoctorContext) -> Iterator[Finding]:
     """Every glob matches, and what is named is there."""
     run, prefix = patient.run, patient.run.places.prefix
     if run.standing.baseline is None:
@@ -83,7 +83,7 @@ def globs(patient: Patient) -> Iterator[Finding]:
     yield Finding("globs", True, _counted(patient, is_whole=not notes))
 
 
-def committed(patient: Patient) -> Iterator[Finding]:
+def committed(patient: DoctorContext) -> Iterator[Finding]:
     """What the first baseline depends on is in HEAD. Later ones were pinned."""
     if patient.run.standing.baseline is not None:
         return
@@ -98,7 +98,7 @@ def committed(patient: Patient) -> Iterator[Finding]:
     yield Finding("committed", True, "all that the number depends on is in HEAD")
 
 
-def trees(patient: Patient) -> Iterator[Finding]:
+def trees(patient: DoctorContext) -> Iterator[Finding]:
     """Workspace and bench can be made."""
     run, setting = patient.run, patient.setting
     try:
@@ -113,7 +113,7 @@ def trees(patient: Patient) -> Iterator[Finding]:
     yield Finding("trees", True, f"made in {run.places.home}")
 
 
-def left_out(patient: Patient) -> Iterator[Finding]:
+def left_out(patient: DoctorContext) -> Iterator[Finding]:
     """Files of the checkout that are not in goalseek's trees."""
     run = patient.run
     for told in preflight.notes(run.loaded, run.repository, run.places.prefix, patient.entries):
@@ -121,13 +121,13 @@ def left_out(patient: Patient) -> Iterator[Finding]:
         yield Finding("left out", True, text, remedy)
 
 
-def ruler(patient: Patient) -> Iterator[Finding]:
+def ruler(patient: DoctorContext) -> Iterator[Finding]:
     """Manifest and files are what was pinned."""
     for name in differing(patient.run.loaded, patient.run.repository.location, patient.run.standing):
         yield Finding("ruler", True, f"{name} differs from the pinned ruler", "goalseek baseline adopts it")
 
 
-def environment(patient: Patient) -> Iterator[Finding]:
+def environment(patient: DoctorContext) -> Iterator[Finding]:
     """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
     run = patient.run
     try:
@@ -145,7 +145,7 @@ def environment(patient: Patient) -> Iterator[Finding]:
         yield Finding("environment", True, "what is shared means the candidate, and shows nothing hidden")
 
 
-def provider(patient: Patient) -> Iterator[Finding]:
+def provider(patient: DoctorContext) -> Iterator[Finding]:
     """Who proposes can start, and may."""
     loaded = patient.run.loaded
     if loaded.manifest.provider is None:
@@ -163,13 +163,13 @@ def provider(patient: Patient) -> Iterator[Finding]:
     yield from provider_checks.about(patient.run, patient.setting, patient.entries, chosen, patient.is_live)
 
 
-def isolation(patient: Patient) -> Iterator[Finding]:
+def isolation(patient: DoctorContext) -> Iterator[Finding]:
     """How well each command is kept apart from what it judges."""
     for words in words_about(patient.setting.manifest):
         yield Finding("isolation", True, words.text, words.remedy)
 
 
-def confinement(patient: Patient) -> Iterator[Finding]:
+def confinement(patient: DoctorContext) -> Iterator[Finding]:
     """The level of the sandbox, and what it does not enforce."""
     confines, manifest = patient.run.confines, patient.setting.manifest
     try:
@@ -191,7 +191,7 @@ def confinement(patient: Patient) -> Iterator[Finding]:
         yield Finding("sandbox", True, sentence, "leave sandbox.cache out where a build is quick without")
 
 
-def allowed(patient: Patient) -> Iterator[Finding]:
+def allowed(patient: DoctorContext) -> Iterator[Finding]:
     """Programs and paths that are shown beside the trees and the system's own folders, and why."""
     confines, manifest = patient.run.confines, patient.setting.manifest
     if confines.level.name == "none":
@@ -212,7 +212,7 @@ def allowed(patient: Patient) -> Iterator[Finding]:
     yield Finding("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
 
 
-def cheats(patient: Patient) -> Iterator[Finding]:
+def cheats(patient: DoctorContext) -> Iterator[Finding]:
     """Every cheat is a patch that applies."""
     remedy = "make it again from the tree that is climbed from, with git diff, or take it out of the manifest"
     for cheat in patient.cheats:
@@ -224,22 +224,22 @@ NEEDED: tuple[Check, ...] = (repository, globs, committed)
 FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, confinement, allowed, cheats, trees)
 
 
-def _counted(patient: Patient, is_whole: bool) -> str:
+def _counted(patient: DoctorContext, is_whole: bool) -> str:
     manifest, prefix = patient.setting.manifest, patient.run.places.prefix
     of_kind: dict[str, list[str]] = {}
     for path in patient.entries:
         of_kind.setdefault(patient.setting.scope.kind(path), []).append(path.removeprefix(prefix))
     hidden = of_kind.get("hidden", [])
     named = list(filter(matcher(manifest.scope.hidden), hidden)) if manifest.scope.hidden else []
-    told = [counted(len(of_kind.get("writable", [])), "writable file")]
-    told += [counted(len(named), "hidden file")] if manifest.scope.hidden else []
+    told = [pluralize(len(of_kind.get("writable", [])), "writable file")]
+    told += [pluralize(len(named), "hidden file")] if manifest.scope.hidden else []
     if manifest.scope.read_only:
         is_read_only = matcher(manifest.scope.read_only)
         count = sum(is_read_only(path.removeprefix(prefix)) for path in patient.entries)
-        told.append(counted(count, "read-only file"))
+        told.append(pluralize(count, "read-only file"))
     text = f"{'every one matches: ' if is_whole else ''}{', '.join(told)}"
     if own := [quote_path(path) for path in hidden if path not in named]:
-        text += f"; kept from the agent as well: {few(own)}"
+        text += f"; kept from the agent as well: {abbreviate(own)}"
     if manifest.scope.generated:
         text += f"; generated and never committed: {', '.join(manifest.scope.generated)}"
     if manifest.scope.share:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.evaluation.measurements import Subject, measure_subject
+from goalseek.evaluation.measurements import Target, measure_subject
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
@@ -16,8 +16,8 @@ from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear
 from goalseek.project.preflight import Finding
-from goalseek.project.project import Run
-from goalseek.sandbox.executables import to_paste, which
+from goalseek.project.project import Project
+from goalseek.sandbox.executables import as_manifest_line, which
 from goalseek.sandbox.executables import words_of as run_words_of
 from goalseek.sandbox.view import is_systems
 from goalseek.values import CommandRun
@@ -29,8 +29,8 @@ _LOG_MOST = 64 * 1024
 _NAMED_MOST = 8
 
 
-def why_inside(
-    run: Run, subject: Subject, folder: Path, may_leave: Callable[[bool], bool], is_named: bool
+def diagnose_sandbox(
+    run: Project, subject: Target, folder: Path, may_leave: Callable[[bool], bool], is_named: bool
 ) -> Iterator[Finding]:
     """What the sandbox has to do with a verifier that failed; ``folder`` has its log. ``may_leave`` asks for consent.
 
@@ -83,7 +83,7 @@ def _outside_too(manifest: Manifest, works: Callable[[Manifest], bool], log: str
 
 
 def _cause(
-    run: Run, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
+    run: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
 ) -> Finding:
     """It works outside: what has to be allowed inside."""
     networked = replace(
@@ -96,23 +96,23 @@ def _cause(
         return Finding("outside", False, text, "network = true for the command that needs it; setup may download first")
     if paths and _works_with(run, manifest, works, paths):
         text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
-        return Finding("outside", False, text, to_paste([*map(Path, manifest.sandbox.read), *paths]))
+        return Finding("outside", False, text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths]))
     read_only = [line for line in log.splitlines() if "Read-only file system" in line or "Permission denied" in line]
     if read_only:
         text = f"it works outside the sandbox; it likely writes where it may only read: {read_only[-1].strip()[:200]}"
         remedy = "write in the tree, GOALSEEK_RUN_DIR or TMPDIR; or name a cache of a tool's in sandbox.cache"
         return Finding("outside", False, text, remedy)
     text = "it works outside the sandbox, and its output names no path that is not shown"
-    remedy = f"look from its place: goalseek exec -- sh; name what it misses: {to_paste([Path('/...')])}"
+    remedy = f"look from its place: goalseek exec -- sh; name what it misses: {as_manifest_line([Path('/...')])}"
     return Finding("outside", False, text, remedy)
 
 
-def _works_with(run: Run, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
+def _works_with(run: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
     with run.reading(tuple(map(str, paths))):
         return works(manifest)
 
 
-def _unseen(run: Run, log: str) -> tuple[Path, ...]:
+def _unseen(run: Project, log: str) -> tuple[Path, ...]:
     """Paths that the output names, that are there, and that no command is shown. The outermost of them."""
     confines = run.confines
     masked = (*confines.masked, *confines.elsewhere)

@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable, Iterator
 
 from goalseek.doctor.cheats import prepared, runs_owed
-from goalseek.doctor.checks import FURTHER, NEEDED, Patient, cheats, provider
+from goalseek.doctor.checks import FURTHER, NEEDED, DoctorContext, cheats, provider
 from goalseek.doctor.trial import BREAKAGES, trial
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.evaluation.measurements import Subject, baseline_subject, incumbent_subject
+from goalseek.evaluation.measurements import Target, baseline_subject, incumbent_subject
 from goalseek.git.command import git_text
-from goalseek.humanize import counted, in_words
+from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import Loaded, ignore_home
 from goalseek.project.opening import opened
 from goalseek.project.preflight import Finding
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 from goalseek.statistics.scale import median
 
 LEAST_GIT = (2, 38)
@@ -71,11 +71,11 @@ def git_version() -> Finding:
     return Finding("git", True, text)
 
 
-def cost(patient: Patient, subject: Subject) -> str:
+def cost(patient: DoctorContext, subject: Target) -> str:
     """What the verifier's runs will cost, in words."""
     owed, most = max(0, 2 - len(subject.known)), len(BREAKAGES)
     parts = ["setup once"] if patient.setting.manifest.setup else []
-    parts += [f"{counted(owed, 'run')} of the verifier"] if owed else []
+    parts += [f"{pluralize(owed, 'run')} of the verifier"] if owed else []
     parts.append(f"1 to {most} runs with every writable file broken")
     gaming = runs_owed(patient.cheats, subject.tree)
     parts += [f"{gaming} runs with a cheat each" if gaming > 1 else "1 run with a cheat"] if gaming else []
@@ -83,12 +83,12 @@ def cost(patient: Patient, subject: Subject) -> str:
     if not subject.known:
         return f"doctor: {runs}; how long one takes, the first will tell"
     took = median([made.seconds for made in subject.known])
-    least, longest = in_words((owed + 1 + gaming) * took), in_words((owed + most + gaming) * took)
-    return f"doctor: {runs}; one takes about {in_words(took)}: {least} to {longest} together"
+    least, longest = format_duration((owed + 1 + gaming) * took), format_duration((owed + most + gaming) * took)
+    return f"doctor: {runs}; one takes about {format_duration(took)}: {least} to {longest} together"
 
 
 def _examine(
-    run: Run, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[bool], bool], is_live: bool
+    run: Project, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[bool], bool], is_live: bool
 ) -> Iterator[Finding]:
     standing = run.standing
     ignore_home(run.loaded)
@@ -96,7 +96,7 @@ def _examine(
     tree = run.repository.tree_of(commit)
     setting = run.setting() if standing.baseline else run.fresh_setting()
     entries = run.repository.objects.files(tree)
-    patient = Patient(run, setting, tree, entries, prepared(run, setting, tree, entries), is_live)
+    patient = DoctorContext(run, setting, tree, entries, prepared(run, setting, tree, entries), is_live)
     needed = [finding for check in NEEDED for finding in check(patient)]
     is_sound = all(finding.ok for finding in needed)
     subject = None
@@ -117,7 +117,7 @@ def _examine(
     yield from trial(run, subject, patient.cheats, tell, may_leave)
 
 
-def _untried(patient: Patient) -> Iterator[Finding]:
+def _untried(patient: DoctorContext) -> Iterator[Finding]:
     fit = [cheat.patch for cheat in patient.cheats if not cheat.unfit]
     if fit:
         yield Finding("cheat", True, f"applies: {', '.join(fit)}", "whether it loses, goalseek doctor shows")

@@ -16,7 +16,7 @@ READ_HIDDEN = 'read the number from a command that sees = "hidden" and recompute
 
 
 @dataclass(frozen=True)
-class Words:
+class IsolationNote:
     """One sentence about one command, and what to change; nothing to change where it is as good as it gets."""
 
     command: str
@@ -24,9 +24,9 @@ class Words:
     remedy: str = ""
 
 
-def words_about(manifest: Manifest) -> tuple[Words, ...]:
+def words_about(manifest: Manifest) -> tuple[IsolationNote, ...]:
     """What each command sees, which numbers are believed on the candidate's word, and what weakens it."""
-    found: list[Words] = []
+    found: list[IsolationNote] = []
     carried: list[str] = []
     for command in manifest.verify:
         found.append(_seeing(command, carried))
@@ -36,7 +36,7 @@ def words_about(manifest: Manifest) -> tuple[Words, ...]:
     if manifest.sandbox.cache:
         caches = ", ".join(manifest.sandbox.cache)
         text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
-        found.append(Words("", text, "leave it out where a number could be left there"))
+        found.append(IsolationNote("", text, "leave it out where a number could be left there"))
     return tuple(found)
 
 
@@ -56,20 +56,22 @@ def against_cheats(manifest: Manifest) -> str:
     return "; ".join(told)
 
 
-def _seeing(command: VerifyCommand, carried: list[str]) -> Words:
+def _seeing(command: VerifyCommand, carried: list[str]) -> IsolationNote:
     if command.sees == "both":
         text = "hidden files and candidate code in one process: anything the code can reach, it can read"
-        return Words(command.name, f"{command.name}: {text}", SPLIT)
+        return IsolationNote(command.name, f"{command.name}: {text}", SPLIT)
     if command.sees == "candidate":
-        return Words(command.name, f"{command.name}: runs the candidate, without the hidden files")
+        return IsolationNote(command.name, f"{command.name}: runs the candidate, without the hidden files")
     if carried:
         text = f"sees only outputs ({', '.join(carried)}) and hidden files: none of the candidate's code"
-        return Words(command.name, f"{command.name}: {text}")
+        return IsolationNote(command.name, f"{command.name}: {text}")
     text = "sees nothing of the candidate, not even outputs: it cannot judge it"
-    return Words(command.name, f"{command.name}: {text}", "name what it needs in the outputs of a command before it")
+    return IsolationNote(
+        command.name, f"{command.name}: {text}", "name what it needs in the outputs of a command before it"
+    )
 
 
-def _reported(manifest: Manifest, command: VerifyCommand) -> Iterator[Words]:
+def _reported(manifest: Manifest, command: VerifyCommand) -> Iterator[IsolationNote]:
     """The numbers that the candidate's own process gives, and a success that is its exit code alone."""
     if command.sees == "hidden":
         return
@@ -81,23 +83,23 @@ def _reported(manifest: Manifest, command: VerifyCommand) -> Iterator[Words]:
         if reading.source == "wall":
             text = f"{command.name}'s run time is its {what}: the code decides how much it does in that time"
             remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
-            yield Words(command.name, text, remedy)
+            yield IsolationNote(command.name, text, remedy)
             continue
         text = f"{command.name} {_verb(reading)} its own {what}: self-reported"
-        yield Words(command.name, text, READ_HIDDEN)
+        yield IsolationNote(command.name, text, READ_HIDDEN)
     if not readings and not command.outputs:
         text = f"{command.name}: its success is an exit code, and candidate code can end the process with any"
         remedy = 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
-        yield Words(command.name, text, remedy)
+        yield IsolationNote(command.name, text, remedy)
 
 
-def _weaker(command: VerifyCommand) -> Iterator[Words]:
+def _weaker(command: VerifyCommand) -> Iterator[IsolationNote]:
     if command.keep:
         text = f"{command.name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
-        yield Words(command.name, text, "take out keep; setup.gives gives each measurement a copy of its own")
+        yield IsolationNote(command.name, text, "take out keep; setup.gives gives each measurement a copy of its own")
     if command.network:
         text = f"{command.name}: has the network: it can fetch an answer, and tell what it saw"
-        yield Words(command.name, text, "take out network; let setup fetch what is needed")
+        yield IsolationNote(command.name, text, "take out network; let setup fetch what is needed")
 
 
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:

@@ -12,16 +12,16 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.git.objects import Entry
 from goalseek.own_folders import make_anew
 from goalseek.phase_values import Context
+from goalseek.project.config import Config
 from goalseek.project.preflight import Finding
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
-from goalseek.proposal.call import given_for
-from goalseek.proposal.launch import Seat
-from goalseek.proposal.usage import night
+from goalseek.project.project import Project
+from goalseek.proposal.call import agent_variables
+from goalseek.proposal.launch import AgentLaunch
+from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.fallback import Chain
-from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Starting
+from goalseek.providers.provider import IN_WORDS, Call, Failed, LaunchSpec, Provider
 from goalseek.providers.registry import commands_of
 from goalseek.values import Usage
 
@@ -32,7 +32,9 @@ _QUESTION = "Answer with the one word: ready. Do not read, write or run anything
 _NONCE = "000000"
 
 
-def about(run: Run, setting: Setting, entries: Mapping[str, Entry], chosen: Chain, is_live: bool) -> Iterator[Finding]:
+def about(
+    run: Project, setting: Config, entries: Mapping[str, Entry], chosen: Chain, is_live: bool
+) -> Iterator[Finding]:
     """Every provider that may be asked, each with what there is to know of it; then what a night will cost."""
     for provider in chosen.everybody:
         if isinstance(provider, AgentProvider):
@@ -48,18 +50,18 @@ def about(run: Run, setting: Setting, entries: Mapping[str, Entry], chosen: Chai
     text, remedy = agent_out_of_sight(commands, run.folder, scope, setting.manifest.scope.share, entries)
     if text:
         yield Finding("provider", False, text, remedy)
-    told = night(run.recent, setting.manifest.limits)
+    told = forecast_cost(run.recent, setting.manifest.limits)
     if told:
         yield Finding("provider", True, told)
 
 
-def _version(run: Run, setting: Setting, provider: AgentProvider) -> Finding:
+def _version(run: Project, setting: Config, provider: AgentProvider) -> Finding:
     """The program starts where it will work, and says which version it is."""
     program, name = provider.program(), provider.name
     assert program
     seat = _seat(run, setting)
     words = (program, *provider.words[1:])
-    asked = Starting((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
+    asked = LaunchSpec((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
     try:
         finished = seat.start(asked)
     except (GoalseekError, OSError) as error:
@@ -107,7 +109,7 @@ def _endpoint(provider: AgentProvider) -> Iterator[Finding]:
     yield Finding("endpoint", True, f"{provider.name}: {address} answers")
 
 
-def _live(run: Run, setting: Setting, provider: Provider) -> Finding:
+def _live(run: Project, setting: Config, provider: Provider) -> Finding:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, AgentProvider | CommandProvider):
         return Finding("live", True, f"{provider.name} starts no program")
@@ -156,13 +158,13 @@ def _shown(usage: Usage) -> str:
     return f"{usage.tokens} tokens" + ("" if cost is None else f", ${cost:.4f}")
 
 
-def _seat(run: Run, setting: Setting) -> Seat:
+def _seat(run: Project, setting: Config) -> AgentLaunch:
     tree = run.places.scratch / "tree"
     make_anew(tree)
     folder = tree / Path(run.places.prefix)
     folder.mkdir(parents=True, exist_ok=True)
-    given = given_for(setting.manifest, _NOTHING, "plan", _NONCE)
-    return Seat(run, setting.manifest, tree, folder, "doctor", _QUESTION, {}, given, "doctor")
+    given = agent_variables(setting.manifest, _NOTHING, "plan", _NONCE)
+    return AgentLaunch(run, setting.manifest, tree, folder, "doctor", _QUESTION, {}, given, "doctor")
 
 
 _NOTHING = Context(

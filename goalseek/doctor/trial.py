@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from goalseek.doctor.cheats import Cheat, runs_owed, tried
-from goalseek.doctor.diagnose import out_of_sight, why_inside
+from goalseek.doctor.diagnose import diagnose_sandbox, out_of_sight
 from goalseek.evaluation.measurements import (
     Measurement,
-    Subject,
+    Target,
     failed_baseline,
     measure_subject,
     measurement_of,
@@ -19,14 +19,14 @@ from goalseek.evaluation.measurements import (
 )
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE
-from goalseek.humanize import in_words, number
+from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.preflight import Finding
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 from goalseek.statistics.advice import fixed_seed
 from goalseek.statistics.bounds import guard_warning
-from goalseek.statistics.decide import ToBeat, decide
+from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.noise_state import cost_of_deciding
 from goalseek.statistics.scale import median
 from goalseek.statistics.sequential_test import unfit
@@ -36,7 +36,11 @@ NUMBERS = 2
 
 
 def trial(
-    run: Run, subject: Subject, cheats: Sequence[Cheat], tell: Callable[[str], None], may_leave: Callable[[bool], bool]
+    run: Project,
+    subject: Target,
+    cheats: Sequence[Cheat],
+    tell: Callable[[str], None],
+    may_leave: Callable[[bool], bool],
 ) -> Iterator[Finding]:
     """Runs the verifier as often as is still owed, and says what came of it.
 
@@ -56,13 +60,13 @@ def trial(
                 remedy = out_of_sight(manifest, evidence.verify, run.folder, run.places.prefix, entries)
                 error = failed_baseline(verdict, folder, remedy=remedy)
                 yield Finding("verifier", False, error.message, error.hint)
-                yield from why_inside(run, subject, folder, may_leave, bool(remedy))
+                yield from diagnose_sandbox(run, subject, folder, may_leave, bool(remedy))
                 return
             measurement = measurement_of(evidence)
             if not subject.known:
                 owed = runs_owed(cheats, subject.tree)
                 least, most = NUMBERS + owed, NUMBERS - 1 + len(BREAKAGES) + owed
-                tell(f"doctor: one run takes {in_words(measurement.seconds)}; {least} to {most} to go")
+                tell(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
             made.append(measurement)
             subject = replace(subject, known=(*subject.known, measurement))
         yield _shown(manifest, subject.known)
@@ -96,7 +100,7 @@ def unchanged(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
     won = next((verdict for verdict in verdicts if verdict), None)
     if won and manifest.metric.noise == "none":
         text = f"a candidate that changes nothing can win: {won.why}. The metric is noisy, and metric.noise is none"
-        gap = number(abs(first.value - second.value))
+        gap = format_number(abs(first.value - second.value))
         remedy = f'take metric.noise = "none" out, or set metric.min_delta well above {gap}'
         return Finding("unchanged", False, text, remedy)
     refused = next((verdict for verdict in verdicts if verdict.reason in ("guard", "not_valid")), None)
@@ -119,7 +123,7 @@ def seed_hint(known: Sequence[Measurement]) -> Iterator[Finding]:
         yield Finding("seed", True, f"{len(known)} runs gave the same number", told)
 
 
-def _cost(run: Run, manifest: Manifest, known: Sequence[Measurement]) -> Finding:
+def _cost(run: Project, manifest: Manifest, known: Sequence[Measurement]) -> Finding:
     """What the rule will cost in time."""
     is_noisy = run.standing.noise.differed or len({made.value for made in known}) > 1
     return Finding("cost", True, cost_of_deciding(manifest, is_noisy, median([made.seconds for made in known])))
@@ -128,13 +132,13 @@ def _cost(run: Run, manifest: Manifest, known: Sequence[Measurement]) -> Finding
 def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measurement) -> Verdict:
     run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
     evidence = Evidence((run,), (candidate.guards,), candidate.verify)
-    return decide(manifest.metric, manifest.guard, ToBeat(incumbent.value, incumbent.guards), evidence, 0)
+    return decide(manifest.metric, manifest.guard, Reference(incumbent.value, incumbent.guards), evidence, 0)
 
 
 def _shown(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
     """The last two numbers, with their times."""
     shown = [
-        f"{number(made.value)} ({in_words(made.seconds)}{', measured before' if made.before else ''})"
+        f"{format_number(made.value)} ({format_duration(made.seconds)}{', measured before' if made.before else ''})"
         for made in known[-NUMBERS:]
     ]
     return Finding("verifier", True, f"{manifest.metric.name} = {' and '.join(shown)}")
@@ -149,7 +153,7 @@ BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
 _NOISE = 10
 
 
-def sabotage(run: Run, subject: Subject, folder: Path) -> tuple[bool, str]:
+def sabotage(run: Project, subject: Target, folder: Path) -> tuple[bool, str]:
     """Whether breaking the candidate was noticed, and in words by what. The subject has its unbroken numbers.
 
     The breakages are tried in turn until one is noticed. Nothing of them is in a ref or a record, and the bench stands
@@ -165,13 +169,13 @@ def sabotage(run: Run, subject: Subject, folder: Path) -> tuple[bool, str]:
             if told := noticed(evidence, subject.known):
                 return True, f"every writable file {how}: {told}"
             made = measurement_of(evidence)
-            unnoticed.append(f"{how}: {number(made.value) if made else 'no number'}")
+            unnoticed.append(f"{how}: {format_number(made.value) if made else 'no number'}")
     finally:
         stand_back(run, subject)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
 
 
-def broken_tree(run: Run, subject: Subject, content: bytes | None) -> str:
+def broken_tree(run: Project, subject: Target, content: bytes | None) -> str:
     """The subject's tree with this content in every writable file, or without them."""
     objects, scope = run.repository.objects, subject.setting.scope
     entries = {
@@ -202,7 +206,7 @@ def noticed(evidence: Evidence, known: Sequence[Measurement]) -> str:
     nearest = min(values, key=lambda other: abs(other - value))
     if value in values or abs(value - nearest) <= _NOISE * (max(values) - min(values)):
         return ""
-    return f"the number goes to {number(value)}"
+    return f"the number goes to {format_number(value)}"
 
 
 def _seed(known: Sequence[Measurement]) -> int:

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import Measurement, Subject, failed_baseline, measure_subject, measurement_of
+from goalseek.evaluation.measurements import Measurement, Target, failed_baseline, measure_subject, measurement_of
 from goalseek.git.as_user import tree_of_checkout
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
-from goalseek.humanize import counted, few, in_words
+from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import ignore_home
 from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
 from goalseek.phase_values import Side
 from goalseek.project import preflight
+from goalseek.project.config import Config
 from goalseek.project.opening import check_confines
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
-from goalseek.statistics.bounds import broken
+from goalseek.project.project import Project
+from goalseek.statistics.bounds import guard_violation
 from goalseek.statistics.intervals import Settled, settle
 from goalseek.statistics.sequential_test import unfit
 from goalseek.workspace.scope import Scope
@@ -29,16 +29,16 @@ CHECKOUT = "the checkout"
 
 
 @dataclass(frozen=True)
-class Contender:
+class Revision:
     """One of the two: its name as it was asked for, its commit (None for the checkout), and what is measured."""
 
     name: str
     commit: str | None
-    subject: Subject
+    subject: Target
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """What came of it. ``is_exact``: each side gave the same value again, to the last bit, and no more were made."""
 
     settled: Settled
@@ -64,7 +64,7 @@ class Compared:
         return f"{told}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
 
 
-def sides(run: Run, before: str, after: str | None) -> tuple[Contender, Contender]:
+def sides(run: Project, before: str, after: str | None) -> tuple[Revision, Revision]:
     """The two, ready to be measured; ``after`` is None for the checkout as it is.
 
     Raises GoalseekError where one is not there, where a tree does not fit the manifest, where what measures is not the
@@ -88,7 +88,7 @@ def sides(run: Run, before: str, after: str | None) -> tuple[Contender, Contende
 
 
 def pairs_in_turn(
-    run: Run, before: Contender, after: Contender, count: int
+    run: Project, before: Revision, after: Revision, count: int
 ) -> Iterator[tuple[Measurement, Measurement]]:
     """So many pairs of runs (before, after), each with a seed of its own; every other pair begins with ``after``.
 
@@ -111,12 +111,12 @@ def is_exact(pairs: Sequence[tuple[Measurement, Measurement]]) -> bool:
     return len(pairs) > 1 and all(len({made.value for made in side}) == 1 for side in zip(*pairs, strict=True))
 
 
-def compared(direction: str, pairs: Sequence[tuple[Measurement, Measurement]]) -> Compared:
+def compare_revisions(direction: str, pairs: Sequence[tuple[Measurement, Measurement]]) -> Comparison:
     """What the pairs say. Raises ValueError without one."""
-    return Compared(settle(direction, [(first.value, second.value) for first, second in pairs]), is_exact(pairs))
+    return Comparison(settle(direction, [(first.value, second.value) for first, second in pairs]), is_exact(pairs))
 
 
-def _measured(run: Run, side: Contender, seconds: Mapping[str, float], of: Side) -> Measurement:
+def _measured(run: Project, side: Revision, seconds: Mapping[str, float], of: Side) -> Measurement:
     folder = run.places.scratch / "trial"
     subject = replace(side.subject, baseline_seconds=dict(seconds))
     evidence = measure_subject(run, subject, 0, folder, seed=secrets.randbelow(2**31), of=of)
@@ -128,7 +128,7 @@ def _measured(run: Run, side: Contender, seconds: Mapping[str, float], of: Side)
     raise GoalseekError(failed.message, "what has no number cannot be compared", failed.exit_code)
 
 
-def _commit(run: Run, revision: str) -> tuple[str, str]:
+def _commit(run: Project, revision: str) -> tuple[str, str]:
     """A side's name and commit: git's revision first, else ``best``, ``baseline``, or an iteration's number."""
     found = run.repository.resolve(revision)
     if found is not None:
@@ -149,16 +149,16 @@ def _commit(run: Run, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _side(run: Run, setting: Setting, name: str, commit: str | None) -> Contender:
+def _side(run: Project, setting: Config, name: str, commit: str | None) -> Revision:
     repository = run.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
     files = digest_of_files(repository.objects.files(tree).items(), setting.scope)
     ruler = Ruler(keys_of(setting.manifest), files, setting.hidden_from).digest
-    return Contender(name, commit, Subject(setting, tree, ruler, run.standing.epoch, tree))
+    return Revision(name, commit, Target(setting, tree, ruler, run.standing.epoch, tree))
 
 
 def _refuse_unfit(
-    run: Run, setting: Setting, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
+    run: Project, setting: Config, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
 ) -> None:
     """``others`` are the other side's files: a writable one may be in either."""
     try:
@@ -169,7 +169,7 @@ def _refuse_unfit(
         raise GoalseekError(f"{name}: {error.message}", error.hint, error.exit_code, error.stop_reason) from None
 
 
-def _refuse_other_judge(run: Run, setting: Setting, before: Contender, after: Contender) -> None:
+def _refuse_other_judge(run: Project, setting: Config, before: Revision, after: Revision) -> None:
     """What measures is what is hidden or named read-only; other files may differ, which is said of them."""
     judges, others = [], []
     scope = setting.scope
@@ -181,18 +181,18 @@ def _refuse_other_judge(run: Run, setting: Setting, before: Contender, after: Co
         elif scope.kind(found.path) == "other":
             others.append(quote_path(found.path))
     if judges:
-        message = f"{before.name} and {after.name} do not have the same verifier: {few(judges)}"
+        message = f"{before.name} and {after.name} do not have the same verifier: {abbreviate(judges)}"
         hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
         raise GoalseekError(message, hint, USAGE)
     if others:
-        run.watch.note(f"not writable, but different as well, and measured as they are: {few(others)}")
+        run.watch.note(f"not writable, but different as well, and measured as they are: {abbreviate(others)}")
 
 
 @dataclass(frozen=True)
 class SettledOnBase:
     """What came of it: the difference, and the guards that the result breaks against the base, a sentence each."""
 
-    compared: Compared
+    compared: Comparison
     broken: tuple[str, ...]
     seconds: float
 
@@ -203,7 +203,7 @@ class SettledOnBase:
         return bool(self.broken) or (interval is not None and interval[1] < 0)
 
 
-def settle_on_base(run: Run, base: str, result: str, pairs: int, tell: Callable[[str], None]) -> SettledOnBase:
+def settle_on_base(run: Project, base: str, result: str, pairs: int, tell: Callable[[str], None]) -> SettledOnBase:
     """Measures the tree ``base`` against ``result``, at most so many pairs, under the pinned ruler; records nothing.
 
     Raises GoalseekError where one of them has no number.
@@ -216,16 +216,18 @@ def settle_on_base(run: Run, base: str, result: str, pairs: int, tell: Callable[
     setting, ruler = run.setting((before, after)), standing.ruler
     if any(setting.scope.is_fixed(found.path) for found in objects.differences(standing.baseline.tree, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
-    subject = Subject(setting, before, ruler, standing.epoch, before)
-    usual = in_words(2 * pairs * sum(standing.baseline.seconds.values()))
-    tell(f"measuring {counted(pairs, 'pair')} of base and result in turn, about {usual}; nothing is recorded")
-    sides = Contender("the base", None, subject), Contender("the result", None, replace(subject, tree=after))
+    subject = Target(setting, before, ruler, standing.epoch, before)
+    usual = format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
+    tell(f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {usual}; nothing is recorded")
+    sides = Revision("the base", None, subject), Revision("the result", None, replace(subject, tree=after))
     made = list(pairs_in_turn(run, *sides, pairs))
     first, last = made[-1]
-    told = (broken(guard, last.guards[guard.name], first.guards[guard.name]) for guard in setting.manifest.guard)
+    told = (
+        guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in setting.manifest.guard
+    )
     seconds = round(sum(measured.seconds for pair in made for measured in pair), 6)
     return SettledOnBase(
-        compared(setting.manifest.metric.direction, made), tuple(text for text in told if text), seconds
+        compare_revisions(setting.manifest.metric.direction, made), tuple(text for text in told if text), seconds
     )
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import Subject, measure_subject, measurement_of, took_outside
-from goalseek.humanize import number
+from goalseek.evaluation.measurements import Target, measure_subject, measurement_of, took_outside
+from goalseek.humanize import format_number
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
-from goalseek.ledger.standing import Mark, Standing
+from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
 from goalseek.phase_values import Side
-from goalseek.project.project import Run, tell
-from goalseek.project.setting import Setting
-from goalseek.statistics.decide import refused
+from goalseek.project.config import Config
+from goalseek.project.project import Project, write_state
+from goalseek.statistics.decide import rejection_of
 
 COMMAND = "holdout"
 
@@ -31,7 +31,7 @@ def looks_owed(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[st
     return tuple(of for of, commit in wanted if (of, commit) not in seen)
 
 
-def look(run: Run, setting: Setting, is_end: bool) -> None:
+def look(run: Project, setting: Config, is_end: bool) -> None:
     """Makes the looks that are owed. One whose command fails is recorded as that, and not made again."""
     for of in looks_owed(setting.manifest, run.standing, is_end):
         _look(run, setting, of)
@@ -62,12 +62,12 @@ def gain_of(direction: str, before: float, after: float) -> float:
     return after - before if direction == "maximize" else before - after
 
 
-def _look(run: Run, setting: Setting, of: str) -> None:
+def _look(run: Project, setting: Config, of: str) -> None:
     standing = run.standing
     assert setting.manifest.holdout and standing.baseline and standing.best
     mark = standing.baseline if of == "baseline" else standing.best
     run.watch.phase(mark.iteration, "HOLDOUT")
-    tell(run, "running", mark.iteration, "HOLDOUT")
+    write_state(run, "running", mark.iteration, "HOLDOUT")
     before = took_outside(run, holdout_key(standing)).phases  # the last look was killed, and this one is charged for it
     begun = HoldoutRecord(
         seq=0,
@@ -95,13 +95,15 @@ def _look(run: Run, setting: Setting, of: str) -> None:
     run.watch.looked(made)
 
 
-def _measured(run: Run, setting: Setting, holdout: Holdout, mark: Mark, begun: HoldoutRecord) -> HoldoutRecord:
+def _measured(
+    run: Project, setting: Config, holdout: Holdout, mark: MeasuredCommit, begun: HoldoutRecord
+) -> HoldoutRecord:
     """What came of a look."""
     standing, of = run.standing, begun.of
     assert standing.baseline
     below = replace(setting, manifest=with_holdout(setting.manifest, holdout))
     baseline = standing.baseline
-    subject = Subject(below, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    subject = Target(below, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     side: Side = "candidate" if of == "baseline" else "incumbent"
     try:
         evidence = measure_subject(run, subject, 0, run.places.scratch / COMMAND, of=side, own_folder=COMMAND)
@@ -109,18 +111,18 @@ def _measured(run: Run, setting: Setting, holdout: Holdout, mark: Mark, begun: H
         if error.stop_reason == "tampered":
             raise
         return replace(begun, reason="failed", why=f"the look at the {of} failed: {error.message}")
-    if refusal := refused(below.manifest.metric, (), evidence):
+    if refusal := rejection_of(below.manifest.metric, (), evidence):
         return replace(begun, reason="failed", why=f"the look at the {of} failed: {refusal[1]}")
     found = measurement_of(evidence)
     made = replace(begun, reason="measured", value=found.value, seconds=found.seconds)
     before = next((look.value for look in standing.holdout if look.of == "baseline"), None)
     if of == "baseline" or before is None:
-        return replace(made, why=f"{of} {number(found.value)}")
+        return replace(made, why=f"{of} {format_number(found.value)}")
     own = gain_of(standing.direction, before, found.value)
     claimed = _claimed(standing)
     why = (
-        f"baseline {number(before)}, best {number(found.value)}: a gain of {number(own)}, "
-        f"where the verifier's is {number(claimed)}"
+        f"baseline {format_number(before)}, best {format_number(found.value)}: a gain of {format_number(own)}, "
+        f"where the verifier's is {format_number(claimed)}"
     )
     return replace(made, gap=claimed - own, why=why)
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.ledger.checkpoints import Memory, PhaseSeconds
+from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
 from goalseek.manifest.loading import ignore_home
-from goalseek.measurement.evidence import one_more
+from goalseek.measurement.evidence import add_measurement
 from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
 from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.project import preflight
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
+from goalseek.project.config import Config
+from goalseek.project.project import Project
 from goalseek.values import CommandRun, VerifierRun
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
@@ -34,13 +34,13 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Subject:
+class Target:
     """What is measured: the incumbent's tree under the pinned ruler, or HEAD's under the next baseline's.
 
     ``known`` are the measurements of it that were made before, oldest first.
     """
 
-    setting: Setting
+    setting: Config
     tree: str
     ruler: str
     epoch: int
@@ -49,7 +49,7 @@ class Subject:
     known: tuple[Measurement, ...] = ()
 
 
-def incumbent_subject(run: Run, setting: Setting) -> Subject:
+def incumbent_subject(run: Project, setting: Config) -> Target:
     """The incumbent of a climb that has begun."""
     standing = run.standing
     incumbent, start = standing.incumbent, standing.baseline
@@ -57,19 +57,19 @@ def incumbent_subject(run: Run, setting: Setting) -> Subject:
     runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
     first = Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
     known = (first, *_pooled(run, incumbent.tree, standing.ruler))
-    return Subject(setting, incumbent.tree, standing.ruler, standing.epoch, start.tree, start.seconds, known)
+    return Target(setting, incumbent.tree, standing.ruler, standing.epoch, start.tree, start.seconds, known)
 
 
-def baseline_subject(run: Run, setting: Setting) -> Subject:
+def baseline_subject(run: Project, setting: Config) -> Target:
     """What the first baseline will measure. Raises GoalseekError for an uncommitted change of the ruler's files."""
     ruler = take_ruler(run, setting).digest
     tree = run.repository.tree_of(run.repository.head())
-    return Subject(setting, tree, ruler, run.standing.epoch + 1, tree, known=_pooled(run, tree, ruler))
+    return Target(setting, tree, ruler, run.standing.epoch + 1, tree, known=_pooled(run, tree, ruler))
 
 
 def measure_subject(
-    run: Run,
-    subject: Subject,
+    run: Project,
+    subject: Target,
     place: int,
     folder: Path,
     tree: str = "",
@@ -95,18 +95,18 @@ def measure_subject(
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
         seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place))
-    return one_more(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
+    return add_measurement(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
 
 
-def took_outside(run: Run, what: str) -> PhaseSeconds:
+def took_outside(run: Project, what: str) -> PhaseSeconds:
     """Counts what a measurement takes that the limits count and no iteration has; ``what`` names the record to come.
 
     What was counted for the same one before was killed, or failed.
     """
-    return PhaseSeconds(Memory(run.repository.own, run.seal, run.run_id, what), run.active_seconds)
+    return PhaseSeconds(Checkpoints(run.repository.own, run.seal, run.run_id, what), run.active_seconds)
 
 
-def stand_back(run: Run, subject: Subject) -> None:
+def stand_back(run: Project, subject: Target) -> None:
     """Brings the bench to the subject's own tree, after another was measured there."""
     for sees in dict.fromkeys(command.sees for command in subject.setting.manifest.verify):
         if sees is not None:
@@ -120,7 +120,7 @@ def measurement_of(evidence: Evidence) -> Measurement:
     return Measurement(made.value, evidence.guards, evidence.verify, made.seconds, made.seed)
 
 
-def record_measurement(run: Run, subject: Subject, made: Measurement, asked_by: str) -> None:
+def record_measurement(run: Project, subject: Target, made: Measurement, asked_by: str) -> None:
     """Writes a measurement into the ledger, where the next baseline finds it."""
     ignore_home(run.loaded)
     record = MeasurementRecord(
@@ -142,7 +142,7 @@ def record_measurement(run: Run, subject: Subject, made: Measurement, asked_by: 
     run.measured.add(run.ledger.append(record))
 
 
-def _pooled(run: Run, tree: str, ruler: str) -> tuple[Measurement, ...]:
+def _pooled(run: Project, tree: str, ruler: str) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(record.value, record.guards, record.verify, record.seconds, record.seed, before=True)
         for record in run.standing.pooled(tree, ruler)
@@ -164,7 +164,7 @@ def evidence_from_pool(pooled: Sequence[MeasurementRecord], run_folder: Path) ->
 _LINES_SHOWN = 20
 
 
-def take_ruler(run: Run, setting: Setting) -> Ruler:
+def take_ruler(run: Project, setting: Config) -> Ruler:
     """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
     and where HEAD tracks what is shared, or what setup gives anew.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Measurement,
-    Subject,
+    Target,
     baseline_subject,
     failed_baseline,
     incumbent_subject,
@@ -20,16 +20,16 @@ from goalseek.evaluation.measurements import (
     measurement_of,
     record_measurement,
 )
-from goalseek.humanize import in_words
-from goalseek.manifest.rules import not_compiling
+from goalseek.humanize import format_duration
+from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, finite, from_json, from_text
 from goalseek.phase_values import Failure
-from goalseek.process import held_back
+from goalseek.process import deferring_signals
 from goalseek.project.opening import check_fit
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.sandbox.supervisor import Finished, Programs
+from goalseek.sandbox.supervisor import ProgramResult, Supervisor
 from goalseek.statistics.sequential_test import unfit
 from goalseek.values import VerifierRun
 
@@ -51,7 +51,7 @@ class AloneCommand:
 
 def refuse_unreadable(reading: Reading) -> None:
     """Raises GoalseekError for a regular expression or a query that does not compile."""
-    for place, text in not_compiling((), reading):
+    for place, text in check_expressions((), reading):
         raise GoalseekError(f"--{place[-1]} {text}", "--regex 'loss: ([0-9.]+)', --query test.loss, or --wall", USAGE)
 
 
@@ -62,7 +62,7 @@ def alone_runs(command: AloneCommand, count: int) -> Iterator[Measurement | Fail
     all fails.
     """
     values = failures = 0
-    with Programs(f"noise-{os.getpid()}-{secrets.token_hex(4)}") as programs:
+    with Supervisor(f"noise-{os.getpid()}-{secrets.token_hex(4)}") as programs:
         while values < count and failures < FAILURES_MOST:
             seed = secrets.randbelow(2**31)
             environment = {**os.environ, "GOALSEEK_SEED": str(seed)}
@@ -82,11 +82,11 @@ def alone_runs(command: AloneCommand, count: int) -> Iterator[Measurement | Fail
             yield Measurement(value, {}, (), round(finished.seconds, 6), seed)
 
 
-def _value_of(command: AloneCommand, finished: Finished) -> float:
+def _value_of(command: AloneCommand, finished: ProgramResult) -> float:
     """The number of one run. Raises NoNumber where it failed or has none."""
     if finished.timed_out:
         assert command.timeout
-        raise NoNumber("verify_timeout", f"the command ran past its limit, {in_words(command.timeout)}")
+        raise NoNumber("verify_timeout", f"the command ran past its limit, {format_duration(command.timeout)}")
     if finished.exit_code != 0:
         raise NoNumber("verify_failed", f"the command ended with {finished.exit_code}")
     reading = command.reading
@@ -103,7 +103,7 @@ def _value_of(command: AloneCommand, finished: Finished) -> float:
         raise NoNumber(nothing.reason, f"{nothing.why}, but in stderr; end the command with 2>&1") from None
 
 
-def _is_in_stderr(reading: Reading, finished: Finished) -> bool:
+def _is_in_stderr(reading: Reading, finished: ProgramResult) -> bool:
     try:
         from_text(reading, finished.stderr.decode("utf-8", "replace"))
     except NoNumber:
@@ -120,7 +120,7 @@ def _nothing(nothing: NoNumber, printed: bytes) -> GoalseekError:
 FAILURES_MOST = 3
 
 
-def unchanged_subject(run: Run) -> Subject:
+def unchanged_subject(run: Project) -> Target:
     """What is to be run again and again; ``known`` are its runs so far, but the lucky one for which it was kept.
 
     Raises GoalseekError where repository and manifest do not fit.
@@ -133,7 +133,7 @@ def unchanged_subject(run: Run) -> Subject:
     return replace(subject, known=tuple(_runs_before(run, subject)))
 
 
-def unchanged_runs(run: Run, subject: Subject, count: int) -> Iterator[Measurement | Failure]:
+def unchanged_runs(run: Project, subject: Target, count: int) -> Iterator[Measurement | Failure]:
     """Gives ``count`` runs, each as soon as it is known: the newest that were made before, then new ones, recorded.
 
     A run that failed does not count; after three of them no more are made. Raises GoalseekError where the first run of
@@ -153,7 +153,7 @@ def unchanged_runs(run: Run, subject: Subject, count: int) -> Iterator[Measureme
         if verdict is None:
             made = measurement_of(evidence)
             values += 1
-            with held_back():
+            with deferring_signals():
                 record_measurement(run, subject, made, "noise")
             yield made
             continue
@@ -163,14 +163,14 @@ def unchanged_runs(run: Run, subject: Subject, count: int) -> Iterator[Measureme
         yield Failure(verdict.reason, verdict.why)
 
 
-def _unused_seed(run: Run, used: set[int | None]) -> int:
+def _unused_seed(run: Project, used: set[int | None]) -> int:
     """Another seed than all that were used for this tree, made as every measurement outside an iteration has it."""
     iteration = run.standing.last_iteration + 1
     seeds = (run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place)) for place in itertools.count())
     return next(seed for seed in seeds if seed not in used)
 
 
-def _runs_before(run: Run, subject: Subject) -> Iterator[Measurement]:
+def _runs_before(run: Project, subject: Target) -> Iterator[Measurement]:
     """The incumbent's runs in the order in which they were recorded."""
     standing = run.standing
     assert standing.incumbent

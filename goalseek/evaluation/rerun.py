@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import Subject, measure_subject
-from goalseek.humanize import in_words, number, percent, share_of
+from goalseek.evaluation.measurements import Target, measure_subject
+from goalseek.humanize import format_duration, format_number, percent, share_of
 from goalseek.ledger.audit import audit
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED
 from goalseek.manifest.tables import Guard, Manifest
 from goalseek.phase_values import Evidence
-from goalseek.project.project import Run
-from goalseek.statistics.bounds import broken, outside
+from goalseek.project.project import Project
+from goalseek.statistics.bounds import guard_violation, range_violation
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import CommandRun, VerifierRun
@@ -37,10 +37,10 @@ class Rerun:
     ruler: str
     seed: int | None
     seconds: float
-    found: SameAgain
+    found: Reproduction
 
 
-def rerun(run: Run, number: int, tell: Callable[[str], None]) -> Rerun:
+def rerun(run: Project, number: int, tell: Callable[[str], None]) -> Rerun:
     """Measures the commit of an iteration again, with the seed of its last run. ``tell`` is told what it will cost.
 
     Where another number may be noise, it is measured once more.
@@ -57,9 +57,9 @@ def rerun(run: Run, number: int, tell: Callable[[str], None]) -> Rerun:
     recorded = made.value if made and _succeeded(record) else None
     tell(
         f"audit: measuring iteration {number} again, {record.commit_hash[:12]} ({record.outcome}, {record.reason}); "
-        + (f"it took {in_words(made.seconds)}" if made else "how long it takes is not recorded")
+        + (f"it took {format_duration(made.seconds)}" if made else "how long it takes is not recorded")
     )
-    subject = Subject(
+    subject = Target(
         setting, record.tree_hash, standing.ruler, standing.epoch, standing.baseline.tree, standing.baseline.seconds
     )
     seed = made.seed if made else None
@@ -91,7 +91,7 @@ def rerun(run: Run, number: int, tell: Callable[[str], None]) -> Rerun:
     )
 
 
-def _refuse_deviations(run: Run) -> None:
+def _refuse_deviations(run: Project) -> None:
     deviations = audit(run.loaded, run.repository).deviations
     if deviations:
         first = deviations[0]
@@ -99,7 +99,7 @@ def _refuse_deviations(run: Run) -> None:
         raise GoalseekError(message, "goalseek audit names every difference", BAD_FINDING)
 
 
-def _record(run: Run, number: int) -> IterationRecord:
+def _record(run: Project, number: int) -> IterationRecord:
     """The record to compare with. Raises GoalseekError where there is none that can be."""
     standing = run.standing
     record = run.ledger.history.iteration(number)
@@ -132,7 +132,7 @@ How = Literal["equal", "within", "differs"]
 
 
 @dataclass(frozen=True)
-class Compared:
+class NumberDelta:
     """One number, recorded and again. ``difference`` is in its units, ``percent`` of the recorded one (none of 0).
 
     ``within``: the metric's difference is less than ``min_delta``, or ``is_noise``; a guard's changes nothing about its
@@ -151,12 +151,12 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class SameAgain:
+class Reproduction:
     """What came of it, in words a line each; ``how`` is that of the number that is furthest off."""
 
     how: How
     text: tuple[str, ...]
-    numbers: tuple[Compared, ...] = ()
+    numbers: tuple[NumberDelta, ...] = ()
 
 
 def same_again(
@@ -165,12 +165,12 @@ def same_again(
     record: IterationRecord,
     recorded: float | None,
     evidence: Evidence,
-) -> SameAgain:
+) -> Reproduction:
     """Holds evidence against a record, whose value with the same seed is ``recorded``; None where it failed."""
     if recorded is None:
         return _of_failures(record, evidence)
     if evidence.failure:
-        return SameAgain("differs", (f"it was measured then, and fails now: {_failed(evidence)}",))
+        return Reproduction("differs", (f"it was measured then, and fails now: {_failed(evidence)}",))
     value = evidence.runs[0].value
     assert value is not None
     metric = manifest.metric
@@ -179,23 +179,25 @@ def same_again(
     for guard in manifest.guard:
         before, after = record.guards.get(guard.name), evidence.guards[guard.name]
         if before is None:
-            return SameAgain("differs", (f"{guard.name} is not in the record, and {number(after)} now",))
+            return Reproduction("differs", (f"{guard.name} is not in the record, and {format_number(after)} now",))
         is_within = _verdict(guard, before, baseline_guards) == _verdict(guard, after, baseline_guards)
         numbers.append(_compared(guard.name, before, after, is_within, "on the same side of its bounds"))
     how: How = max((found.how for found in numbers), key=("equal", "within", "differs").index)
-    return SameAgain(how, tuple(found.text for found in numbers), tuple(numbers))
+    return Reproduction(how, tuple(found.text for found in numbers), tuple(numbers))
 
 
-def _of_failures(record: IterationRecord, evidence: Evidence) -> SameAgain:
+def _of_failures(record: IterationRecord, evidence: Evidence) -> Reproduction:
     if not evidence.failure:
         value = evidence.runs[0].value
         assert value is not None
-        return SameAgain("differs", (f"it failed then ({record.reason}), and gives {number(value)} now",))
+        return Reproduction("differs", (f"it failed then ({record.reason}), and gives {format_number(value)} now",))
     before = _ending(record.reason, record.verify)
     after = _ending(evidence.failure.reason, evidence.verify)
     if before == after:
-        return SameAgain("equal", (f"it fails again the same way: {_failed(evidence)}",))
-    return SameAgain("differs", (f"it fails again, but otherwise: {_failed(evidence)}", f"recorded was: {record.why}"))
+        return Reproduction("equal", (f"it fails again the same way: {_failed(evidence)}",))
+    return Reproduction(
+        "differs", (f"it fails again, but otherwise: {_failed(evidence)}", f"recorded was: {record.why}")
+    )
 
 
 def _failed(evidence: Evidence) -> str:
@@ -210,34 +212,38 @@ def _ending(reason: str, verify: tuple[CommandRun, ...]) -> tuple[str, str, int 
     return reason, verify[-1].name, None if reason == "verify_timeout" else verify[-1].exit_code
 
 
-def _compared(name: str, recorded: float, again: float, is_within: bool, why_within: str) -> Compared:
+def _compared(name: str, recorded: float, again: float, is_within: bool, why_within: str) -> NumberDelta:
     difference = again - recorded
     if difference == 0:
-        return Compared(name, recorded, again, 0.0, 0.0, "equal", f"{name}: {number(again)} again, to the last bit")
+        return NumberDelta(
+            name, recorded, again, 0.0, 0.0, "equal", f"{name}: {format_number(again)} again, to the last bit"
+        )
     percent = 100 * difference / abs(recorded) if recorded else None
-    shown = [number(recorded), number(again)]
+    shown = [format_number(recorded), format_number(again)]
     if shown[0] == shown[1]:
         shown = [repr(recorded), repr(again)]
     share = "" if percent is None else f", {percent:+.3g}%"
     text = f"{name}: recorded {shown[0]}, now {shown[1]}: {difference:+.6g}{share}"
     text += f"; {why_within}" if is_within else ""
-    return Compared(name, recorded, again, difference, percent, "within" if is_within else "differs", text)
+    return NumberDelta(name, recorded, again, difference, percent, "within" if is_within else "differs", text)
 
 
 def _verdict(guard: Guard, value: float, baseline: Mapping[str, float]) -> tuple[bool, bool]:
-    return outside(guard.name, guard.valid, value) is None, broken(guard, value, baseline.get(guard.name)) is None
+    return range_violation(guard.name, guard.valid, value) is None, guard_violation(
+        guard, value, baseline.get(guard.name)
+    ) is None
 
 
 # In sd of one run: two runs of the same code differ by less 19 times in 20 (the repeatability limit, ISO 5725).
 REACH = 2.8
 
 
-def may_be_noise(found: SameAgain, state: NoiseState) -> bool:
+def may_be_noise(found: Reproduction, state: NoiseState) -> bool:
     """Whether the metric's number differs, and repeats of the same code have differed too, or were never made."""
     return bool(found.numbers) and found.numbers[0].how == "differs" and (state.differed or not state.agreed)
 
 
-def among_noise(found: SameAgain, direction: str, state: NoiseState, once_more: float) -> SameAgain:
+def among_noise(found: Reproduction, direction: str, state: NoiseState, once_more: float) -> Reproduction:
     """Judged with ``once_more``, the same measurement made again, and by the spread of the repeats that are recorded.
 
     Where it is ``once_more``'s number to the last bit, nothing moves by itself, and it differs.
@@ -250,16 +256,16 @@ def among_noise(found: SameAgain, direction: str, state: NoiseState, once_more: 
     scale = scale_of(direction, state.all_positive and all(value > 0 for value in values))
     reach = REACH * spread(scale, (*state.pairs, (first.again, once_more)))
     apart = abs(scale.x(first.again) - scale.x(first.recorded))
-    shown = percent(math.expm1(reach)) if scale.logarithmic else number(reach)
+    shown = percent(math.expm1(reach)) if scale.logarithmic else format_number(reach)
     told = (
-        f"{first.text}; measured once more {number(once_more)}: {first.name} is noisy, runs of the same code differ "
-        f"here by up to about {shown}, and this one lies {'within' if apart <= reach else 'beyond'}"
+        f"{first.text}; measured once more {format_number(once_more)}: {first.name} is noisy, runs of the same code "
+        f"differ here by up to about {shown}, and this one lies {'within' if apart <= reach else 'beyond'}"
     )
     how = first.how if apart > reach else "within"
     return _with_first(found, replace(first, text=told, once_more=once_more, how=how, is_noise=how == "within"), guards)
 
 
-def _with_first(found: SameAgain, first: Compared, guards: list[Compared]) -> SameAgain:
+def _with_first(found: Reproduction, first: NumberDelta, guards: list[NumberDelta]) -> Reproduction:
     numbers = (first, *guards)
     how = max((made.how for made in numbers), key=("equal", "within", "differs").index)
-    return SameAgain(how, tuple(made.text for made in numbers), numbers)
+    return Reproduction(how, tuple(made.text for made in numbers), numbers)

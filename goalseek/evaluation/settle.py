@@ -9,23 +9,23 @@ from dataclasses import replace
 from datetime import datetime
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import Subject, measure_subject, measurement_of, record_measurement, took_outside
-from goalseek.humanize import counted, in_words
+from goalseek.evaluation.measurements import Target, measure_subject, measurement_of, record_measurement, took_outside
+from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
-from goalseek.ledger.standing import Mark, Standing
+from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Side
+from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
-from goalseek.project.project import Run, tell
-from goalseek.project.setting import Setting
+from goalseek.project.project import Project, write_state
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Usage
 
 ASKED_BY = "settle"
 
 
-def owes_settling(manifest: Manifest, standing: Standing) -> bool:
+def needs_settling(manifest: Manifest, standing: Standing) -> bool:
     """Whether the claim is to be measured: something was kept, the metric is noisy, and it was not settled yet."""
     if standing.best is None or standing.best == standing.baseline or not manifest.metric.settle:
         return False
@@ -35,7 +35,7 @@ def owes_settling(manifest: Manifest, standing: Standing) -> bool:
 
 def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
     """How long settling would take; 0 where nothing is owed."""
-    if not owes_settling(manifest, standing):
+    if not needs_settling(manifest, standing):
         return 0.0
     assert manifest.metric.settle
     return 2 * manifest.metric.settle * _seconds_each(standing)
@@ -51,10 +51,10 @@ def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
     return min(manifest.metric.settle, max(0, int(left / each)))
 
 
-def settle_at_end(run: Run, setting: Setting) -> SettleRecord | None:
+def settle_at_end(run: Project, setting: Config) -> SettleRecord | None:
     """Settles where that is owed, with the pairs that there is time for. A failure is told, and is no error."""
     manifest = setting.manifest
-    if not owes_settling(manifest, run.standing):
+    if not needs_settling(manifest, run.standing):
         return None
     spent = run.standing.of_run(run.run_id).spending(killed_seconds(run), Usage())
     pairs = pairs_in_time(manifest, spent, run.clock.now())
@@ -64,10 +64,10 @@ def settle_at_end(run: Run, setting: Setting) -> SettleRecord | None:
         return None
     if pairs != manifest.metric.settle:
         run.watch.note(
-            f"settling with {counted(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
+            f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
         )
     run.watch.phase(run.standing.last_iteration, "SETTLE")
-    tell(run, "running", run.standing.last_iteration, "SETTLE")
+    write_state(run, "running", run.standing.last_iteration, "SETTLE")
     try:
         return settle_now(run, setting, pairs)
     except GoalseekError as error:
@@ -77,7 +77,7 @@ def settle_at_end(run: Run, setting: Setting) -> SettleRecord | None:
         return None
 
 
-def settle_for_the_asking(run: Run, setting: Setting) -> SettleRecord | None:
+def settle_on_request(run: Project, setting: Config) -> SettleRecord | None:
     """Settles where a person asks for it. A metric that never moved has nothing to settle, and that is told.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
@@ -89,7 +89,7 @@ def settle_for_the_asking(run: Run, setting: Setting) -> SettleRecord | None:
     return settle_now(run, setting, metric.settle or PAIRS)
 
 
-def settle_now(run: Run, setting: Setting, pairs: int) -> SettleRecord:
+def settle_now(run: Project, setting: Config, pairs: int) -> SettleRecord:
     """Measures baseline and best afresh in turn, and records the difference.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
@@ -99,8 +99,10 @@ def settle_now(run: Run, setting: Setting, pairs: int) -> SettleRecord:
     if baseline is None or best is None or best == baseline:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
     seconds = 2 * pairs * _seconds_each(standing)
-    run.watch.note(f"settling: baseline and best afresh in turn, {counted(pairs, 'pair')}, about {in_words(seconds)}")
-    subject = Subject(setting, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    run.watch.note(
+        f"settling: baseline and best afresh in turn, {pluralize(pairs, 'pair')}, about {format_duration(seconds)}"
+    )
+    subject = Target(setting, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     for place in range(len(standing.settling), 2 * pairs):
         side = _side(place)
         _measure(run, replace(subject, tree=baseline.tree if side == "candidate" else best.tree), side)
@@ -117,7 +119,7 @@ def _side(place: int) -> Side:
     return "candidate" if place % 4 in (0, 3) else "incumbent"
 
 
-def _measure(run: Run, subject: Subject, side: Side) -> None:
+def _measure(run: Project, subject: Target, side: Side) -> None:
     folder, before = run.places.scratch / "settle", killed_seconds(run)
     run.took = took_outside(run, settle_key(run.standing))
     with run.took.of("SETTLE"):
@@ -131,12 +133,12 @@ def _measure(run: Run, subject: Subject, side: Side) -> None:
     run.took.forget()
 
 
-def killed_seconds(run: Run) -> float:
+def killed_seconds(run: Project) -> float:
     """What the next run of a settling took before, as it was killed or failed: its record is charged with it."""
     return sum(took_outside(run, settle_key(run.standing)).phases.values())
 
 
-def _record(run: Run, setting: Setting, baseline: Mark, best: Mark, count: int) -> SettleRecord:
+def _record(run: Project, setting: Config, baseline: MeasuredCommit, best: MeasuredCommit, count: int) -> SettleRecord:
     made = run.standing.settling[:count]
     values = [record.value for record in made]
     of = [_side(place) for place in range(count)]

@@ -17,7 +17,7 @@ from goalseek.git.objects import Objects, is_alive
 from goalseek.git.paths import c_quoted, quote_path
 from goalseek.git.repository import Repository
 from goalseek.own_folders import add_own, clear, remove_own
-from goalseek.process import Answer
+from goalseek.process import CompletedProgram
 
 _FOLDER = "promote-"
 _QUIET = (
@@ -46,9 +46,9 @@ class PlannedCommit(Protocol):
         """The iterations that it holds, for whoever is told that git made none of it."""
 
 
-def users_git(repository: Repository, *arguments: str) -> Answer:
+def users_git(repository: Repository, *arguments: str) -> CompletedProgram:
     """A git command in the user's checkout as they would type it."""
-    return process.ask(["git", *arguments], users_environment(**repository.both_folders()), folder=repository.top)
+    return process.run(["git", *arguments], users_environment(**repository.both_folders()), folder=repository.top)
 
 
 @contextlib.contextmanager
@@ -71,7 +71,7 @@ def commit_plainly(repository: Repository, objects: Objects, promoted: Sequence[
     commit = base
     for one in promoted:
         arguments = ["git", "-c", "i18n.commitEncoding=UTF-8", "commit-tree", one.tree, "-p", commit]
-        answer = process.ask(arguments, variables, _message(one), repository.top)
+        answer = process.run(arguments, variables, _message(one), repository.top)
         if answer.exit_code:
             raise _no_commit(repository, one, answer, None)
         commit = answer.stdout.decode().strip()
@@ -107,7 +107,7 @@ def _commit(repository: Repository, one: PlannedCommit, git_dir: Path, tree: Pat
     message.write_bytes(_message(one))
     settings = [*_QUIET, *(["-c", f"core.hooksPath={hooks}"] if hooks else [])]
     arguments = ["git", *settings, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
-    answer = process.ask(arguments, users_environment(), folder=tree)
+    answer = process.run(arguments, users_environment(), folder=tree)
     if answer.exit_code:
         raise _no_commit(repository, one, answer, hooks)
     commit = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
@@ -205,7 +205,9 @@ def _hooks(repository: Repository) -> Path | None:
     return folder if is_there else None
 
 
-def _no_commit(repository: Repository, one: PlannedCommit, answer: Answer, hooks: Path | None) -> GoalseekError:
+def _no_commit(
+    repository: Repository, one: PlannedCommit, answer: CompletedProgram, hooks: Path | None
+) -> GoalseekError:
     hints = [_NO_HOOKS] if hooks else []
     if users_git(repository, "var", "GIT_AUTHOR_IDENT").exit_code:
         hints = ["git config user.name and user.email say who you are"]
@@ -219,7 +221,7 @@ def _which(one: PlannedCommit) -> str:
     return f"iteration{'s' if len(one.iterations) > 1 else ''} {', '.join(map(str, one.iterations))}"
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: CompletedProgram) -> str:
     return (answer.stderr + answer.stdout).decode("utf-8", "replace").strip()
 
 
@@ -246,7 +248,7 @@ def tree_of_checkout(repository: Repository) -> str:
             shutil.copy2(repository.location.git_dir / "index", index)
         written = b""
         for arguments in (["add", "--all"], ["write-tree"]):
-            answer = process.ask(["git", *settings, *arguments], variables, folder=repository.top)
+            answer = process.run(["git", *settings, *arguments], variables, folder=repository.top)
             if answer.exit_code:
                 said = answer.stderr.decode("utf-8", "replace").strip()
                 raise GoalseekError(f"git cannot take the checkout as it is: {said}", "", UNFIT, "repository")

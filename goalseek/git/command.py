@@ -93,7 +93,7 @@ def git(
     if git_dir is not None:
         more["GIT_DIR"] = str(git_dir)
     try:
-        answer = process.ask(["git", *HARDENED, *arguments], environment(**more), stdin, folder)
+        answer = process.run(["git", *HARDENED, *arguments], environment(**more), stdin, folder)
     except FileNotFoundError:
         raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
     if answer.exit_code:
@@ -135,7 +135,7 @@ class ObjectsFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class BatchReply:
     """What a git process says next. Reading it raises ObjectsFailed where the process ended before that."""
 
     said: IO[bytes]
@@ -167,7 +167,7 @@ class Answer:
         return bytes(field)
 
 
-class Conversations:
+class BatchProcesses:
     """The git processes of one object store, each started when it is first told something. Close it when done."""
 
     def __init__(self, git_dir: Path, variables: Mapping[str, str]) -> None:
@@ -175,11 +175,11 @@ class Conversations:
         self._git_dir = git_dir
         self._variables = variables
 
-    def tell(self, arguments: tuple[str, ...], words: bytes) -> Answer:
+    def tell(self, arguments: tuple[str, ...], words: bytes) -> BatchReply:
         """Tells ``git ARGUMENTS`` something. Raises Missing or ObjectsFailed where it has ended."""
         child = self._child(arguments)
         assert child.stdin and child.stdout
-        answer = Answer(child.stdout, lambda: self._ended(child, arguments[0]))
+        answer = BatchReply(child.stdout, lambda: self._ended(child, arguments[0]))
         try:
             child.stdin.write(words)
             child.stdin.flush()
@@ -201,7 +201,7 @@ class Conversations:
     def _child(self, arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
         child = self.open.get(arguments)
         if child is None:
-            child = process.converse(["git", *HARDENED, *arguments], environment(**self._variables), self._git_dir)
+            child = process.start_batch(["git", *HARDENED, *arguments], environment(**self._variables), self._git_dir)
             self.open[arguments] = child
         return child
 

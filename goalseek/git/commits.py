@@ -26,18 +26,18 @@ class Commit:
 def read_commit(objects: Objects, name: str) -> Commit:
     """A commit by its full hash, which must be its content's. Raises Unreadable."""
     if not re.fullmatch(f"[0-9a-f]{{{len(objects.zero)}}}", name):
-        raise Unreadable("no hash of a commit")
+        raise UnreadableCommit("no hash of a commit")
     try:
         content = objects.read(name)
     except Missing:
-        raise Unreadable("no such object") from None
+        raise UnreadableCommit("no such object") from None
     except (ObjectsFailed, BrokenPipeError, ValueError) as error:
         objects.close()
-        raise Unreadable(f"an object that git cannot read: {error}") from None
+        raise UnreadableCommit(f"an object that git cannot read: {error}") from None
     algorithm = "sha1" if len(objects.zero) == 40 else "sha256"
     if hashlib.new(algorithm, b"commit %d\0" % len(content) + content).hexdigest() != name:
         objects.close()
-        raise Unreadable("a damaged object, or one that is no commit")
+        raise UnreadableCommit("a damaged object, or one that is no commit")
     head, _, message = content.partition(b"\n\n")
     lines = head.decode("utf-8", "surrogateescape").split("\n")
     parents = tuple(line[7:] for line in lines if line.startswith("parent "))
@@ -98,5 +98,5 @@ def commit_lines(repository: Repository, commit: str, most: int) -> list[str]:
     return lines
 
 
-class Unreadable(Exception):
+class UnreadableCommit(Exception):
     """A commit that is not there, or is not what its name says; the text says which."""

@@ -61,7 +61,7 @@ def _ask(folder: Path) -> str:
     except GitFailed as failed:
         if _DUBIOUS not in failed.said:
             raise
-    answer = process.ask(["git", *_QUESTION], users_environment(LC_ALL="C"), folder=folder)
+    answer = process.run(["git", *_QUESTION], users_environment(LC_ALL="C"), folder=folder)
     if answer.exit_code:
         raise GitFailed(_QUESTION, answer.exit_code, answer.stderr)
     return os.fsdecode(answer.stdout).rstrip("\n")
@@ -166,7 +166,7 @@ UNSHARED = Sharing()
 def sharing_of(location: Location) -> Sharing:
     """The setting, in whichever file the user's git finds it. Raises GoalseekError where git cannot read them."""
     variables = users_environment(GIT_DIR=str(location.git_dir))
-    answer = process.ask(["git", "config", "--get", "core.sharedRepository"], variables)
+    answer = process.run(["git", "config", "--get", "core.sharedRepository"], variables)
     if answer.exit_code == _NOT_SET:
         return Sharing()
     if answer.exit_code:

@@ -95,7 +95,7 @@ def merged(objects: Objects, before: str, ours: str, theirs: str) -> str:
     root = _commit(objects, before)
     sides = [_commit(objects, ours, root), _commit(objects, theirs, root)]
     arguments = ["git", *HARDENED, "merge-tree", "--write-tree", "-z", "--name-only", *sides]
-    answer = process.ask(arguments, environment(**objects.variables()), folder=objects.git_dir)
+    answer = process.run(arguments, environment(**objects.variables()), folder=objects.git_dir)
     fields = os.fsdecode(answer.stdout).split("\0")
     if answer.exit_code == 0:
         return fields[0]

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
-from goalseek.git.command import Conversations, Missing, ObjectsFailed, git, missing_in
+from goalseek.git.command import BatchProcesses, Missing, ObjectsFailed, git, missing_in
 from goalseek.git.location import UNSHARED, Sharing
 from goalseek.git.paths import FOLDER, SUBMODULE, c_quoted
 from goalseek.git.recent_objects import RecentObjects
@@ -64,7 +64,7 @@ class Objects:
         self.scratch = git_dir / "scratch"
         self.recent: RecentObjects | None = None
         add_own(self.scratch)
-        self._conversations = Conversations(git_dir, self.variables())
+        self._conversations = BatchProcesses(git_dir, self.variables())
         self._written = 0
 
     @classmethod

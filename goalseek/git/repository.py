@@ -242,7 +242,7 @@ class Repository:
         """
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
         variables = users_environment(GIT_OPTIONAL_LOCKS="0", **self.both_folders())
-        answer = process.ask(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
+        answer = process.run(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
         if answer.exit_code:
             said = answer.stderr.decode("utf-8", "replace").strip()
             hint = "see that it works here, under the PATH and the configuration of this call, and run the same command"
@@ -275,7 +275,7 @@ class Repository:
         if self._refs is None:
             variables = environment(GIT_DIR=str(self.location.git_dir), **self.sharing.variables())
             arguments = ["git", *HARDENED, "update-ref", "--stdin"]
-            self._refs = process.converse(arguments, variables, self.top)
+            self._refs = process.start_batch(arguments, variables, self.top)
         return self._refs
 
 

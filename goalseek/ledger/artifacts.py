@@ -15,7 +15,7 @@ from pathlib import Path
 from goalseek._version import __version__
 from goalseek.git.command import git_text
 from goalseek.git.repository import Refs
-from goalseek.humanize import in_words, number
+from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
@@ -204,17 +204,17 @@ _RESULT = "result.json"
 def write_for_people(run_folder: Path, record: IterationRecord) -> None:
     """``results_discussion.md``, then ``result.json``, which is there whole or not at all."""
     metric = record.metric
-    value = "no value" if metric.value is None else number(metric.value)
+    value = "no value" if metric.value is None else format_number(metric.value)
     lines = [f"# Iteration {record.iteration}: {record.outcome} ({record.reason})", "", record.why + ".", ""]
     if record.hypothesis_summary:
         lines += [f"Tried: {record.hypothesis_summary}", ""]
     lines.append(f"- {metric.name}: {value} ({metric.direction})")
     if metric.incumbent is not None:
-        lines.append(f"- incumbent: {number(metric.incumbent)}")
-    lines += [f"- {name}: {number(guard)}" for name, guard in record.guards.items()]
+        lines.append(f"- incumbent: {format_number(metric.incumbent)}")
+    lines += [f"- {name}: {format_number(guard)}" for name, guard in record.guards.items()]
     lines += [f"- changed: {path}" for path in record.changed_files]
     lines += [f"- left out: {path}" for path in record.dropped_files]
-    lines += [f"- {phase}: {in_words(spent)}" for phase, spent in record.seconds.items()]
+    lines += [f"- {phase}: {format_duration(spent)}" for phase, spent in record.seconds.items()]
     lines += [f"- note: {note}" for note in record.notes]
     run_folder.mkdir(parents=True, exist_ok=True)
     (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")

@@ -19,24 +19,24 @@ from pathlib import Path
 
 from goalseek.errors import GoalseekError
 from goalseek.git.command import Missing, ObjectsFailed
-from goalseek.git.commits import Unreadable, read_commit
+from goalseek.git.commits import UnreadableCommit, read_commit
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Refs, Repository
-from goalseek.humanize import counted
+from goalseek.humanize import pluralize
 from goalseek.ledger.audit_commits import NamedCommits, is_next_candidate
 from goalseek.ledger.chain import (
     NOTHING,
     Chain,
     Deviation,
-    Link,
-    links_of,
+    LedgerEntry,
     of_rows,
     of_values,
+    read_entries,
     runs_of,
     shown,
     walk_ledger,
 )
-from goalseek.ledger.checkpoints import Memory
+from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.ledger import RULER_FILE, repair_head
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
@@ -72,8 +72,8 @@ def audit(loaded: Loaded, repository: Repository, is_rebuilding: bool = False) -
         with contextlib.suppress(GoalseekError):  # the audit says what is missing
             repair_head(repository, History(loaded.results), refs.ledger)
     chain = walk_ledger(repository.objects, refs.ledger)
-    read = tuple(links_of(chain))
-    is_whole = not chain.broken and all(isinstance(link, Link) for link in read)
+    read = tuple(read_entries(chain))
+    is_whole = not chain.broken and all(isinstance(link, LedgerEntry) for link in read)
     notes: list[str] = []
     if is_rebuilding:
         lines = [commit.message for commit in chain.commits]
@@ -93,12 +93,12 @@ def audit(loaded: Loaded, repository: Repository, is_rebuilding: bool = False) -
     return Audit(len(chain.commits), tuple(deviations), why_no_seal or seals, (*notes, *elsewhere[0]))
 
 
-def _elsewhere(read: tuple[Link | Deviation, ...], seal: Seal | None) -> tuple[tuple[str, ...], int]:
+def _elsewhere(read: tuple[LedgerEntry | Deviation, ...], seal: Seal | None) -> tuple[tuple[str, ...], int]:
     """The records that were sealed with other keys, in words, one note a key; and how many they are."""
     found: dict[str, list[int]] = {}
     for link in read:
-        key = key_of(link.record.seal) if seal and isinstance(link, Link) else None
-        if key and seal and isinstance(link, Link) and key != seal.key:
+        key = key_of(link.record.seal) if seal and isinstance(link, LedgerEntry) else None
+        if key and seal and isinstance(link, LedgerEntry) and key != seal.key:
             found.setdefault(key, []).append(link.record.seq)
     notes = (
         f"sealed elsewhere, with the key {key}, and not checkable here: records {runs_of(numbers)}"
@@ -128,7 +128,7 @@ def _ends(repository: Repository, refs: Refs, chain: Chain) -> Iterator[Deviatio
 
 
 def _chain(
-    loaded: Loaded, repository: Repository, chain: Chain, read: tuple[Link | Deviation, ...], seal: Seal | None
+    loaded: Loaded, repository: Repository, chain: Chain, read: tuple[LedgerEntry | Deviation, ...], seal: Seal | None
 ) -> Generator[Deviation, None, Standing | None]:
     """Every record against the one before it, its seal, its commits, its ruler and its run folder.
 
@@ -162,7 +162,7 @@ def _chain(
             folder = loaded.runs / f"{record.iteration:04d}"
             yield from _run_folder(folder, link)
             if seal and key_of(record.seal) == seal.key:
-                for name in Memory.not_sealed(folder, seal):
+                for name in Checkpoints.not_sealed(folder, seal):
                     yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
         try:
             standing = standing.after(record) if standing else None
@@ -174,7 +174,7 @@ def _chain(
     return standing
 
 
-def _sealed(link: Link, seal: Seal, chain: Chain) -> Iterator[Deviation]:
+def _sealed(link: LedgerEntry, seal: Seal, chain: Chain) -> Iterator[Deviation]:
     before = link.commit.parents[0]
     if chain.root and before == chain.root.name:
         before = ""
@@ -190,7 +190,7 @@ class _Rulers:
         self._objects = objects
         self._digests: dict[str, str] = {}
 
-    def check(self, link: Link, record: IterationRecord) -> Iterator[Deviation]:
+    def check(self, link: LedgerEntry, record: IterationRecord) -> Iterator[Deviation]:
         """A difference where the record goes by another ruler than its ledger commit has."""
         tree = link.commit.tree
         if tree not in self._digests:
@@ -207,7 +207,7 @@ class _Rulers:
             return f"no readable {RULER_FILE}: {error}"
 
 
-def _run_folder(folder: Path, link: Link) -> Iterator[Deviation]:
+def _run_folder(folder: Path, link: LedgerEntry) -> Iterator[Deviation]:
     path = folder / "result.json"
     try:
         stored = json.loads(path.read_bytes())
@@ -239,7 +239,7 @@ def _refs(
             if is_next_candidate(partial(read_commit, repository.objects), refs.tip, tip, repository.name, following):
                 notes.append(f"iteration {following} is under way: {repository.tip_ref} is at its candidate")
                 refs = Refs(tip, refs.ledger, refs.branch, refs.branch_is_checked_out)
-        except Unreadable:
+        except UnreadableCommit:
             pass
     yield from of_values("a ref is elsewhere", repository.tip_ref, tip, refs.tip)
     if not refs.branch_is_checked_out and not (is_clone and refs.branch is None):
@@ -247,16 +247,16 @@ def _refs(
 
 
 def _twin(
-    path: Path, chain: Chain, read: tuple[Link | Deviation, ...], is_clone: bool, notes: list[str]
+    path: Path, chain: Chain, read: tuple[LedgerEntry | Deviation, ...], is_clone: bool, notes: list[str]
 ) -> Iterator[Deviation]:
     hint = "goalseek audit --rebuild writes it from git"
     if not path.exists():
         if is_clone:
             notes.append(f"there is no {RESULTS} here; {hint}")
         elif chain.commits:
-            yield Deviation("the file is missing", RESULTS, f"{counted(len(chain.commits), 'line')}; {hint}", NOTHING)
+            yield Deviation("the file is missing", RESULTS, f"{pluralize(len(chain.commits), 'line')}; {hint}", NOTHING)
         return
-    oldest = read[0].record.seq if chain.broken and read and isinstance(read[0], Link) else 0
+    oldest = read[0].record.seq if chain.broken and read and isinstance(read[0], LedgerEntry) else 0
     yield from compare(path, [commit.message for commit in chain.commits], oldest)
 
 
@@ -308,7 +308,7 @@ def rebuild(loaded: Loaded, lines: Sequence[str]) -> str:
     finally:
         os.close(descriptor)
     before = "there was none" if was is None else "it was the same" if was == content else "it was another"
-    return f"{path} was written again from git: {counted(len(lines), 'line')}; {before}"
+    return f"{path} was written again from git: {pluralize(len(lines), 'line')}; {before}"
 
 
 def _unlike(expected: Sequence[str], found: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 
 from goalseek.git.command import Missing, ObjectsFailed
-from goalseek.git.commits import Commit, Unreadable, read_commit
+from goalseek.git.commits import Commit, UnreadableCommit, read_commit
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
 from goalseek.ledger.chain import Deviation, of_values
@@ -44,7 +44,7 @@ class NamedCommits:
             return None
         try:
             return self._read(name)
-        except Unreadable as error:
+        except UnreadableCommit as error:
             yield Deviation("a commit is missing", where, name, str(error))
             return None
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.git.commits import Commit, Unreadable, read_commit
+from goalseek.git.commits import Commit, UnreadableCommit, read_commit
 from goalseek.git.objects import Objects
 from goalseek.ledger.records import IterationRecord, Record, from_line
 from goalseek.values import to_line
 
 
 @dataclass(frozen=True)
-class Link:
+class LedgerEntry:
     """A ledger commit that is a record: as a value, and as the row that its message is."""
 
     commit: Commit
@@ -39,7 +39,7 @@ def walk_ledger(objects: Objects, head: str | None) -> Chain:
     while name is not None:
         try:
             commit = read_commit(objects, name)
-        except Unreadable as error:
+        except UnreadableCommit as error:
             where = f"ledger commit {name}"
             broken = Deviation("the chain is broken", where, "a commit of the ledger", str(error))
             return Chain(tuple(reversed(found)), None, (broken,))
@@ -62,14 +62,14 @@ def newest_with(objects: Objects, head: str | None, outcomes: Collection[str]) -
             commit = read_commit(objects, name)
             may_be = commit.parents and any(mark in commit.message for mark in marks)
             record = from_line(commit.message) if may_be else None
-        except (Unreadable, ValueError) as error:
+        except (UnreadableCommit, ValueError) as error:
             raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", UNFIT, "tampered") from None
         if isinstance(record, IterationRecord) and record.outcome in outcomes:
             yield record
         name = commit.parents[0] if commit.parents else ""
 
 
-def links_of(chain: Chain) -> Iterator[Link | Deviation]:
+def read_entries(chain: Chain) -> Iterator[LedgerEntry | Deviation]:
     """Each ledger commit as the record that it is, or the difference where its message is none."""
     for commit in chain.commits:
         try:
@@ -80,7 +80,7 @@ def links_of(chain: Chain) -> Iterator[Link | Deviation]:
             yield Deviation("the message is no record", f"ledger commit {commit.name}", "a record", str(error))
             continue
         if is_canonical:
-            yield Link(commit, record, row)
+            yield LedgerEntry(commit, record, row)
         else:
             where = f"ledger commit {commit.name}"
             yield Deviation("the message is no record", where, to_line(row), commit.message)

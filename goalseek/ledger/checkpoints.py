@@ -27,7 +27,7 @@ _STORED = re.compile(rf"(rejected-)?({_ANSWERS})(-[1-9][0-9]*)?\.json")
 
 
 @dataclass(frozen=True)
-class Stored:
+class Checkpoint:
     """A phase's answer with the seconds it took; ``digest`` is what the next answer is made from."""
 
     value: Any
@@ -45,7 +45,7 @@ def rejected_as(stored_as: str) -> str:
     return f"rejected-{stored_as}"
 
 
-class Memory:
+class Checkpoints:
     """The stored answers of one iteration, in its run folder."""
 
     def __init__(self, folder: Path, seal: Seal, run_id: str, follows: str) -> None:
@@ -54,7 +54,7 @@ class Memory:
         self._run_id = run_id
         self._follows = follows
 
-    def recall(self, name: str, kind: type[Value], made_from: str) -> Stored | None:
+    def recall(self, name: str, kind: type[Value], made_from: str) -> Checkpoint | None:
         """The stored answer, or None where there is none that is ours and made from this."""
         try:
             stored = json.loads((self.folder / f"{name}.json").read_text())
@@ -63,15 +63,15 @@ class Memory:
             expected = {"name": name, "run_id": self._run_id, "follows": self._follows, "made_from": made_from}
             if not self._seal.holds(seal, "memory", body) or any(stored[key] != expected[key] for key in expected):
                 return None
-            return Stored(from_plain(kind, stored["value"]), stored["seconds"], seal)
+            return Checkpoint(from_plain(kind, stored["value"]), stored["seconds"], seal)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def keep(self, name: str, value: Any, made_from: str, seconds: float) -> Stored:
+    def keep(self, name: str, value: Any, made_from: str, seconds: float) -> Checkpoint:
         """Stores an answer: a temporary name, fsync, rename."""
         content, seal = self._sealed(name, value, made_from, seconds)
         write_durably(self.folder / f"{name}.json", content)
-        return Stored(value, seconds, seal)
+        return Checkpoint(value, seconds, seal)
 
     def note(self, name: str, value: Any, made_from: str) -> None:
         """Stores what is worth no fsync, and nothing where it cannot be written: a cut power may lose it, no kill."""
@@ -161,7 +161,7 @@ class Seconds:
 class PhaseSeconds:
     """What the next record has to tell. ``memory`` binds it to that; ``clock`` counts active seconds."""
 
-    def __init__(self, memory: Memory, clock: Callable[[], float]) -> None:
+    def __init__(self, memory: Checkpoints, clock: Callable[[], float]) -> None:
         self.clock = clock
         self._memory = memory
         stored = memory.recall(_NAME, Seconds, _NAME)

@@ -18,7 +18,7 @@ from goalseek.git.command import Missing
 from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, moved_by_somebody
 from goalseek.ledger.records import IterationRecord, Record, from_line
-from goalseek.ledger.results_file import History, Snapshot, append_line, mend, refuse_edited
+from goalseek.ledger.results_file import History, Snapshot, append_line, repair_tail, verify_lines
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
 from goalseek.values import to_line
@@ -41,9 +41,9 @@ class Ledger:
             repair_head(repository, self.history, self.head)
         self._refuse_moved()
         fetched = self._refuse_forged()
-        self.mended = mend(self.history, self._messages)
+        self.mended = repair_tail(self.history, self._messages)
         snapshot = self.history.snapshot(lambda seal, body: self.seal.holds(seal, "standing", body))
-        self.mended = refuse_edited(self.history, self._messages, snapshot) or self.mended
+        self.mended = verify_lines(self.history, self._messages, snapshot) or self.mended
         self.mended = "; ".join(filter(None, (fetched, self.mended)))
         self._end = self.history.size()
         self._note_head()
@@ -101,8 +101,8 @@ class Ledger:
         if self.history.size() == self._end:
             append_line(self.history.path, line)
         else:
-            told = mend(self.history, self._messages)
-            self.mended = refuse_edited(self.history, self._messages, Snapshot()) or told
+            told = repair_tail(self.history, self._messages)
+            self.mended = verify_lines(self.history, self._messages, Snapshot()) or told
         self._end = self.history.size()
 
     def _messages(self) -> Iterator[str]:

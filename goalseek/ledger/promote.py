@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.git.command import Missing
-from goalseek.git.commits import Commit, Unreadable, read_commit
+from goalseek.git.commits import Commit, UnreadableCommit, read_commit
 from goalseek.git.merge import Conflicts, merged
 from goalseek.git.objects import Difference, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.humanize import counted, number
+from goalseek.humanize import format_number, pluralize
 from goalseek.ledger.chain import newest_with
 from goalseek.ledger.records import IterationRecord
 
@@ -62,7 +62,7 @@ def squashed(objects: Objects, promoted: Sequence[Promoted], base_tree: str) -> 
     first = next(record for record in records if record.epoch == records[-1].epoch)
     titles = "".join(f"* {title_of(record)}\n" for record in records)
     gain = _gain(records[-1], first.metric.incumbent)
-    message = f"Improve {records[-1].metric.name} in {counted(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
+    message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
     files = _named(objects.differences(base_tree, promoted[-1].tree))
     return [Promoted(records, promoted[-1].tree, message, files)]
 
@@ -79,8 +79,8 @@ def title_of(record: IterationRecord) -> str:
 
 def _gain(record: IterationRecord, before: float | None) -> str:
     assert record.metric.value is not None
-    was = f" (was {number(before)})" if before is not None else ""
-    return f"{record.metric.name}: {number(record.metric.value)}{was}"
+    was = f" (was {format_number(before)})" if before is not None else ""
+    return f"{record.metric.name}: {format_number(record.metric.value)}{was}"
 
 
 def unlike_best(
@@ -227,7 +227,7 @@ def _users_commits(repository: Repository, record: IterationRecord) -> list[str]
 def _commit(repository: Repository, name: str) -> Commit:
     try:
         return read_commit(repository.objects, name)
-    except Unreadable:
+    except UnreadableCommit:
         raise Missing(name) from None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.location import locate
-from goalseek.humanize import counted
+from goalseek.humanize import pluralize
 from goalseek.ledger.records import IterationRecord, Record, from_line
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
@@ -191,7 +191,7 @@ def append_line(path: Path, *lines: str) -> None:
         os.close(descriptor)
 
 
-def mend(history: History, messages: Messages) -> str:
+def repair_tail(history: History, messages: Messages) -> str:
     """A torn last line goes, lines that are missing at the end come; gives what was done, in words.
 
     A line is torn where it has no end: what is behind the last newline. Raises GoalseekError where the last line that
@@ -220,7 +220,7 @@ def mend(history: History, messages: Messages) -> str:
     return told
 
 
-def refuse_edited(history: History, messages: Messages, snapshot: Snapshot) -> str:
+def verify_lines(history: History, messages: Messages, snapshot: Snapshot) -> str:
     """Holds the lines that are about to be believed against git's; those before a snapshot's end were checked before.
 
     Where nothing but older lines is missing, the file is written again; gives that in words. Raises GoalseekError for
@@ -238,7 +238,7 @@ def refuse_edited(history: History, messages: Messages, snapshot: Snapshot) -> s
     if not older:
         return ""
     _put_before(history.path, older[::-1])
-    return f"the first {counted(len(older), 'line')} of results.jsonl went missing and came again from git"
+    return f"the first {pluralize(len(older), 'line')} of results.jsonl went missing and came again from git"
 
 
 def _put_before(path: Path, lines: Sequence[str]) -> None:
@@ -251,7 +251,7 @@ def _put_before(path: Path, lines: Sequence[str]) -> None:
     temporary.replace(path)
 
 
-def believed_standing(loaded: Loaded, own: Path | None = None) -> Standing:
+def load_standing(loaded: Loaded, own: Path | None = None) -> Standing:
     """The fold over all records; ``own`` is ``own_folder``, where that is known.
 
     Without the secret here no snapshot is believed: then every record is read.

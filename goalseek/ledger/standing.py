@@ -14,7 +14,7 @@ CRASHED = ("verify_failed", "verify_timeout", "no_metric", "not_finite", "unmeas
 
 
 @dataclass(frozen=True)
-class Mark:
+class MeasuredCommit:
     """A measured commit: its value, guards, and the seconds each command took."""
 
     iteration: int
@@ -27,7 +27,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Pooled:
+class ReusableMeasurement:
     """A measurement made outside an iteration, of ``tree`` under ``ruler``."""
 
     tree: str
@@ -77,9 +77,9 @@ class Standing:
     last_iteration: int = -1
     tried: int = 0
     tip: str = ""
-    baseline: Mark | None = None
-    incumbent: Mark | None = None
-    best: Mark | None = None
+    baseline: MeasuredCommit | None = None
+    incumbent: MeasuredCommit | None = None
+    best: MeasuredCommit | None = None
     last: IterationRecord | None = None
     keeps: int = 0
     measured: int = 0
@@ -89,7 +89,7 @@ class Standing:
     outcomes: dict[str, int] = field(default_factory=dict)
     spend: Spend = Spend()
     total: Spend = Spend()
-    pool: tuple[Pooled, ...] = ()
+    pool: tuple[ReusableMeasurement, ...] = ()
     noise: NoiseState = NoiseState()
     settling: tuple[MeasurementRecord, ...] = ()
     settled: SettleRecord | None = None
@@ -127,7 +127,7 @@ def _after_run(standing: Standing, record: RunRecord) -> Standing:
 
 
 def _after_measurement(standing: Standing, record: MeasurementRecord) -> Standing:
-    following = replace(standing, pool=(*standing.pool, Pooled(record.tree, record.ruler, record))[-50:])
+    following = replace(standing, pool=(*standing.pool, ReusableMeasurement(record.tree, record.ruler, record))[-50:])
     if record.asked_by != "settle":
         return following
     return _spent_outside(replace(following, settling=(*standing.settling, record)), record.seconds)
@@ -207,10 +207,10 @@ def slowest(runs: Iterable[CommandRun]) -> dict[str, float]:
     return seconds
 
 
-def _mark(record: IterationRecord) -> Mark:
+def _mark(record: IterationRecord) -> MeasuredCommit:
     if record.commit_hash is None or record.tree_hash is None or record.metric.value is None:
         raise ValueError(f"record {record.seq}: {record.outcome} without a commit or a value")
-    return Mark(
+    return MeasuredCommit(
         iteration=record.iteration,
         seq=record.seq,
         commit=record.commit_hash,

@@ -11,7 +11,7 @@ from goalseek.ledger.results_file import History
 from goalseek.own_folders import clear
 
 
-class Measured:
+class TreeIndex:
     """Finds the iteration that measured a tree under a ruler, at the same cost however many there were.
 
     A file that turns out to be damaged is made again, which is said to ``note``; where none can be written, memory has

@@ -15,19 +15,19 @@ from pathlib import Path
 from goalseek.errors import LimitReached, Rejected
 from goalseek.ledger.artifacts import clear_attempts, place_of, publish, put_by, snapshot_of
 from goalseek.ledger.checkpoints import named, rejected_as
-from goalseek.loop.phases.apply_change import Begun, apply_change
+from goalseek.loop.phases.apply_change import PriorAttempt, apply_change
 from goalseek.loop.phases.commit import commit
 from goalseek.loop.phases.decide import judge
 from goalseek.loop.phases.plan import make_plan
 from goalseek.loop.phases.review import notes_of, reviewed
-from goalseek.loop.phases.verify import candidate_owes
-from goalseek.loop.steps import Desk
+from goalseek.loop.phases.verify import next_measurement
+from goalseek.loop.steps import StepRunner
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.own_folders import make_anew
 from goalseek.phase_values import Candidate, Change, Decision, Evidence, Failure, Plan, Review
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
-from goalseek.proposal.call import Briefing, call_for
+from goalseek.project.config import Config
+from goalseek.project.project import Project
+from goalseek.proposal.call import Briefing, build_call
 from goalseek.proposal.prompt import Problem
 from goalseek.values import Attempt
 
@@ -35,7 +35,7 @@ CHANGES_REQUESTED = "changes_requested"
 
 
 @dataclass(frozen=True)
-class SoFar:
+class AttemptCounts:
     """How many tries there were, how many of these were repairs, and how many measurements they took.
 
     ``shown`` is the last that became a commit; ``cycle`` counts the verdicts, with the one that is to come.
@@ -49,7 +49,7 @@ class SoFar:
 
 
 @dataclass(frozen=True)
-class Tries:
+class Attempts:
     """The try that the record is about, the others as ``attempts``, oldest first, and notes for people.
 
     It is the last that became a commit; where none did, the last, with the rejection that ended it. ``review`` is the
@@ -62,7 +62,7 @@ class Tries:
     rejected: Rejected | None = None
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[str, ...] = ()
-    so_far: SoFar = SoFar()
+    so_far: AttemptCounts = AttemptCounts()
     review: Review | None = None
 
     def measured(self) -> tuple[Change, Candidate, Evidence]:
@@ -73,14 +73,14 @@ class Tries:
         return self.change, self.candidate, self.evidence
 
 
-def planned(run: Run, setting: Setting, desk: Desk, briefing: Briefing, folder: Path) -> Plan:
+def plan_with_retry(run: Project, setting: Config, desk: StepRunner, briefing: Briefing, folder: Path) -> Plan:
     """The plan. An answer that is none is asked for once more, with what was wrong. Raises Rejected."""
     provider = run.provider()
 
     def asked(number: int, problem: Problem | None = None) -> Plan:
         if number == 1:
             clear_attempts(folder)
-        call = call_for(run, setting, briefing, "plan", None, desk.calls, folder, number, problem)
+        call = build_call(run, setting, briefing, "plan", None, desk.calls, folder, number, problem)
         return make_plan(provider, call, folder)
 
     try:
@@ -92,14 +92,23 @@ def planned(run: Run, setting: Setting, desk: Desk, briefing: Briefing, folder: 
     return desk.do("PLAN", named("plan", 2), Plan, lambda: asked(2, problem))
 
 
-def tried(run: Run, setting: Setting, desk: Desk, briefing: Briefing, plan: Plan, folder: Path) -> Tries:
+def run_attempts(
+    run: Project, setting: Config, desk: StepRunner, briefing: Briefing, plan: Plan, folder: Path
+) -> Attempts:
     """Tries until a try need not, or may not, go back to its author."""
-    return _tried(run, setting, desk, briefing, plan, folder, Tries(), Begun(), None)
+    return _attempt_loop(run, setting, desk, briefing, plan, folder, Attempts(), PriorAttempt(), None)
 
 
-def tried_again(
-    run: Run, setting: Setting, desk: Desk, briefing: Briefing, plan: Plan, folder: Path, before: Tries, review: Review
-) -> Tries:
+def continue_attempts(
+    run: Project,
+    setting: Config,
+    desk: StepRunner,
+    briefing: Briefing,
+    plan: Plan,
+    folder: Path,
+    before: Attempts,
+    review: Review,
+) -> Attempts:
     """The same once more, after a review that asks for changes: its words go back to the author.
 
     Where that comes to no commit, the candidate is the one from before. Raises LimitReached where a limit forbids it.
@@ -108,26 +117,28 @@ def tried_again(
     plan = replace(plan, title=change.title, text=change.text)
     found = replace(before, review=review, so_far=replace(before.so_far, cycle=before.so_far.cycle + 1))
     problem = Problem(_REVIEWED, "\n".join(review.reasons))
-    return _tried(run, setting, desk, briefing, plan, folder, found, Begun(change.edits, candidate.tree), problem)
+    return _attempt_loop(
+        run, setting, desk, briefing, plan, folder, found, PriorAttempt(change.edits, candidate.tree), problem
+    )
 
 
-def _tried(
-    run: Run,
-    setting: Setting,
-    desk: Desk,
+def _attempt_loop(
+    run: Project,
+    setting: Config,
+    desk: StepRunner,
     briefing: Briefing,
     plan: Plan,
     folder: Path,
-    found: Tries,
-    begun: Begun,
+    found: Attempts,
+    begun: PriorAttempt,
     problem: Problem | None,
-) -> Tries:
+) -> Attempts:
     most = run.provider_table().repair if run.provider().repairs else 0
     before = found.so_far
     number, runs, shown, repairs = before.tries + 1, before.runs, before.shown, before.repairs
     first, verdict = number, named("verdict", before.cycle)
     while True:
-        found = replace(found, so_far=SoFar(number, repairs, runs, shown, before.cycle))
+        found = replace(found, so_far=AttemptCounts(number, repairs, runs, shown, before.cycle))
         earlier = found.candidate.commits if found.candidate else ()
         place = place_of(folder, number, shown)
         change = None
@@ -144,18 +155,21 @@ def _tried(
             found = _with_rejected(found, change, rejected)
             if rejected.edits is None or not _goes_on(desk, number, repairs < most, verdict):
                 return found
-            begun, problem = Begun(rejected.edits), Problem(_OUT_OF_SCOPE, rejected.why)
+            begun, problem = PriorAttempt(rejected.edits), Problem(_OUT_OF_SCOPE, rejected.why)
         else:
-            owed = partial(candidate_owes, run, setting, change, candidate, folder, runs)
+            owed = partial(next_measurement, run, setting, change, candidate, folder, runs)
             evidence = desk.gather("VERIFY", named("evidence", number), Evidence(), owed)
             found = _with_candidate(found, change, candidate, evidence)
             shown = number
             runs += len(evidence.runs)
-            found = replace(found, so_far=SoFar(number, repairs, runs, shown, before.cycle))
+            found = replace(found, so_far=AttemptCounts(number, repairs, runs, shown, before.cycle))
             crash = crash_of(evidence, setting.manifest.verify)
             if crash is None or not _goes_on(desk, number, repairs < most, verdict):
                 return found
-            begun, problem = Begun(change.edits, candidate.tree), Problem(_CRASHED, f"{crash.why}\n\n{crash.printed}")
+            begun, problem = (
+                PriorAttempt(change.edits, candidate.tree),
+                Problem(_CRASHED, f"{crash.why}\n\n{crash.printed}"),
+            )
             plan = replace(plan, title=change.title, text=change.text)
         number, repairs = number + 1, repairs + 1
 
@@ -169,7 +183,7 @@ def crash_of(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | N
     return failure if sees.get(evidence.verify[-1].name) == "candidate" else None
 
 
-def _goes_on(desk: Desk, number: int, may: bool, verdict: str) -> bool:
+def _goes_on(desk: StepRunner, number: int, may: bool, verdict: str) -> bool:
     """Whether there is another try: one that was begun is gone on with, and after a verdict none begins."""
     following = named("change", number + 1)
     if desk.has(following, rejected_as(following)):
@@ -178,14 +192,14 @@ def _goes_on(desk: Desk, number: int, may: bool, verdict: str) -> bool:
 
 
 def _applied(
-    run: Run,
-    setting: Setting,
-    desk: Desk,
+    run: Project,
+    setting: Config,
+    desk: StepRunner,
     briefing: Briefing,
     plan: Plan,
     folder: Path,
     number: int,
-    begun: Begun,
+    begun: PriorAttempt,
     problem: Problem | None,
     shown: int,
 ) -> Change:
@@ -200,7 +214,7 @@ def _applied(
     assert run.standing.incumbent
     return apply_change(
         run.provider(),
-        call_for(run, setting, briefing, phase, plan, desk.calls, folder, count, problem),
+        build_call(run, setting, briefing, phase, plan, desk.calls, folder, count, problem),
         plan,
         run.workspace(setting),
         run.repository.objects,
@@ -213,8 +227,8 @@ def _applied(
 
 
 def _committed(
-    run: Run,
-    setting: Setting,
+    run: Project,
+    setting: Config,
     briefing: Briefing,
     change: Change,
     folder: Path,
@@ -228,7 +242,7 @@ def _committed(
     return candidate
 
 
-def _with_candidate(found: Tries, change: Change, candidate: Candidate, evidence: Evidence) -> Tries:
+def _with_candidate(found: Attempts, change: Change, candidate: Candidate, evidence: Evidence) -> Attempts:
     return replace(
         found,
         change=change,
@@ -240,7 +254,7 @@ def _with_candidate(found: Tries, change: Change, candidate: Candidate, evidence
     )
 
 
-def _with_rejected(found: Tries, change: Change | None, rejected: Rejected) -> Tries:
+def _with_rejected(found: Attempts, change: Change | None, rejected: Rejected) -> Attempts:
     """With a try that came to no commit: one that did before it stays what the record is about."""
     if found.candidate:
         attempt = Attempt(None, rejected.reason, rejected.usage)
@@ -249,7 +263,7 @@ def _with_rejected(found: Tries, change: Change | None, rejected: Rejected) -> T
     return replace(found, change=change, rejected=rejected, attempts=(*found.attempts, *_as_attempt(found)))
 
 
-def _as_attempt(found: Tries) -> tuple[Attempt, ...]:
+def _as_attempt(found: Attempts) -> tuple[Attempt, ...]:
     """The try that the record was about until now."""
     if found.rejected:
         return (Attempt(None, found.rejected.reason, found.rejected.usage),)
@@ -273,9 +287,9 @@ _OUT_OF_SCOPE = (
 )
 
 
-def decided(
-    run: Run, setting: Setting, desk: Desk, briefing: Briefing, plan: Plan, folder: Path, tries: Tries
-) -> tuple[Tries, Decision]:
+def decide_and_review(
+    run: Project, setting: Config, desk: StepRunner, briefing: Briefing, plan: Plan, folder: Path, tries: Attempts
+) -> tuple[Attempts, Decision]:
     """The decision, and the tries that it is about. Raises Rejected where there is nothing to decide about.
 
     Raises LimitReached where a limit forbids to ask the reviewer, or the author again.
@@ -296,7 +310,7 @@ def decided(
         tries = replace(tries, notes=(*tries.notes, *notes_of(review)))
         if not review.goes_on:
             return tries, review.decision
-        again = tried_again(run, setting, desk, briefing, plan, folder, tries, review)
+        again = continue_attempts(run, setting, desk, briefing, plan, folder, tries, review)
         if again.candidate == tries.candidate:
             return again, review.decision
         tries = again

@@ -16,16 +16,16 @@ from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
 from goalseek.git.commits import message_of, roll_back
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Refs, Repository
-from goalseek.humanize import few
-from goalseek.ledger.checkpoints import Memory
+from goalseek.humanize import abbreviate
+from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.phases.log import record_iteration
 from goalseek.loop.phases.read_context import read_context
-from goalseek.loop.steps import Desk, desk_for
+from goalseek.loop.steps import StepRunner, begin_iteration
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
-from goalseek.project.project import Run
-from goalseek.project.refs import candidate_commits, land
-from goalseek.project.setting import Setting
+from goalseek.project.config import Config
+from goalseek.project.project import Project
+from goalseek.project.refs import candidate_commits, update_refs
 from goalseek.values import Attempt
 from goalseek.workspace.scope import Scope
 
@@ -35,7 +35,7 @@ NEW_RUN = "a new run was begun before it had a verdict"
 _FAILED = "failed"
 
 
-def make_way(run: Run, why_not_finish: Callable[[Setting], str]) -> None:
+def make_way(run: Project, why_not_finish: Callable[[Config], str]) -> None:
     """Makes way for a new baseline where an iteration has its candidate on the tip, and no record yet.
 
     Raises GoalseekError where ``goalseek iterate`` can finish it. Where it cannot, as ``scope.hidden_from`` is not as
@@ -61,7 +61,7 @@ def make_way(run: Run, why_not_finish: Callable[[Setting], str]) -> None:
 
 
 @contextlib.contextmanager
-def failure_kept(run: Run) -> Iterator[None]:
+def failure_kept(run: Project) -> Iterator[None]:
     """Around going on with an iteration: what ends that without its record is kept for ``make_way``.
 
     Signals, a person's word that is missing and what the machine refuses go away by themselves, and are not kept.
@@ -85,14 +85,14 @@ def failure_kept(run: Run) -> Iterator[None]:
         raise
 
 
-def _memory(run: Run) -> Memory:
+def _memory(run: Project) -> Checkpoints:
     """The memory of the iteration that comes next, of no run in particular."""
     standing = run.standing
     folder = run.loaded.runs / f"{standing.last_iteration + 1:04d}"
-    return Memory(folder, run.seal, "", standing.last.seal if standing.last else "")
+    return Checkpoints(folder, run.seal, "", standing.last.seal if standing.last else "")
 
 
-def left_behind(run: Run, desk: Desk, refs: Refs) -> Candidate | None:
+def left_behind(run: Project, desk: StepRunner, refs: Refs) -> Candidate | None:
     """The candidate on the tip whose stored answers are gone; None where there is none."""
     candidate = _under_way(run, refs)
     if candidate is None:
@@ -103,7 +103,7 @@ def left_behind(run: Run, desk: Desk, refs: Refs) -> Candidate | None:
     return candidate if changes - refused < len(candidate.commits) else None
 
 
-def _under_way(run: Run, refs: Refs) -> Candidate | None:
+def _under_way(run: Project, refs: Refs) -> Candidate | None:
     standing, repository, tip = run.standing, run.repository, refs.tip
     if not tip or not standing.tip or tip == standing.tip:
         return None
@@ -112,7 +112,7 @@ def _under_way(run: Run, refs: Refs) -> Candidate | None:
 
 
 def record_left_behind(
-    run: Run, setting: Setting, refs: Refs, candidate: Candidate, most: int | None, why: str = ""
+    run: Project, setting: Config, refs: Refs, candidate: Candidate, most: int | None, why: str = ""
 ) -> IterationRecord:
     """Records such a candidate, taken back. ``why`` is told where it is given, else what can be seen.
 
@@ -121,7 +121,7 @@ def record_left_behind(
     if not why:
         why = WHY if _trailer(run, candidate, "Run") == run.run_id else NEW_RUN
     repository, number = run.repository, run.standing.last_iteration + 1
-    desk, folder = desk_for(run, number, most, f"left behind {candidate.commit}")
+    desk, folder = begin_iteration(run, number, most, f"left behind {candidate.commit}")
     context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, refs, folder))
     verdict = Verdict("skipped", "interrupted", why)
     rollback = roll_back(repository, candidate, repository.moment_of(candidate.commit))
@@ -138,23 +138,23 @@ def record_left_behind(
     decision = Decision(verdict, rollback)
     outcome = IterationResult(context, verdict, None, change, candidate, None, decision, attempts)
     record = record_iteration(run, setting, desk, outcome, folder)
-    land(run)
+    update_refs(run)
     return record
 
 
-def _title(run: Run, candidate: Candidate) -> str:
+def _title(run: Project, candidate: Candidate) -> str:
     message = run.repository.objects.read(candidate.commits[0]).partition(b"\n\n")[2]
     return message.split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
 
 
-def _trailer(run: Run, candidate: Candidate, name: str) -> str:
+def _trailer(run: Project, candidate: Candidate, name: str) -> str:
     """What the candidate's message says under ``Goalseek-<name>``; "" where that is not there."""
     lines = run.repository.objects.read(candidate.commits[0]).decode("utf-8", "surrogateescape").splitlines()
     start = f"Goalseek-{name}: "
     return next((line.removeprefix(start) for line in lines if line.startswith(start)), "")
 
 
-def baseline_candidate(run: Run, setting: Setting, context: Context, source: str | None) -> Candidate:
+def baseline_candidate(run: Project, setting: Config, context: Context, source: str | None) -> Candidate:
     """The commit that a baseline measures: HEAD's ruler under the incumbent's code, or under that of ``source``.
 
     The first is HEAD itself. A later one is a commit on the tip, unless the tip is just that already.
@@ -183,7 +183,7 @@ def code_asked_for(repository: Repository, source: str | None) -> str | None:
     return found
 
 
-def note_left_out(run: Run, setting: Setting, source: str | None) -> Setting:
+def note_left_out(run: Project, setting: Config, source: str | None) -> Config:
     """The setting, with a note where a file of the incumbent's code is writable no more, so that HEAD's is taken."""
     standing, repository = run.standing, run.repository
     if source is not None or standing.baseline is None or standing.incumbent is None:
@@ -193,12 +193,12 @@ def note_left_out(run: Run, setting: Setting, source: str | None) -> Setting:
     left = [found.path for found in unlike if found.path in kept and setting.scope.is_fixed(found.path)]
     if not left:
         return setting
-    named = few([quote_path(path) for path in left])
+    named = abbreviate([quote_path(path) for path in left])
     note = f"writable no more, so as HEAD has them: {named}; goalseek promote takes home what was kept in them"
     return replace(setting, notes=(*setting.notes, note))
 
 
-def composed(ruler_tree: str, code_tree: str, scope: Scope, run: Run) -> str:
+def composed(ruler_tree: str, code_tree: str, scope: Scope, run: Project) -> str:
     """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
     objects = run.repository.objects
     edits = {

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from goalseek.disk import as_machine_fault
 from goalseek.errors import USAGE, GoalseekError, Interrupted
-from goalseek.humanize import apart, number, percent
+from goalseek.humanize import format_distinct, format_number, percent
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.loading import typed
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
-from goalseek.project.project import Run, tell
+from goalseek.project.project import Project, write_state
 from goalseek.statistics.noise_report import luck_in_words
 from goalseek.values import EXIT_CODES, Stop
 
@@ -23,7 +23,7 @@ _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"
 
 
 @contextlib.contextmanager
-def told_at_the_end(run: Run) -> Iterator[None]:
+def reporting_end(run: Project) -> Iterator[None]:
     """Around a climb. What the machine refuses leaves it as a GoalseekError, such as one with the stop reason ``disk``.
 
     What ends it early tells its last line where something was recorded meanwhile.
@@ -58,7 +58,7 @@ def told_at_the_end(run: Run) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def shown_at_the_end(run: Run) -> Iterator[None]:
+def shown_at_the_end(run: Project) -> Iterator[None]:
     """Around a baseline that is asked for: only ``state.json`` shows how it ended."""
     try:
         yield
@@ -71,11 +71,11 @@ def shown_at_the_end(run: Run) -> Iterator[None]:
     _leave(run, "completed", _typed(run, Stop("count", "done", "goalseek iterate goes on")))
 
 
-def _blocked(run: Run, error: GoalseekError, begun: int) -> None:
+def _blocked(run: Project, error: GoalseekError, begun: int) -> None:
     _failed(run, _leave_as(run, error), begun)
 
 
-def _leave_as(run: Run, error: GoalseekError) -> Stop:
+def _leave_as(run: Project, error: GoalseekError) -> Stop:
     """Leaves the last picture of an error, and gives its end. A usage error has none: the one before stays."""
     stop = _typed(run, Stop(error.stop_reason, error.message, error.hint))
     if error.exit_code != USAGE or run.picture.is_shown:
@@ -83,24 +83,24 @@ def _leave_as(run: Run, error: GoalseekError) -> Stop:
     return stop
 
 
-def _failed(run: Run, stop: Stop, begun: int) -> None:
+def _failed(run: Project, stop: Stop, begun: int) -> None:
     line = last_line(run.standing, run.loaded.manifest) if run.standing.seq > begun else ""
     run.watch.failed(_typed(run, replace(stop, line=line)))
 
 
-def _typed(run: Run, stop: Stop) -> Stop:
+def _typed(run: Project, stop: Stop) -> Stop:
     """With the manifest named in what is to be typed, where it needs to be."""
     path = run.loaded.path
-    return replace(stop, next=typed(stop.next, path), line=typed(stop.line, path))
+    return replace(stop, next=with_manifest_option(stop.next, path), line=with_manifest_option(stop.line, path))
 
 
-def _leave(run: Run, status: str, stop: Stop) -> None:
+def _leave(run: Project, status: str, stop: Stop) -> None:
     """The last picture; where the disk is full, the one before stays."""
     if run.standing.seq < 0:
         return
     last = run.standing.last_iteration
     with contextlib.suppress(OSError):
-        tell(run, status, last if last >= 0 else None, None, stop.reason, stop.next)
+        write_state(run, status, last if last >= 0 else None, None, stop.reason, stop.next)
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:
@@ -125,12 +125,12 @@ def _claim(standing: Standing, manifest: Manifest) -> str:
     assert standing.baseline and standing.best
     name, before, after = standing.metric, standing.baseline.value, standing.best.value
     if standing.best == standing.baseline:
-        return f"{name} {number(before)}" + (", nothing beat it" if standing.last_iteration else "")
+        return f"{name} {format_number(before)}" + (", nothing beat it" if standing.last_iteration else "")
     settled = standing.settled
     if settled:
-        return f"{name} {' → '.join(apart(settled.baseline, settled.best))}, {_settled(settled)}"
+        return f"{name} {' → '.join(format_distinct(settled.baseline, settled.best))}, {_settled(settled)}"
     is_noisy = standing.noise.differed or manifest.metric.noise == "always"
-    return f"{name} {' → '.join(apart(before, after))}" + (", not settled" if is_noisy else "")
+    return f"{name} {' → '.join(format_distinct(before, after))}" + (", not settled" if is_noisy else "")
 
 
 def _settled(record: SettleRecord) -> str:
@@ -151,7 +151,7 @@ def _signed(change: float, in_percent: bool) -> str:
 
 
 def _amount(size: float, in_percent: bool) -> str:
-    return percent(size) if in_percent else number(size)
+    return percent(size) if in_percent else format_number(size)
 
 
 def _holdout(standing: Standing, manifest: Manifest) -> list[str]:
@@ -163,7 +163,7 @@ def _holdout(standing: Standing, manifest: Manifest) -> list[str]:
     if before is None or after is None or after.commit_hash != standing.best.commit:
         return []
     assert before.value is not None and after.value is not None
-    return [f"holdout {' → '.join(apart(before.value, after.value))}"]
+    return [f"holdout {' → '.join(format_distinct(before.value, after.value))}"]
 
 
 def _spent(standing: Standing, manifest: Manifest, tried: int) -> list[str]:

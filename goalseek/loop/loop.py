@@ -17,7 +17,7 @@ from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Refs
 from goalseek.ledger.checkpoints import unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
-from goalseek.loop.attempts import Tries, decided, planned, tried
+from goalseek.loop.attempts import Attempts, decide_and_review, plan_with_retry, run_attempts
 from goalseek.loop.baseline import (
     baseline_candidate,
     failure_kept,
@@ -26,25 +26,25 @@ from goalseek.loop.baseline import (
     note_left_out,
     record_left_behind,
 )
-from goalseek.loop.ending import told_at_the_end
+from goalseek.loop.ending import reporting_end
 from goalseek.loop.notify import NotifyWatch
-from goalseek.loop.phases.approve import heard, is_asked
+from goalseek.loop.phases.approve import apply_approval, needs_approval
 from goalseek.loop.phases.log import record_iteration
 from goalseek.loop.phases.read_context import read_baseline_context, read_context
-from goalseek.loop.phases.verify import baseline_owes
-from goalseek.loop.steps import desk_for
+from goalseek.loop.phases.verify import next_baseline_measurement
+from goalseek.loop.steps import begin_iteration
 from goalseek.measurement.verifier import said_stop
 from goalseek.phase_values import Candidate, Context, Decision, Evidence, IterationResult, Verdict
-from goalseek.project.approval import drop_word, question_of
-from goalseek.project.limits import ENDS_THE_RUN, nearing, pace, why_stop
+from goalseek.project.approval import question_of, remove_approval
+from goalseek.project.config import Config
+from goalseek.project.limits import ENDS_THE_RUN, budget_warnings, pace, why_stop
 from goalseek.project.opening import check_fit, check_provider, files_of
 from goalseek.project.preflight import uncommitted_words
-from goalseek.project.progress import not_said_yet, scene_of, small_set
-from goalseek.project.project import Run
-from goalseek.project.refs import check_refs, land
-from goalseek.project.setting import Setting
+from goalseek.project.progress import new_warnings, scene_of, small_set
+from goalseek.project.project import Project
+from goalseek.project.refs import check_refs, update_refs
 from goalseek.project.stop import Ends, asked_to_stop
-from goalseek.project.watch import OUTPUT, KeptOutput
+from goalseek.project.watch import OUTPUT, OutputLog
 from goalseek.proposal.call import briefing_for
 from goalseek.providers.registry import commands_of
 from goalseek.statistics.bounds import guard_warning
@@ -54,15 +54,15 @@ from goalseek.values import Stop, Usage
 __all__ = ["Ends", "baseline", "iterate", "iteration", "step"]
 
 
-def iterate(run: Run, ends: Ends) -> Iterator[IterationRecord]:
+def iterate(run: Project, ends: Ends) -> Iterator[IterationRecord]:
     """Climbs until something ends it, yielding each record once it counts. ``run.stop`` says then what it was."""
     notified = NotifyWatch(run.watch, lambda: run.loaded, run.programs)
-    run.watch = KeptOutput(notified, run.loaded.logs / OUTPUT)
-    with told_at_the_end(run):
+    run.watch = OutputLog(notified, run.loaded.logs / OUTPUT)
+    with reporting_end(run):
         yield from _climb(run, ends)
 
 
-def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
+def _climb(run: Project, ends: Ends) -> Iterator[IterationRecord]:
     began, count = time.monotonic(), 0
     run.ends_at = None if ends.seconds is None else began + ends.seconds
     entries = check_fit(run)
@@ -98,7 +98,7 @@ def _climb(run: Run, ends: Ends) -> Iterator[IterationRecord]:
             return
 
 
-def _claim(run: Run, setting: Setting, stop: Stop) -> None:
+def _claim(run: Project, setting: Config, stop: Stop) -> None:
     """What is claimed is measured afresh where the run ends by a limit or at its target, and the holdout looked at."""
     if stop.reason not in ENDS_THE_RUN:
         return
@@ -108,30 +108,30 @@ def _claim(run: Run, setting: Setting, stop: Stop) -> None:
         run.watch.note(worn)
 
 
-def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationRecord:
+def iteration(run: Project, setting: Config, most: int | None = None) -> IterationRecord:
     """One iteration, or what is still owed of it. Raises Paused where ``most`` phases were done before its end.
 
     Raises LimitReached where a phase that spends would begin past a limit.
     """
     standing = run.standing
     number = standing.last_iteration + 1
-    desk, folder = desk_for(run, number, most, limits=setting.manifest.limits)
+    desk, folder = begin_iteration(run, number, most, limits=setting.manifest.limits)
     refs = run.repository.refs()
     if lost := left_behind(run, desk, refs):
         return record_left_behind(run, setting, refs, lost, most)
     run.provider()
     context = plan = decision = None
-    tries = Tries()
+    tries = Attempts()
     try:
         context = desk.do("READ_CONTEXT", "context", Context, partial(_begun, run, setting, refs, folder))
         setting = run.setting_begun(setting, context)
         briefing = briefing_for(run, setting, context)
-        plan = planned(run, setting, desk, briefing, folder)
-        tries = tried(run, setting, desk, briefing, plan, folder)
-        tries, decision = decided(run, setting, desk, briefing, plan, folder, tries)
-        if is_asked(run, setting, decision):
+        plan = plan_with_retry(run, setting, desk, briefing, folder)
+        tries = run_attempts(run, setting, desk, briefing, plan, folder)
+        tries, decision = decide_and_review(run, setting, desk, briefing, plan, folder, tries)
+        if needs_approval(run, setting, decision):
             candidate = tries.measured()[1]
-            said = partial(heard, run, context, candidate, decision)
+            said = partial(apply_approval, run, context, candidate, decision)
             decision = desk.do("APPROVE", "word", Decision, said, is_timed=False)
         verdict = decision.verdict
     except Rejected as rejected:
@@ -140,12 +140,12 @@ def iteration(run: Run, setting: Setting, most: int | None = None) -> IterationR
     found = (tries.change, tries.candidate, tries.evidence)
     outcome = IterationResult(context, verdict, plan, *found, decision, tries.attempts, tries.notes)
     record = record_iteration(run, setting, desk, outcome, folder)
-    land(run)
-    drop_word(run.loaded.logs)
+    update_refs(run)
+    remove_approval(run.loaded.logs)
     return record
 
 
-def _out_of_sight(run: Run, setting: Setting, rejected: Rejected) -> str:
+def _out_of_sight(run: Project, setting: Config, rejected: Rejected) -> str:
     """What is likely to have kept a provider from answering, after what it said itself; or ""."""
     if rejected.reason != "provider_failed" or run.standing.incumbent is None:
         return ""
@@ -155,13 +155,13 @@ def _out_of_sight(run: Run, setting: Setting, rejected: Rejected) -> str:
     return "; " + ": ".join(said) if said[0] else ""
 
 
-def _begun(run: Run, setting: Setting, refs: Refs, folder: Path) -> Context:
+def _begun(run: Project, setting: Config, refs: Refs, folder: Path) -> Context:
     """The context; a ruler that is not as it was pinned is found before anybody is paid for a proposal."""
     run.refuse_changed(setting)
     return read_context(run, setting, refs, folder)
 
 
-def baseline(run: Run, source: str | None = None, most: int | None = None) -> IterationRecord:
+def baseline(run: Project, source: str | None = None, most: int | None = None) -> IterationRecord:
     """A new ruler from HEAD, measured under the incumbent's code; with ``source``, under that revision's.
 
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
@@ -170,13 +170,13 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
     setting = note_left_out(run, run.fresh_setting(), source)
     number = run.standing.last_iteration + 1
     ruler = take_ruler(run, setting)
-    desk, folder = desk_for(run, number, most, f"{ruler.digest} {run.repository.head()} {source or ''}")
+    desk, folder = begin_iteration(run, number, most, f"{ruler.digest} {run.repository.head()} {source or ''}")
     context = desk.do("READ_CONTEXT", "context", Context, partial(_begun_baseline, run, setting, folder, source))
     candidate = desk.do("COMMIT", "candidate", Candidate, lambda: baseline_candidate(run, setting, context, source))
     if not run.repository.objects.has(candidate.commit):
         desk.forget("candidate")
         raise Missing(candidate.commit)
-    owed = partial(baseline_owes, run, setting, ruler.digest, candidate, folder)
+    owed = partial(next_baseline_measurement, run, setting, ruler.digest, candidate, folder)
     evidence = desk.gather("VERIFY", "evidence", Evidence(), owed)
     metric, guards = setting.manifest.metric, setting.manifest.guard
     verdict = baseline_verdict(metric, guards, evidence, candidate.commit)
@@ -191,11 +191,11 @@ def baseline(run: Run, source: str | None = None, most: int | None = None) -> It
     notes = (broken,) if broken else ()
     outcome = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
     record = record_iteration(run, setting, desk, outcome, folder, ruler)
-    land(run)
+    update_refs(run)
     return record
 
 
-def _begun_baseline(run: Run, setting: Setting, folder: Path, source: str | None) -> Context:
+def _begun_baseline(run: Project, setting: Config, folder: Path, source: str | None) -> Context:
     """The context; that the checkout holds what is not measured is said before the measurement."""
     code = source or ("the incumbent" if run.standing.incumbent else "HEAD")
     if changed := uncommitted_words(run.repository, setting.scope, code):
@@ -203,7 +203,7 @@ def _begun_baseline(run: Run, setting: Setting, folder: Path, source: str | None
     return read_baseline_context(run, setting, folder)
 
 
-def step(run: Run) -> tuple[str, str]:
+def step(run: Project) -> tuple[str, str]:
     """Does exactly one phase; gives its name and that of the next one."""
     entries = check_fit(run)
     check_refs(run)
@@ -226,14 +226,14 @@ def step(run: Run) -> tuple[str, str]:
     return f"LOG (iteration {record.iteration}: {record.outcome})", "READ_CONTEXT"
 
 
-def _why_end(run: Run, setting: Setting, ends: Ends, count: int, seconds: float) -> Stop | None:
+def _why_end(run: Project, setting: Config, ends: Ends, count: int, seconds: float) -> Stop | None:
     """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
     asked = asked_to_stop(run.repository.own)
     stop = _why_over(run, setting, _usual_seconds(run))
     return stop or asked or ends.reached(run.standing, count, seconds) or _played_out(run, ends)
 
 
-def _played_out(run: Run, ends: Ends) -> Stop | None:
+def _played_out(run: Project, ends: Ends) -> Stop | None:
     """The end of a script, where nothing else bounds the iterations: each further one would fail."""
     standing = run.standing
     is_begun = (run.loaded.runs / f"{standing.last_iteration + 1:04d}").exists()
@@ -243,7 +243,7 @@ def _played_out(run: Run, ends: Ends) -> Stop | None:
     return Stop("failures", why, "add a [[move]]; or take the best home: goalseek promote") if why else None
 
 
-def _why_over(run: Run, setting: Setting, usual: float | None = None) -> Stop | None:
+def _why_over(run: Project, setting: Config, usual: float | None = None) -> Stop | None:
     """The limit of the run that is reached; not asked where the next iteration has its verdict: all of it is spent."""
     if question_of(run.loaded.runs, run.standing, run.run_id):
         return None
@@ -254,7 +254,7 @@ def _why_over(run: Run, setting: Setting, usual: float | None = None) -> Stop | 
     return why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), usual, reserved)
 
 
-def _why_not_finish(run: Run, setting: Setting) -> str:
+def _why_not_finish(run: Project, setting: Config) -> str:
     """Why ``iterate`` would not go on with what is under way; "" where nothing is in its way."""
     assert run.standing.incumbent
     try:
@@ -265,7 +265,7 @@ def _why_not_finish(run: Run, setting: Setting) -> str:
     return stop.why if stop else ""
 
 
-def _usual_seconds(run: Run) -> float | None:
+def _usual_seconds(run: Project) -> float | None:
     """The pace of this run; not asked where the next iteration has its candidate already, which may finish."""
     following = run.loaded.runs / f"{run.standing.last_iteration + 1:04d}"
     if (following / "candidate.json").exists():
@@ -273,8 +273,8 @@ def _usual_seconds(run: Run) -> float | None:
     return pace(record for record in run.recent if record.run_id == run.run_id)
 
 
-def _warn(run: Run, setting: Setting) -> None:
+def _warn(run: Project, setting: Config) -> None:
     """Says which budgets come near their end, each once a run."""
-    told = nearing(setting.manifest.limits, run.standing.of_run(run.run_id))
-    for text in not_said_yet(run.loaded.logs, run.run_id, told):
+    told = budget_warnings(setting.manifest.limits, run.standing.of_run(run.run_id))
+    for text in new_warnings(run.loaded.logs, run.run_id, told):
         run.watch.budget(text)

@@ -11,12 +11,12 @@ from typing import Any
 
 from goalseek.errors import GoalseekError
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import believed_standing
+from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import Loaded
-from goalseek.project.approval import Question, Word, commands_for
+from goalseek.project.approval import Approval, Question, commands_for
 from goalseek.project.watch import Relay, Watch
 from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.sandbox.supervisor import Programs
+from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Stop, to_line, to_plain
 from goalseek.workspace.scope import scope_of
 
@@ -31,7 +31,7 @@ class NotifyWatch(Relay):
     It is the user's own and runs as that, with their environment. One that candidates may change is not run.
     """
 
-    def __init__(self, shown: Watch, loaded: Callable[[], Loaded], programs: Programs) -> None:
+    def __init__(self, shown: Watch, loaded: Callable[[], Loaded], programs: Supervisor) -> None:
         """``loaded`` gives the manifest as it is now; the program is one of ``programs``."""
         super().__init__(shown)
         self._loaded = loaded
@@ -50,7 +50,7 @@ class NotifyWatch(Relay):
         if record.outcome == "kept":
             self._tell({"kept"}, to_plain(record))
 
-    def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
+    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
         """Told on "needs_human", as the person may be elsewhere, then handed on."""
         told = {"event": "waiting", "iteration": question.iteration, "title": question.title}
         self._tell({"needs_human"}, {**told, "why": question.verdict.why, "next": commands_for(question)})
@@ -130,7 +130,7 @@ def _was_told(loaded: Loaded, stop: Stop) -> bool:
     """Whether the last end that was told is this one; from now on it is. A changed ``[notify]`` is told afresh."""
     path = loaded.logs / _LAST_END
     why = stop.why.partition("\n")[0]
-    told = [stop.reason, why, believed_standing(loaded).seq, loaded.manifest.notify]
+    told = [stop.reason, why, load_standing(loaded).seq, loaded.manifest.notify]
     line = to_line({"end": told})
     with contextlib.suppress(OSError, ValueError):
         if path.read_text(encoding="utf-8") == line:
@@ -144,7 +144,7 @@ def _was_told(loaded: Loaded, stop: Stop) -> bool:
 
 def _result(loaded: Loaded) -> dict[str, Any]:
     """The best, the claim where it was settled, and what the holdout said."""
-    standing = believed_standing(loaded)
+    standing = load_standing(loaded)
     best, settled = standing.best, standing.settled
     return {
         "best": {"iteration": best.iteration, "value": best.value, "commit": best.commit} if best else None,

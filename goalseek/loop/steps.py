@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from goalseek.errors import LimitReached, Paused, Rejected
-from goalseek.ledger.checkpoints import Memory, PhaseSeconds, rejected_as
+from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds, rejected_as
 from goalseek.manifest.loading import ignore_home
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
-from goalseek.project.limits import why_not_begin
+from goalseek.project.limits import limit_before_phase
 from goalseek.project.preflight import refuse_foreign_logs
-from goalseek.project.project import Run, tell
-from goalseek.proposal.usage import Calls, killed_call, sum_of, usual_call
+from goalseek.project.project import Project, write_state
+from goalseek.proposal.usage import UsageLog, killed_call, sum_of, usual_call
 from goalseek.providers.answer import usage_of
 from goalseek.values import Usage
 
@@ -34,7 +34,7 @@ class Done:
     rejected: str = ""
 
 
-class Desk:
+class StepRunner:
     """The phases of one iteration, in order. ``most`` is how many may be done now (None: all).
 
     ``on_phase`` is told of a phase that is about to begin (True) or to go on with its next part (False), and may raise.
@@ -45,8 +45,8 @@ class Desk:
 
     def __init__(
         self,
-        memory: Memory,
-        calls: Calls,
+        memory: Checkpoints,
+        calls: UsageLog,
         made_from: str,
         on_phase: Callable[[str, bool], None],
         most: int | None,
@@ -161,9 +161,9 @@ class Desk:
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 
 
-def desk_for(
-    run: Run, number: int, most: int | None, made_from: str = "", limits: Limits | None = None
-) -> tuple[Desk, Path]:
+def begin_iteration(
+    run: Project, number: int, most: int | None, made_from: str = "", limits: Limits | None = None
+) -> tuple[StepRunner, Path]:
     """The desk of an iteration, and its run folder. Answers that were made from something else are not taken up.
 
     Where ``limits`` are given, a phase that spends raises LimitReached in place of beginning past one of them.
@@ -173,10 +173,10 @@ def desk_for(
     ignore_home(run.loaded)
     folder.mkdir(parents=True, exist_ok=True)
     follows = run.standing.last.seal if run.standing.last else ""
-    memory = Memory(folder, run.seal, run.run_id, follows)
+    memory = Checkpoints(folder, run.seal, run.run_id, follows)
     run.took = PhaseSeconds(memory, run.active_seconds)  # of this run: a new one has all its time
-    calls = Calls(
-        Memory(folder, run.seal, "", follows),  # of no run: a new one pays for what the last one began
+    calls = UsageLog(
+        Checkpoints(folder, run.seal, "", follows),  # of no run: a new one pays for what the last one began
         lambda: usage_of(run.places.call / "usage.json"),
         cache(lambda calls_each: usual_call(run.recent, calls_each)),
     )
@@ -185,7 +185,7 @@ def desk_for(
         calls.settle(desk.done)
         if limits:
             spent = run.standing.of_run(run.run_id).spending(sum(desk.seconds.values()), usage_so_far(desk))
-            if stop := why_not_begin(name, limits, spent, run.clock.now(), calls.usual()):
+            if stop := limit_before_phase(name, limits, spent, run.clock.now(), calls.usual()):
                 raise LimitReached(stop)
         run.last_phase = name
         if not folder.is_dir():  # somebody's git clean may have removed it
@@ -195,14 +195,14 @@ def desk_for(
             return
         run.watch.phase(number, name)
         if name in _LONG_PHASES:
-            tell(run, "running", number, name)
+            write_state(run, "running", number, name)
 
     made_from = f"iteration {number} {made_from}".rstrip()
-    desk = Desk(memory, calls, made_from, on_phase, most, run.took)
+    desk = StepRunner(memory, calls, made_from, on_phase, most, run.took)
     return desk, folder
 
 
-def usage_so_far(desk: Desk) -> Usage:
+def usage_so_far(desk: StepRunner) -> Usage:
     """What the iteration's calls cost: as they reported it, and as those are charged that were killed."""
     usual = desk.calls.usual()
     usages = [

@@ -17,7 +17,7 @@ LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
-class Written:
+class FieldForm:
     """Marks a field that people write in another form than it has here.
 
     ``read`` turns the written form into the value and raises ValueError with what would be right; ``schema`` is the
@@ -182,33 +182,33 @@ def _devices(text: Any) -> Any:
 
 
 _TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
-Seconds = Annotated[float | None, Written(_duration, _TEXT_OR_NUMBER)]
-Timeout = Annotated[float | str | None, Written(_timeout, _TEXT_OR_NUMBER)]
-Size = Annotated[int, Written(humanize.size, {"type": ["string", "integer"]})]
-Margin = Annotated[float | str, Written(_margin, _TEXT_OR_NUMBER)]
-LeastMargin = Annotated[float | str, Written(_least, _TEXT_OR_NUMBER)]
-Count = Annotated[int | None, Written(_count, {"type": ["integer", "string"], "minimum": 1})]
-Positive = Annotated[int, Written(_at_least(1), {"type": "integer", "minimum": 1})]
-Whole = Annotated[int, Written(_at_least(0), {"type": "integer", "minimum": 0})]
-Repeats = Annotated[int, Written(_at_least(2), {"type": "integer", "minimum": 2})]
-Alpha = Annotated[float | None, Written(_alpha, _TEXT_OR_NUMBER)]
-Amount = Annotated[float | None, Written(_optional, _TEXT_OR_NUMBER)]
-Cost = Annotated[float | None, Written(_cost, _TEXT_OR_NUMBER)]
-NotNegative = Annotated[float, Written(_not_negative, {"type": "number", "minimum": 0})]
-Endpoint = Annotated[str | None, Written(_endpoint, {"type": "string"})]
-Moment = Annotated[datetime | None, Written(_moment, {"type": "string", "format": "date-time"})]
+Seconds = Annotated[float | None, FieldForm(_duration, _TEXT_OR_NUMBER)]
+Timeout = Annotated[float | str | None, FieldForm(_timeout, _TEXT_OR_NUMBER)]
+Size = Annotated[int, FieldForm(humanize.size, {"type": ["string", "integer"]})]
+Margin = Annotated[float | str, FieldForm(_margin, _TEXT_OR_NUMBER)]
+LeastMargin = Annotated[float | str, FieldForm(_least, _TEXT_OR_NUMBER)]
+Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], "minimum": 1})]
+Positive = Annotated[int, FieldForm(_at_least(1), {"type": "integer", "minimum": 1})]
+Whole = Annotated[int, FieldForm(_at_least(0), {"type": "integer", "minimum": 0})]
+Repeats = Annotated[int, FieldForm(_at_least(2), {"type": "integer", "minimum": 2})]
+Alpha = Annotated[float | None, FieldForm(_alpha, _TEXT_OR_NUMBER)]
+Amount = Annotated[float | None, FieldForm(_optional, _TEXT_OR_NUMBER)]
+Cost = Annotated[float | None, FieldForm(_cost, _TEXT_OR_NUMBER)]
+NotNegative = Annotated[float, FieldForm(_not_negative, {"type": "number", "minimum": 0})]
+Endpoint = Annotated[str | None, FieldForm(_endpoint, {"type": "string"})]
+Moment = Annotated[datetime | None, FieldForm(_moment, {"type": "string", "format": "date-time"})]
 _NAME: dict[str, Any] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": LONGEST_NAME}
-Name = Annotated[str, Written(_name, _NAME)]
+Name = Annotated[str, FieldForm(_name, _NAME)]
 Patterns = tuple[str, ...]
 _PATHS: dict[str, Any] = {"type": "array", "items": {"type": "string", "pattern": "^[^/]"}}
-InnerPath = Annotated[str, Written(_inner_path, {"type": "string", "pattern": "^[^/]"})]
-InnerPaths = Annotated[Patterns, Written(_inner_paths, _PATHS)]
-FolderPath = Annotated[str, Written(_folder_path, {"type": "string", "pattern": "^[^/]"})]
-Globs = Annotated[Patterns, Written(_globs, {"type": "array", "items": {"type": "string", "minLength": 1}})]
-SomePatterns = Annotated[Patterns, Written(_not_empty, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
-Folder = Annotated[str | None, Written(_folder, {"type": "string"})]
+InnerPath = Annotated[str, FieldForm(_inner_path, {"type": "string", "pattern": "^[^/]"})]
+InnerPaths = Annotated[Patterns, FieldForm(_inner_paths, _PATHS)]
+FolderPath = Annotated[str, FieldForm(_folder_path, {"type": "string", "pattern": "^[^/]"})]
+Globs = Annotated[Patterns, FieldForm(_globs, {"type": "array", "items": {"type": "string", "minLength": 1}})]
+SomePatterns = Annotated[Patterns, FieldForm(_not_empty, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
+Folder = Annotated[str | None, FieldForm(_folder, {"type": "string"})]
 _PAIR: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "number"}, "minItems": 2}
-Range = Annotated[tuple[float | None, float | None] | None, Written(_pair, _PAIR)]
+Range = Annotated[tuple[float | None, float | None] | None, FieldForm(_pair, _PAIR)]
 Command = str | tuple[str, ...]
 _DEVICES: dict[str, Any] = {"type": ["string", "array"], "items": {"type": "string"}}
-Devices = Annotated[str | tuple[str, ...], Written(_devices, _DEVICES)]
+Devices = Annotated[str | tuple[str, ...], FieldForm(_devices, _DEVICES)]

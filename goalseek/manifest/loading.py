@@ -209,7 +209,7 @@ _COMMAND = re.compile(rf"\bgoalseek (?=(?:{_OF_A_CLIMB})\b)")
 _NAMED = re.compile(r"goalseek\.([^/]+)\.toml")
 
 
-def typed(text: str, manifest: Path | str | None) -> str:
+def with_manifest_option(text: str, manifest: Path | str | None) -> str:
     """``text`` with ``-m`` in its commands: the manifest's path, what ``-m`` was given, or None where it was not."""
     if manifest is None:
         return text

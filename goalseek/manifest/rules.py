@@ -14,7 +14,7 @@ _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Wrong = tuple[tuple[str | int, ...], str]
 
 
-def wrong_together(manifest: Manifest) -> list[Wrong]:
+def check_rules(manifest: Manifest) -> list[Wrong]:
     """What is wrong between keys that are right by themselves."""
     wrong: list[Wrong] = []
     if not manifest.verify:
@@ -174,10 +174,10 @@ def _wrong_source(place: tuple[str | int, ...], reading: Reading | Holdout) -> l
         if given != (key == wants) and reading.source is not None:
             state = "has no use" if given else "is required"
             wrong.append(((*place, key), f'{state} where source = "{reading.source}"'))
-    return wrong + not_compiling(place, reading)
+    return wrong + check_expressions(place, reading)
 
 
-def not_compiling(place: tuple[str | int, ...], reading: Reading | Holdout) -> list[Wrong]:
+def check_expressions(place: tuple[str | int, ...], reading: Reading | Holdout) -> list[Wrong]:
     """A query that is no JMESPath, a regular expression that is none, or has not one group."""
     if reading.query is not None:
         import jmespath

@@ -13,7 +13,7 @@ from typing import Any
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.manifest import tables
-from goalseek.manifest.rules import Wrong, words_of, wrong_together
+from goalseek.manifest.rules import Wrong, check_rules, words_of
 from goalseek.manifest.tables import Holdout, Manifest, Source
 
 _RENAMED = {"pass_": "pass"}
@@ -41,7 +41,7 @@ def checked(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
     found = _validated(_as_json(plain))
     if isinstance(found, Manifest):
         manifest = _resolved(found, path.parent)
-        wrong = list(wrong_together(manifest))
+        wrong = list(check_rules(manifest))
         if not wrong:
             return manifest
     else:
@@ -81,7 +81,7 @@ def _validated(plain: Any) -> Manifest | list[Wrong]:
         found: dict[tuple[str | int, ...], str] = {}
         for item in error.errors():
             place = tuple(_RENAMED.get(str(part), part) for part in item["loc"] if not _is_choice(part))
-            found.setdefault(place, _inwords_of(item, place))
+            found.setdefault(place, _message_of(item, place))
         return list(found.items())
 
 
@@ -91,7 +91,7 @@ def _is_choice(part: str | int) -> bool:
     )
 
 
-def _inwords_of(item: Any, place: tuple[str | int, ...]) -> str:
+def _message_of(item: Any, place: tuple[str | int, ...]) -> str:
     if item["type"] == "unexpected_keyword_argument":
         known = _known_keys(place[:-1])
         return f"there is no such key; known here: {', '.join(known)}" if known else "there is no such key"

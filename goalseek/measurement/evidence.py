@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.locks import alone
-from goalseek.measurement.measure import Sample, is_in_place, measure_repeatedly
+from goalseek.locks import exclusive_lock
+from goalseek.measurement.measure import Measurement, is_in_place, measure_repeatedly
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS, put_outputs
 from goalseek.measurement.setup import prepare
@@ -23,7 +23,7 @@ def is_incumbent_failing(evidence: Evidence) -> bool:
     return bool(evidence.runs) and evidence.runs[-1].of == "incumbent" and evidence.runs[-1].value is None
 
 
-def one_more(
+def add_measurement(
     verifier: Verifier, of: Side, tree: str, evidence: Evidence, seed: int, iteration: int, run_folder: Path
 ) -> Evidence:
     """The evidence with one more measurement, of the candidate or the incumbent.
@@ -43,7 +43,7 @@ def one_more(
         clear(run_folder / OUTPUTS)
     artifacts = run_folder / "measurements" / str(place)
     verifier.turn(of, place)
-    exclusive = alone(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
+    exclusive = exclusive_lock(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
         log.write(f"[run {place}: {of}, seed {seed}]\n".encode())
         sample = _measured(verifier, tree, seed, iteration, log, artifacts)
@@ -62,7 +62,7 @@ def one_more(
     return evidence.plus(Evidence((run,), guards, sample.verify, sample.failure))
 
 
-def _measured(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path) -> Sample:
+def _measured(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path) -> Measurement:
     try:
         prepare(verifier, log)
         sample = measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
@@ -72,7 +72,7 @@ def _measured(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sin
         prepare(verifier, log)
         return measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
     except NoNumber as failed:
-        return Sample(None, {}, (), seed, 0.0, Failure(failed.reason, failed.why))
+        return Measurement(None, {}, (), seed, 0.0, Failure(failed.reason, failed.why))
 
 
 def _incumbent_failed(failure: Failure) -> GoalseekError:
@@ -81,7 +81,7 @@ def _incumbent_failed(failure: Failure) -> GoalseekError:
     return GoalseekError(message, hint, BAD_FINDING, "incumbent_failed")
 
 
-def _write_metrics(path: Path, verifier: Verifier, sample: Sample, artifacts: Path) -> None:
+def _write_metrics(path: Path, verifier: Verifier, sample: Measurement, artifacts: Path) -> None:
     """The metric's own file where there is one, else what was read."""
     metric = verifier.manifest.metric
     last = artifacts / str(metric.repeats) if metric.repeats > 1 else artifacts

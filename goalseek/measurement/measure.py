@@ -13,7 +13,7 @@ from goalseek import files
 from goalseek.disk import is_full, is_full_disk, refuse_full
 from goalseek.git.ignore import literal, matcher
 from goalseek.git.paths import quote_path
-from goalseek.humanize import few
+from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Reading, VerifyCommand
 from goalseek.measurement.metric import NoNumber, RunFolder, read_number
 from goalseek.measurement.outputs import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once, take_outputs
@@ -22,14 +22,14 @@ from goalseek.measurement.verifier import Verifier, failure_of, run_command, tim
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Failure
 from goalseek.sandbox.pipes import Sink
-from goalseek.sandbox.supervisor import Finished
+from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import CommandRun
 
 _ARTIFACTS_MOST = 256 * 2**20
 
 
 @dataclass(frozen=True)
-class Sample:
+class Measurement:
     """What one measurement gave: a value and guards, or a failure; ``seconds`` is the commands' time together."""
 
     value: float | None
@@ -40,7 +40,7 @@ class Sample:
     failure: Failure | None = None
 
 
-def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None) -> Sample:
+def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None) -> Measurement:
     """Measures a tree once. What the commands wrote into their run folder ends in ``artifacts``.
 
     Raises GoalseekError, ``tampered``, where the ruler is not as it was pinned, before or after, and OSError where a
@@ -50,7 +50,7 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, tree)
     place = _Place.make(verifier, tree)
     stale: dict[str, str] = {}
-    ended: dict[str, Finished] = {}
+    ended: dict[str, ProgramResult] = {}
     runs: list[CommandRun] = []
     failure = None
     for command in verifier.manifest.verify:
@@ -95,7 +95,7 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     if failure or is_full(verifier.places.scratch):
         _make_room(verifier)
         refuse_full(verifier.places.scratch)
-    return Sample(value, guards, tuple(runs), seed, seconds, failure)
+    return Measurement(value, guards, tuple(runs), seed, seconds, failure)
 
 
 def is_in_place(verifier: Verifier) -> bool:
@@ -104,7 +104,7 @@ def is_in_place(verifier: Verifier) -> bool:
 
 
 def _number(
-    verifier: Verifier, reading: Reading, place: _Place, stale: Mapping[str, str], ended: Mapping[str, Finished]
+    verifier: Verifier, reading: Reading, place: _Place, stale: Mapping[str, str], ended: Mapping[str, ProgramResult]
 ) -> float:
     """A number that the candidate's commands have no say in, where it is that of a command without its code."""
     sees = {command.name: command.sees for command in verifier.manifest.verify}
@@ -170,7 +170,7 @@ def _kind(command: VerifyCommand) -> Kind:
 
 
 def _numbers(
-    verifier: Verifier, place: _Place, stale: Mapping[str, str], ended: Mapping[str, Finished]
+    verifier: Verifier, place: _Place, stale: Mapping[str, str], ended: Mapping[str, ProgramResult]
 ) -> tuple[float, dict[str, float]]:
     """The metric and the guards. Raises NoNumber."""
     manifest, once = verifier.manifest, place.once
@@ -198,7 +198,7 @@ def _run(
     log: Sink,
     run_folder: Path,
     kept_outputs: Path,
-) -> Finished:
+) -> ProgramResult:
     assert command.sees is not None
     root = verifier.bench.stand_at(command.sees, tree)
     below = root / verifier.places.prefix
@@ -223,7 +223,7 @@ def _touched(verifier: Verifier, command: VerifyCommand) -> Failure | None:
     touched = [path for path in verifier.bench.touched(command.sees) if not given(path.removeprefix(prefix))]
     if not touched:
         return None
-    named = few([quote_path(path) for path in touched])
+    named = abbreviate([quote_path(path) for path in touched])
     why = f"{command.name} changed files that are not the candidate's, while it was measured: {named}"
     return Failure("verify_failed", f"{why}; files that it may write go into scope.generated")
 
@@ -233,7 +233,7 @@ AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median
 
 def measure_repeatedly(
     verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None
-) -> Sample:
+) -> Measurement:
     """Measures a tree as often as one measurement needs it; the first that fails ends it.
 
     Guards are brought together as the metric is. Of several runs, each keeps its run folder in ``artifacts/k``.
@@ -241,7 +241,7 @@ def measure_repeatedly(
     metric = verifier.manifest.metric
     if metric.repeats == 1:
         return measure(verifier, tree, seed, iteration, log, artifacts)
-    made: list[Sample] = []
+    made: list[Measurement] = []
     for place in range(metric.repeats):
         one = seed_of_repeat(seed, place)
         log.write(f"[repeat {place + 1} of {metric.repeats}, seed {one}]\n".encode())
@@ -250,18 +250,18 @@ def measure_repeatedly(
         if sample.failure:
             break
         log.write(f"[{metric.name} = {sample.value!r}]\n".encode())
-    return together(made, seed, AGGREGATES[metric.aggregate])
+    return aggregate(made, seed, AGGREGATES[metric.aggregate])
 
 
-def together(made: Sequence[Sample], seed: int, aggregate: Callable[[Sequence[float]], float]) -> Sample:
+def aggregate(made: Sequence[Measurement], seed: int, aggregate: Callable[[Sequence[float]], float]) -> Measurement:
     """Several samples as one; a failure, which is the last, is that of all."""
     verify = tuple(command for sample in made for command in sample.verify)
     seconds = round(sum(sample.seconds for sample in made), 6)
     if made[-1].failure:
-        return Sample(None, {}, verify, seed, seconds, made[-1].failure)
+        return Measurement(None, {}, verify, seed, seconds, made[-1].failure)
     value = aggregate([sample.value for sample in made if sample.value is not None])
     guards = {name: aggregate([sample.guards[name] for sample in made]) for name in made[0].guards}
-    return Sample(value, guards, verify, seed, seconds)
+    return Measurement(value, guards, verify, seed, seconds)
 
 
 def seed_of_repeat(seed: int, place: int) -> int:

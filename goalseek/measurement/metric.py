@@ -17,7 +17,7 @@ from goalseek.manifest.rules import query_fault
 from goalseek.manifest.tables import Reading
 from goalseek.own_folders import empty, make_anew, open_beneath
 from goalseek.process import seconds_with_sleep
-from goalseek.sandbox.supervisor import Finished
+from goalseek.sandbox.supervisor import ProgramResult
 
 
 class NoNumber(Exception):
@@ -152,7 +152,7 @@ def read_number(
     folders: Sequence[RunFolder],
     kept_outputs: Path,
     stale: Mapping[str, str],
-    ended: Mapping[str, Finished],
+    ended: Mapping[str, ProgramResult],
 ) -> float:
     """The number, from the first run folder that has its file. Raises NoNumber where there is none that counts.
 

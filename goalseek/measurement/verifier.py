@@ -12,11 +12,11 @@ from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure, Side
 from goalseek.sandbox.environment import program_environment
 from goalseek.sandbox.pipes import Sink
-from goalseek.sandbox.policy import Confines, Job
-from goalseek.sandbox.supervisor import Finished, Programs
+from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
+from goalseek.sandbox.supervisor import ProgramResult, Supervisor
 from goalseek.values import CommandRun
 from goalseek.workspace.bench import Bench
-from goalseek.workspace.places import Places
+from goalseek.workspace.places import CachePaths
 
 UNJUDGEABLE = 125
 STOP_THE_RUN = 127
@@ -36,9 +36,9 @@ class Verifier:
 
     manifest: Manifest
     bench: Bench
-    places: Places
-    programs: Programs
-    confines: Confines
+    places: CachePaths
+    programs: Supervisor
+    confines: SandboxPolicy
     ruler: str
     baseline_tree: str
     baseline_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -56,7 +56,7 @@ def run_command(
     given: Mapping[str, str],
     timeout: float | None,
     log: Sink,
-) -> Finished:
+) -> ProgramResult:
     """Runs one command of the verifier in a tree that stands ready."""
     confines = verifier.confines
     below = confines.seen_at(root, root / verifier.places.prefix)
@@ -85,15 +85,15 @@ def run_command(
         )
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
-        return Finished(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))
+        return ProgramResult(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))
     how = "timed out" if finished.timed_out else f"ended with {finished.exit_code}"
     log.write(f"[{command.name} {how} after {finished.seconds:.3f}s]\n".encode())
     return finished
 
 
-def job_of(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> Job:
+def job_of(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> ProgramAccess:
     """The place of a command of the verifier: its tree and the run folder, the devices, and its own caches."""
-    return Job(
+    return ProgramAccess(
         tree=root,
         commands=[command.run],
         cwd=command.cwd,
@@ -120,7 +120,7 @@ def said_stop(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
     return bool(runs) and runs[-1].exit_code == STOP_THE_RUN and sees.get(runs[-1].name) == "hidden"
 
 
-def failure_of(command: VerifyCommand, finished: Finished) -> Failure | None:
+def failure_of(command: VerifyCommand, finished: ProgramResult) -> Failure | None:
     """What the end of a command says of the candidate; None where it is well."""
     if finished.timed_out:
         return Failure("verify_timeout", f"{command.name} ran past its timeout", _printed(command, finished))
@@ -134,7 +134,7 @@ def failure_of(command: VerifyCommand, finished: Finished) -> Failure | None:
     return Failure("verify_failed", why, _printed(command, finished))
 
 
-def _printed(command: VerifyCommand, finished: Finished) -> str:
+def _printed(command: VerifyCommand, finished: ProgramResult) -> str:
     """The end of what a command printed that sees no hidden file; of any other, nothing: the agent is shown it."""
     if command.sees != "candidate":
         return ""
@@ -142,7 +142,7 @@ def _printed(command: VerifyCommand, finished: Finished) -> str:
     return printed[-_PRINTED_MOST:].decode("utf-8", "replace")
 
 
-def _last_line(finished: Finished) -> str:
+def _last_line(finished: ProgramResult) -> str:
     text = (finished.stderr or finished.stdout).decode("utf-8", "replace").strip()
     last = text.rsplit("\n", 1)[-1].strip() if text else ""
     return f": {last[:200]}" if last else ""

@@ -21,7 +21,7 @@ from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
 from goalseek.values import from_plain
 
 _NAME = "word.json"
-Word = Literal["approve", "decline"]
+Approval = Literal["approve", "decline"]
 
 
 @dataclass(frozen=True)
@@ -108,29 +108,29 @@ def waiting(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> 
     return question
 
 
-def give_word(logs: Path, question: Question, word: Word) -> None:
+def save_approval(logs: Path, question: Question, word: Approval) -> None:
     """Stores a word; it replaces one that was not taken up yet."""
     write_durably(logs / _NAME, json.dumps({**_bound_to(question), "word": word}).encode() + b"\n")
 
 
-def word_on(logs: Path, question: Question) -> Word | None:
+def word_on(logs: Path, question: Question) -> Approval | None:
     """The word that was given on this, not taken up yet."""
     try:
         request = json.loads((logs / _NAME).read_text())
     except (OSError, ValueError):
         return None
-    words: tuple[Word, ...] = ("approve", "decline")
+    words: tuple[Approval, ...] = ("approve", "decline")
     return next((word for word in words if request == {**_bound_to(question), "word": word}), None)
 
 
-def take_word(logs: Path, question: Question) -> Word | None:
+def load_approval(logs: Path, question: Question) -> Approval | None:
     """The word that was given on this; a word on something else is removed.
 
     The word itself stays until ``drop_word``: by then it is stored with the iteration.
     """
     word = word_on(logs, question)
     if word is None:
-        drop_word(logs)
+        remove_approval(logs)
     return word
 
 
@@ -139,7 +139,7 @@ def is_word_there(logs: Path) -> bool:
     return (logs / _NAME).exists()
 
 
-def drop_word(logs: Path) -> None:
+def remove_approval(logs: Path) -> None:
     """Removes whatever word there is."""
     clear(logs / _NAME)
 

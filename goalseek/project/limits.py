@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from goalseek.humanize import counted, in_words, number
+from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest, Metric
@@ -56,7 +56,7 @@ def reached(metric: Metric, value: float) -> bool:
     return value >= metric.target if metric.direction == "maximize" else value <= metric.target
 
 
-def why_not_begin(
+def limit_before_phase(
     phase: str, limits: Limits, standing: Standing, now: datetime, call: Usage | None = None
 ) -> Stop | None:
     """The budget or the deadline that is reached before a phase begins which would spend more of it, or None.
@@ -81,7 +81,7 @@ def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | N
     return max(min(left), 0.0) if left else None
 
 
-def nearing(limits: Limits, standing: Standing) -> dict[str, str]:
+def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
     """A sentence, by budget, for each of which three quarters are spent, and for one that nobody can check."""
     told = {
         budget.named: f"three quarters of {budget.named} are spent: {budget.shown(budget.spent)}"
@@ -108,7 +108,7 @@ class Spending:
     of: str = ""
 
 
-def spendings(limits: Limits, standing: Standing) -> tuple[Spending, ...]:
+def budget_use(limits: Limits, standing: Standing) -> tuple[Spending, ...]:
     """What is spent of each budget that is set."""
     return tuple(
         Spending(budget.reason, budget.spent, budget.most, "all runs" if budget.key.startswith("limits.total") else "")
@@ -150,9 +150,9 @@ def _budgets(limits: Limits, standing: Standing) -> Iterator[_Budget]:
     for table, budget, spend, following in (of_run, ("limits.total", limits.total, standing.total, RAISE)):
         rows: tuple[tuple[str, str, float, float | None, Callable[[float], str]], ...] = (
             ("iterations", "iterations", spend.iterations, budget.iterations, _whole),
-            ("time", "time", spend.seconds, budget.time, in_words),
+            ("time", "time", spend.seconds, budget.time, format_duration),
             ("tokens", "tokens", spend.tokens, budget.tokens, _whole),
-            ("cost_usd", "cost", round(spend.usage.cost_usd or 0.0, 9), budget.cost_usd, number),
+            ("cost_usd", "cost", round(spend.usage.cost_usd or 0.0, 9), budget.cost_usd, format_number),
         )
         for key, reason, spent, most, shown in rows:
             if most is not None:
@@ -163,10 +163,10 @@ def _why_failed(limits: Limits, standing: Standing) -> Stop | None:
     if limits.failures is None:
         return None
     if standing.provider_failures >= limits.failures:
-        why = f"the provider failed {counted(standing.provider_failures, 'time')} in a row"
+        why = f"the provider failed {pluralize(standing.provider_failures, 'time')} in a row"
         return Stop("failures", why, f"see: goalseek show; then: {NEW}")
     if standing.crashes >= limits.failures:
-        why = f"{counted(standing.crashes, 'measurement')} in a row crashed"
+        why = f"{pluralize(standing.crashes, 'measurement')} in a row crashed"
         return Stop("failures", why, f"see: goalseek log --outcome reverted; then: {NEW}")
     return None
 
@@ -174,14 +174,14 @@ def _why_failed(limits: Limits, standing: Standing) -> Stop | None:
 def _why_reached(metric: Metric, standing: Standing) -> Stop | None:
     if standing.best is None or not reached(metric, standing.best.value):
         return None
-    why = f"the target is reached: {metric.name} {number(standing.best.value)}"
+    why = f"the target is reached: {metric.name} {format_number(standing.best.value)}"
     return Stop("target", why, "take it home with: goalseek promote")
 
 
 def _why_stagnant(limits: Limits, standing: Standing) -> Stop | None:
     if limits.stagnation_stop is None or standing.stagnation < limits.stagnation_stop:
         return None
-    since = counted(standing.stagnation, "iteration")
+    since = pluralize(standing.stagnation, "iteration")
     why = f"nothing was kept in {since} (limits.stagnation_stop = {limits.stagnation_stop})"
     look = f'see: goalseek log --last {min(standing.stagnation, 20)}; say what to try: goalseek direct "..."'
     return Stop("needs_human", why, f"{look}; then: {NEW}; or take the best home: goalseek promote")
@@ -200,7 +200,7 @@ def _why_spent(
             return Stop(budget.reason, why, budget.following)
         left = budget.most - budget.spent
         if budget.reason == "time" and usual is not None and usual + reserved > left:
-            told = f"{budget.named} leaves {in_words(left)}{_too_short(usual, reserved)}"
+            told = f"{budget.named} leaves {format_duration(left)}{_too_short(usual, reserved)}"
             return Stop("time", told, budget.following)
     return None
 
@@ -224,13 +224,13 @@ def _why_late(limits: Limits, now: datetime, usual: float | None, reserved: floa
     if left <= 0:
         return Stop("deadline", f"{named} is past", following)
     if usual is not None and usual + reserved > left:
-        return Stop("deadline", f"{named} leaves {in_words(left)}{_too_short(usual, reserved)}", following)
+        return Stop("deadline", f"{named} leaves {format_duration(left)}{_too_short(usual, reserved)}", following)
     return None
 
 
 def _too_short(usual: float, reserved: float) -> str:
-    kept = f", with {in_words(reserved)} kept for settling," if reserved else ""
-    return f"; an iteration takes about {in_words(usual)}{kept} and could not end before that"
+    kept = f", with {format_duration(reserved)} kept for settling," if reserved else ""
+    return f"; an iteration takes about {format_duration(usual)}{kept} and could not end before that"
 
 
 def _whole(count: float) -> str:

@@ -19,14 +19,14 @@ from goalseek.git.location import locate
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.git.repository import Repository
 from goalseek.locks import LOCK, only_writer
-from goalseek.manifest.loading import Loaded, base_of, ignore_home, typed
+from goalseek.manifest.loading import Loaded, base_of, ignore_home, with_manifest_option
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.own_folders import add_own, clear, empty, remove, remove_own
 from goalseek.project import preflight
 from goalseek.project.approval import Question, refuse_while_waiting, waiting
 from goalseek.project.limits import broken_guard_of
 from goalseek.project.paths import note_folder, refuse_other_folder
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 from goalseek.project.state_file import phase_in_words, read_state
 from goalseek.project.status import differing
 from goalseek.project.watch import Watch
@@ -34,8 +34,8 @@ from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
 from goalseek.sandbox.home import AgentHome
-from goalseek.sandbox.supervisor import PROGRAMS_LOCK, end_left_over, trusted_mark
-from goalseek.workspace.places import Places, places
+from goalseek.sandbox.supervisor import PROGRAMS_LOCK, kill_leftovers, trusted_mark
+from goalseek.workspace.places import CachePaths, cache_paths
 from goalseek.workspace.scope import Scope, scope_of
 from goalseek.workspace.shared_folders import LOOKED_AT_MOST, refuse_unfit_shares
 
@@ -59,14 +59,14 @@ def opened(
     asked: ProviderTable | None = None,
     is_new: bool = False,
     doing: str = "",
-) -> Iterator[Run]:
+) -> Iterator[Project]:
     """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be.
 
     ``doing`` is the command that it is opened for, as others who want the lock are told.
     """
     preflight.refuse_missing_home(loaded)
     repository = open_repository(loaded)
-    where = places(repository.location, base_of(loaded, repository.top), repository.name)
+    where = cache_paths(repository.location, base_of(loaded, repository.top), repository.name)
     add_own(where.home)
     existed = loaded.logs.exists() or loaded.runs.exists()
     made = _made_with_the_logs(loaded)
@@ -82,7 +82,7 @@ def opened(
             ),
             process.marked(trusted_mark(where.owner)),
         ):
-            if end_left_over(where.owner, repository.own / PROGRAMS_LOCK):
+            if kill_leftovers(where.owner, repository.own / PROGRAMS_LOCK):
                 (watch or Watch()).note("programs of a run that was killed were still at work; they were ended")
             for path in (*AgentHome(where.agent).take_back(), *AgentHome(where.reviewer).take_back()):
                 (watch or Watch()).note(f"a login that the agent renewed before the kill was put back: {path}")
@@ -90,7 +90,7 @@ def opened(
             repository.is_ours = True
             repository.objects.bring_back()
             remove_scratch_files((repository.own / "objects.git", where.workspace.with_name("workspace.git")))
-            run = Run(loaded, repository, where, watch or Watch(), asked)
+            run = Project(loaded, repository, where, watch or Watch(), asked)
             is_refused = False
             try:
                 begin(run, is_new)
@@ -120,7 +120,7 @@ def open_repository(loaded: Loaded) -> Repository:
     return Repository(location, loaded.manifest.project.name)
 
 
-def begin(run: Run, is_new: bool) -> None:
+def begin(run: Project, is_new: bool) -> None:
     """Goes on with the run that the records name, or begins one, recorded with its first iteration."""
     pending = run.repository.own / "run"
     known = pending.read_text().strip() if pending.exists() else ""
@@ -139,16 +139,16 @@ def begin(run: Run, is_new: bool) -> None:
         run.run_id = known
 
 
-def refuse_baseline(run: Run) -> None:
+def refuse_baseline(run: Project) -> None:
     """Raises GoalseekError where a new baseline would leave a candidate behind that waits for a person's word."""
     refuse_while_waiting(_waiting(run, run.run_id), "a new baseline")
 
 
-def _waiting(run: Run, run_id: str) -> Question | None:
+def _waiting(run: Project, run_id: str) -> Question | None:
     return waiting(run.loaded.manifest, run.loaded.runs, run.standing, run_id)
 
 
-def check_fit(run: Run) -> Mapping[str, Entry]:
+def check_fit(run: Project) -> Mapping[str, Entry]:
     """The preflight: repository and manifest fit each other. Raises GoalseekError; notes what a command may miss.
 
     Gives the files of the tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
@@ -161,7 +161,7 @@ def check_fit(run: Run) -> Mapping[str, Entry]:
     return entries
 
 
-def check_fit_for_baseline(run: Run, code: str | None) -> None:
+def check_fit_for_baseline(run: Project, code: str | None) -> None:
     """The same before a new baseline: its ruler is HEAD's and the manifest's, its code that of the commit ``code``.
 
     None is the incumbent's, or HEAD's before the first baseline.
@@ -178,7 +178,7 @@ def check_fit_for_baseline(run: Run, code: str | None) -> None:
     _check(run, head, run.loaded.manifest)
 
 
-def scope_notes(run: Run, entries: Mapping[str, Entry]) -> list[str]:
+def scope_notes(run: Project, entries: Mapping[str, Entry]) -> list[str]:
     """What a person should know of globs that match nothing of the tree that is climbed from.
 
     Before the first baseline each of them has to match, which raises GoalseekError. After it hidden and read-only ones
@@ -189,26 +189,26 @@ def scope_notes(run: Run, entries: Mapping[str, Entry]) -> list[str]:
     return _writable_notes(run, entries)
 
 
-def _writable_notes(run: Run, entries: Mapping[str, Entry]) -> list[str]:
+def _writable_notes(run: Project, entries: Mapping[str, Entry]) -> list[str]:
     loaded, baseline = run.loaded, run.standing.baseline
     if baseline is None:
         return []
     told = preflight.writable_notes(loaded, run.repository, run.places.prefix, entries, baseline.commit)
-    return [typed(text, loaded.path) for text in told]
+    return [with_manifest_option(text, loaded.path) for text in told]
 
 
-def refuse_nothing_writable(run: Run, entries: Mapping[str, Entry]) -> None:
+def refuse_nothing_writable(run: Project, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where a climb that goes on has no writable file left among those of its tree."""
     if run.standing.baseline is not None:
         preflight.refuse_nothing_writable(run.loaded, run.repository, run.places.prefix, entries)
 
 
-def files_of(run: Run, commit: str) -> Mapping[str, Entry]:
+def files_of(run: Project, commit: str) -> Mapping[str, Entry]:
     """The files of a commit's tree."""
     return run.repository.objects.files(run.repository.tree_of(commit))
 
 
-def _check(run: Run, entries: Mapping[str, Entry], manifest: Manifest) -> None:
+def _check(run: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     """What is asked of a tree whatever it is for. ``manifest`` is what programs are started by: a climb's is pinned."""
     preflight.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
     for told in free_room((run.repository.own, run.loaded.folder, run.places.home)):
@@ -220,7 +220,7 @@ def _check(run: Run, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     if broken := broken_guard_of(run.loaded.manifest, run.standing):
         run.watch.note(broken)
     for name in differing(run.loaded, run.repository.location, run.standing):
-        adopts = typed("goalseek baseline adopts it", run.loaded.path)
+        adopts = with_manifest_option("goalseek baseline adopts it", run.loaded.path)
         run.watch.note(f"{name} differs from the pinned ruler; {adopts}")
     names = run.loaded.manifest.scope.share
     for told in run.shares.notes(names, run.standing.epoch):
@@ -231,7 +231,7 @@ def _check(run: Run, entries: Mapping[str, Entry], manifest: Manifest) -> None:
         run.watch.note(run.ledger.mended)
 
 
-def check_confines(run: Run, entries: Mapping[str, Entry], manifest: Manifest) -> None:
+def check_confines(run: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     """Programs can be kept in their place, which is said. Raises GoalseekError where something would get out."""
     confines = run.confines
     confines.refuse_unfit()
@@ -273,7 +273,7 @@ def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...
         repository.own.parent.rmdir()
 
 
-def check_provider(run: Run, entries: Mapping[str, Entry]) -> None:
+def check_provider(run: Project, entries: Mapping[str, Entry]) -> None:
     """The provider can start, and can do something with the files. Raises GoalseekError where it cannot."""
     refuse_nothing_writable(run, entries)
     run.provider().look_over(writable_files(run.repository, run.setting().scope, entries))
@@ -286,7 +286,7 @@ def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, E
             yield WritableFile(path, functools.partial(repository.objects.read, entry.blob))
 
 
-def remove_stale_locks(repository: Repository, places: Places) -> None:
+def remove_stale_locks(repository: Repository, places: CachePaths) -> None:
     """Removes what no living git can hold: whoever made them was ended before this project's lock was free."""
     for ref in (repository.tip_ref, repository.ledger_ref, repository.branch_ref):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

@@ -81,7 +81,7 @@ def _has_manifest(folder: Path, name: str) -> bool:
     return False
 
 
-def way_to_fetched(loaded: Loaded, location: Location | None = None) -> str:
+def fetch_hint(loaded: Loaded, location: Location | None = None) -> str:
     """What brings the records here that only git has, in words; "" where there are none, and while a run writes them.
 
     ``location`` is that of the repository, where it is known. Where the climb is another folder's, that is said.

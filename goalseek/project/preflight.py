@@ -13,7 +13,7 @@ from goalseek.git.ignore import literal, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
-from goalseek.humanize import few
+from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import is_foreign
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest
@@ -172,10 +172,10 @@ def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
         elif not is_new and scope.in_ruler(path):
             changed.append(quote_path(path))
     if unknown:
-        message = f"hidden, but not committed: {few(unknown)}"
+        message = f"hidden, but not committed: {abbreviate(unknown)}"
         raise GoalseekError(message, "commit them; the agent never gets them", USAGE)
     if changed:
-        message = f"the number depends on files with uncommitted changes: {few(changed)}"
+        message = f"the number depends on files with uncommitted changes: {abbreviate(changed)}"
         raise GoalseekError(message, "commit or stash them, or make them writable", USAGE)
 
 
@@ -183,7 +183,7 @@ def uncommitted_words(repository: Repository, scope: Scope, measured: str) -> st
     """Which writable files differ from HEAD, and that the baseline is that of what is ``measured``; "" for none."""
     changed = [quote_path(path) for _, path in repository.dirty() if scope.kind(path) == "writable"]
     verb = "has" if len(changed) == 1 else "have"
-    return f"{few(changed)} {verb} uncommitted changes: the baseline is that of {measured}" if changed else ""
+    return f"{abbreviate(changed)} {verb} uncommitted changes: the baseline is that of {measured}" if changed else ""
 
 
 def refuse_hidden_clashes(manifest: Manifest, prefix: str, listing: Listing, entries: Mapping[str, Entry]) -> None:
@@ -211,15 +211,15 @@ def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[
     modules = [path for path, entry in entries.items() if entry.mode == SUBMODULE and not shared(path[len(prefix) :])]
     if modules:
         told.append(
-            f"submodules are not in the trees: {few(modules)}; list them in scope.share if a command needs them"
+            f"submodules are not in the trees: {abbreviate(modules)}; list them in scope.share if a command needs them"
         )
     remedy = "keep what a command needs in an ignored folder and list that in scope.share"
     for means, files in stored_otherwise(repository, entries).items():
         files = [path for path in files if not shared(path[len(prefix) :])]
         if files and means == "filter=lfs":
-            told.append(f"Git LFS files are pointers in the trees: {few(files)}; {remedy}")
+            told.append(f"Git LFS files are pointers in the trees: {abbreviate(files)}; {remedy}")
         elif files:
-            told.append(f"files are in the trees as git stores them, before {means}: {few(files)}; {remedy}")
+            told.append(f"files are in the trees as git stores them, before {means}: {abbreviate(files)}; {remedy}")
     return told
 
 

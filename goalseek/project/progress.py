@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalseek.humanize import number
+from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
-from goalseek.project.limits import Spending, spendings
+from goalseek.project.limits import Spending, budget_use
 
 REASONS_SHOWN = 6
 TIMES_COUNTED = 15
 
 
 @dataclass(frozen=True)
-class Scene:
+class Progress:
     """What is known before the next record.
 
     ``best`` and ``baseline`` are values of this epoch, None before the first; ``climb`` are the baseline's and those
@@ -53,15 +53,15 @@ def scene_of(
     standing: Standing,
     newest_first: Iterable[IterationRecord],
     now: tuple[Spending, ...] = (),
-) -> Scene:
+) -> Progress:
     """The scene of a standing and its last records; ``now`` is what the invocation bounds itself."""
     records = list(newest_first)
-    known = (*now, *spendings(limits, standing))
+    known = (*now, *budget_use(limits, standing))
     if standing.baseline is None or standing.best is None:
-        return Scene(project, spendings=known)
+        return Progress(project, spendings=known)
     keeps = [record.metric.value for record in records if record.epoch == standing.epoch and record.outcome == "kept"]
     tries = [record for record in records if record.outcome != "baseline"]
-    return Scene(
+    return Progress(
         project=project,
         metric=standing.metric,
         direction=standing.direction,
@@ -107,8 +107,8 @@ def small_set(metric: Metric, standing: Standing) -> str | None:
     if gain >= bound:
         return None
     return (
-        f"{standing.keeps} keeps gained {number(gain)} on {metric.examples} examples, where luck alone reaches "
-        f"{number(bound)}: a larger set, or a [holdout], would tell"
+        f"{standing.keeps} keeps gained {format_number(gain)} on {metric.examples} examples, where luck alone reaches "
+        f"{format_number(bound)}: a larger set, or a [holdout], would tell"
     )
 
 
@@ -120,7 +120,7 @@ def reach(share: float, examples: int) -> float:
 _NAME = "warned.json"
 
 
-def not_said_yet(logs: Path, run_id: str, told: Mapping[str, str]) -> list[str]:
+def new_warnings(logs: Path, run_id: str, told: Mapping[str, str]) -> list[str]:
     """The sentences that this run was not told; from now on it was. ``told`` are all that hold now, by their budget."""
     path = logs / _NAME
     before = _said(path, run_id)

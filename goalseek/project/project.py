@@ -20,7 +20,7 @@ from goalseek.ledger.ledger import Ledger
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
-from goalseek.ledger.tree_index import Measured
+from goalseek.ledger.tree_index import TreeIndex
 from goalseek.manifest import loading
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest, ProviderTable
@@ -28,21 +28,21 @@ from goalseek.measurement.ruler import Ruler, under
 from goalseek.measurement.verifier import Verifier
 from goalseek.own_folders import add_own, clear
 from goalseek.phase_values import Context, Side
+from goalseek.project.config import Config, ConfigReader
 from goalseek.project.limits import Clock
 from goalseek.project.progress import turn_in_words
-from goalseek.project.setting import Setting, Settings
 from goalseek.project.state_file import Moment, Picture, utc_now
-from goalseek.project.trees import ProjectTrees, TreePlan, kept_steps
+from goalseek.project.trees import ProjectTrees, TreePlan, agent_history
 from goalseek.project.watch import Watch
 from goalseek.providers.fallback import Chain
 from goalseek.providers.registry import ChosenProvider
-from goalseek.sandbox.level import Level
-from goalseek.sandbox.policy import Confines, confines
-from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Programs
+from goalseek.sandbox.level import SandboxLevel
+from goalseek.sandbox.policy import SandboxPolicy, policy_for
+from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
 from goalseek.values import Stop
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
-from goalseek.workspace.places import Places
+from goalseek.workspace.places import CachePaths
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.shared_folders import Shares
 from goalseek.workspace.workspace import Workspace
@@ -51,14 +51,14 @@ RECENT = 200
 MOMENT_SECONDS = 2.0
 
 
-class Run:
+class Project:
     """The open repository, ledger and trees of one project. Made by ``opened``.
 
     ``folder`` is the manifest's in the user's checkout; of a manifest outside the repository, the repository's top.
     """
 
     def __init__(
-        self, loaded: Loaded, repository: Repository, places: Places, watch: Watch, asked: ProviderTable | None
+        self, loaded: Loaded, repository: Repository, places: CachePaths, watch: Watch, asked: ProviderTable | None
     ) -> None:
         self.loaded = loaded
         self.repository = repository
@@ -73,7 +73,7 @@ class Run:
         self.seal = Seal.open(repository.own)
         self.ledger = Ledger(repository, loaded.results, self.seal)
         index = repository.own / "measured.sqlite"
-        self.measured = Measured(index, self.ledger.history, self.standing.seq, lambda text: self.watch.note(text))
+        self.measured = TreeIndex(index, self.ledger.history, self.standing.seq, lambda text: self.watch.note(text))
         self.recent: deque[IterationRecord] = deque(self._newest(), maxlen=RECENT)
         self.shares = Shares(repository.own / "share.json", self.folder)
         self.run_id = self.standing.run_id
@@ -87,11 +87,11 @@ class Run:
         self._trees = ProjectTrees(places, repository.objects, self._making)
         self._ruler: tuple[int, Ruler] | None = None
         self._differ: tuple[tuple[str, str], frozenset[str]] | None = None
-        self._settings = Settings(self.folder, places.prefix, repository.top, self.seal.digest)
-        self._confines: tuple[Loaded, Confines] | None = None
-        self._planned: tuple[Setting, Confines, TreePlan] | None = None
+        self._settings = ConfigReader(self.folder, places.prefix, repository.top, self.seal.digest)
+        self._confines: tuple[Loaded, SandboxPolicy] | None = None
+        self._planned: tuple[Config, SandboxPolicy, TreePlan] | None = None
         # Last: it holds a lock, which nobody would let go if another of these raised after it.
-        self.programs = Programs(places.owner, repository.own / PROGRAMS_LOCK, self._beat)
+        self.programs = Supervisor(places.owner, repository.own / PROGRAMS_LOCK, self._beat)
 
     @property
     def standing(self) -> Standing:
@@ -99,16 +99,16 @@ class Run:
         return self.ledger.standing
 
     @property
-    def confines(self) -> Confines:
+    def confines(self) -> SandboxPolicy:
         """What keeps the programs in their place. Raises GoalseekError where a demanded level cannot be had."""
         if self._confines is None or self._confines[0] is not self.loaded:
-            made = confines(self.loaded.manifest, self.loaded, self.repository.location, self.folder, self.places)
+            made = policy_for(self.loaded.manifest, self.loaded, self.repository.location, self.folder, self.places)
             self._confines = (self.loaded, made)
         return self._confines[1]
 
     def outside(self) -> AbstractContextManager[None]:
         """While this block lasts, programs run without a sandbox, in trees made for that."""
-        return self._under(replace(self.confines, level=Level("none", ("outside, as was asked for",))))
+        return self._under(replace(self.confines, level=SandboxLevel("none", ("outside, as was asked for",))))
 
     def reading(self, more: tuple[str, ...]) -> AbstractContextManager[None]:
         """While this block lasts, programs see more."""
@@ -116,7 +116,7 @@ class Run:
         return self._under(replace(self.confines, table=replace(table, read=(*table.read, *more))))
 
     @contextlib.contextmanager
-    def _under(self, other: Confines) -> Iterator[None]:
+    def _under(self, other: SandboxPolicy) -> Iterator[None]:
         before = (self.loaded, self.confines)
         self._confines = (self.loaded, other)
         try:
@@ -133,7 +133,7 @@ class Run:
             last.callback(self._trees.close)
             last.callback(self.programs.close)
 
-    def setting(self, between: tuple[str, str] | None = None) -> Setting:
+    def setting(self, between: tuple[str, str] | None = None) -> Config:
         """Reads manifest, program and directions afresh. Of a manifest that is wrong now, the last good one holds.
 
         ``between`` are two trees of which candidates made the second out of the first; those of baseline and incumbent
@@ -166,7 +166,7 @@ class Run:
             self._differ = (between, frozenset(difference.path for difference in found))
         return self._differ[1]
 
-    def setting_begun(self, setting: Setting, context: Context) -> Setting:
+    def setting_begun(self, setting: Config, context: Context) -> Config:
         """The setting under which an iteration goes on: what a candidate may change is as it was when it began."""
         scope = setting.manifest.scope
         begun = replace(scope, writable=context.writable, generated=context.generated)
@@ -186,7 +186,7 @@ class Run:
             self._ruler = (self.standing.epoch, Ruler.from_json(text))
         return self._ruler[1]
 
-    def fresh_setting(self) -> Setting:
+    def fresh_setting(self) -> Config:
         """The setting for a new baseline: keys from the manifest, whatever was pinned."""
         self.loaded = loading.load(self.loaded.path)
         add_own(self.loaded.logs, self.loaded.runs)
@@ -204,19 +204,19 @@ class Run:
         """The provider's keys. Raises GoalseekError where none is named."""
         return self._provider.table(self.loaded)
 
-    def workspace(self, setting: Setting) -> Workspace:
+    def workspace(self, setting: Config) -> Workspace:
         """The agent's tree under this setting, at the incumbent."""
         workspace = self._trees.workspace(self._plan(setting))
-        workspace.stand_at(lambda label: kept_steps(self.ledger.history, self.standing, label))
+        workspace.stand_at(lambda label: agent_history(self.ledger.history, self.standing, label))
         return workspace
 
-    def bench(self, setting: Setting, of: Side = "candidate") -> Bench:
+    def bench(self, setting: Config, of: Side = "candidate") -> Bench:
         """The verifier's trees under this setting, for the candidate or for the incumbent."""
         return self._trees.bench(self._plan(setting), of)
 
     def verifier(
         self,
-        setting: Setting,
+        setting: Config,
         ruler: str,
         baseline_tree: str,
         seconds: dict[str, float],
@@ -249,7 +249,7 @@ class Run:
         if self.took:
             self.took.beat()
 
-    def refuse_changed(self, setting: Setting) -> None:
+    def refuse_changed(self, setting: Config) -> None:
         """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
         folder = hidden_files.folder_of(self.folder, setting.manifest)
         if folder:
@@ -298,7 +298,7 @@ class Run:
         told: tuple[str, ...] = (),
         pinned: Listing | None = None,
         changed: frozenset[str] = frozenset(),
-    ) -> Setting:
+    ) -> Config:
         """What follows from a manifest; ``told`` is what a person should know about it.
 
         ``pinned`` are the files of ``hidden_from``; None for those that are there now. ``changed`` are the paths that
@@ -307,13 +307,13 @@ class Run:
         asked = self._provider.asked or self.loaded.manifest.provider
         return self._settings.made(self.loaded, manifest, asked, self.confines.mounts, told, pinned, changed)
 
-    def _plan(self, setting: Setting) -> TreePlan:
+    def _plan(self, setting: Config) -> TreePlan:
         made = self._planned
         if made is None or made[0] is not setting or made[1] is not self.confines:
             made = self._planned = (setting, self.confines, self._plan_for(setting))
         return made[2]
 
-    def _plan_for(self, setting: Setting) -> TreePlan:
+    def _plan_for(self, setting: Config) -> TreePlan:
         manifest = setting.manifest
         return TreePlan(
             setting.scope,
@@ -335,8 +335,8 @@ def _clear_scratch(scratch: Path) -> None:
         clear(scratch)
 
 
-def tell(
-    run: Run, status: str, iteration: int | None, phase: str | None, reason: str = "", following: str = ""
+def write_state(
+    run: Project, status: str, iteration: int | None, phase: str | None, reason: str = "", following: str = ""
 ) -> None:
     """Renews ``state.json``."""
     now = utc_now()

@@ -13,23 +13,23 @@ from goalseek.ledger.seal import key_of
 from goalseek.ledger.standing import Standing
 from goalseek.own_folders import clear
 from goalseek.phase_values import Candidate
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 
 
-def land(run: Run) -> None:
+def update_refs(run: Project) -> None:
     """Brings tip and branch to what the last record says; doing so again is harmless."""
     standing, repository = run.standing, run.repository
     if standing.last is None:
         return
     refs = repository.refs()
     _refuse_moved_tip(run, refs)
-    _land_refs(run, refs)
+    _move_refs(run, refs)
     _show_refs(run, refs, run.loaded.runs / f"{standing.last.iteration:04d}")
     keep_few(run.loaded.runs, run.loaded.manifest.log, standing)
     run.watch.recorded(standing.last)
 
 
-def check_refs(run: Run) -> None:
+def check_refs(run: Project) -> None:
     """Finishes what a kill left between the record and the refs, and makes a branch again that somebody deleted.
 
     Raises GoalseekError where somebody moved a ref, and where a first baseline would find the branch taken.
@@ -43,7 +43,7 @@ def check_refs(run: Run) -> None:
     is_ahead = refs.tip is not None and is_next_candidate(repository, standing, refs.tip)
     if not is_ahead:
         _refuse_moved_tip(run, refs)
-    _land_refs(run, refs, is_ahead)
+    _move_refs(run, refs, is_ahead)
     folder = run.loaded.runs / f"{standing.last.iteration:04d}"
     is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
     if folder.is_dir() and not is_finished and is_ours(folder):
@@ -52,7 +52,7 @@ def check_refs(run: Run) -> None:
     keep_few_at_start(run.loaded.runs, run.loaded.manifest.log, standing, run.ledger.history)
 
 
-def _without_lost_tip(run: Run, refs: Refs) -> Refs:
+def _without_lost_tip(run: Project, refs: Refs) -> Refs:
     """Sets the tip back where git lost the candidate that it was at: from what is stored it is committed once more."""
     standing, repository = run.standing, run.repository
     if refs.tip in (None, standing.tip) or repository.objects.has(refs.tip):
@@ -63,7 +63,7 @@ def _without_lost_tip(run: Run, refs: Refs) -> Refs:
     return repository.refs()
 
 
-def _land_refs(run: Run, refs: Refs, is_tip_ahead: bool = False) -> None:
+def _move_refs(run: Project, refs: Refs, is_tip_ahead: bool = False) -> None:
     """Moves tip and branch to where the records say, together. A branch that is checked out is left alone."""
     standing, repository = run.standing, run.repository
     assert standing.last is not None
@@ -90,7 +90,7 @@ def _make_revert_again(repository: Repository, record: IterationRecord) -> None:
     make_roll_back_again(repository, candidate, record.rollback_commit_hash)
 
 
-def _refuse_moved_tip(run: Run, refs: Refs) -> None:
+def _refuse_moved_tip(run: Project, refs: Refs) -> None:
     """Raises GoalseekError where the tip is at no commit that the last record put there or found there."""
     standing, last = run.standing, run.standing.last
     assert last is not None
@@ -100,7 +100,7 @@ def _refuse_moved_tip(run: Run, refs: Refs) -> None:
         raise moved_by_somebody(run.repository.tip_ref, standing.tip, refs.tip)
 
 
-def _show_refs(run: Run, refs: Refs, folder: Path) -> None:
+def _show_refs(run: Project, refs: Refs, folder: Path) -> None:
     """``git_after.txt``, where the run folder is there."""
     tip, repository = run.standing.tip, run.repository
     if folder.is_dir():
@@ -108,7 +108,7 @@ def _show_refs(run: Run, refs: Refs, folder: Path) -> None:
         write_git_state(folder / "git_after.txt", after, repository.branch, commit_lines(repository, tip, 3))
 
 
-def _refuse_moved_branch(run: Run, refs: Refs) -> None:
+def _refuse_moved_branch(run: Project, refs: Refs) -> None:
     """Raises GoalseekError where the branch is at no commit of ours."""
     standing, repository = run.standing, run.repository
     last = standing.last
@@ -124,7 +124,7 @@ def _refuse_moved_branch(run: Run, refs: Refs) -> None:
         raise moved_by_somebody(repository.branch_ref, standing.tip, refs.branch)
 
 
-def _refuse_branch_without_records(run: Run, refs: Refs) -> None:
+def _refuse_branch_without_records(run: Project, refs: Refs) -> None:
     """Raises GoalseekError where the branch shows another climb, whose records are not here: one in a clone, say."""
     repository = run.repository
     if refs.branch is None or refs.branch_is_checked_out or repository.is_ancestor(refs.branch, repository.head()):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.humanize import since
-from goalseek.ledger.standing import Mark, Standing
+from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Limits
 from goalseek.values import to_plain
 
@@ -148,5 +148,5 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat("T", "seconds").replace("+00:00", "Z")
 
 
-def _marked(mark: Mark | None) -> dict[str, Any] | None:
+def _marked(mark: MeasuredCommit | None) -> dict[str, Any] | None:
     return {"iteration": mark.iteration, "value": mark.value, "commit": mark.commit} if mark else None

@@ -14,17 +14,17 @@ from goalseek.errors import GitFailed
 from goalseek.git.command import git
 from goalseek.git.location import Location, locate
 from goalseek.git.paths import prefix_below, quote_path
-from goalseek.humanize import counted, in_words
+from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import all_unrecorded
 from goalseek.ledger.records import HoldoutRecord, SettleRecord
-from goalseek.ledger.results_file import believed_standing
-from goalseek.ledger.standing import Mark, Spend, Standing
+from goalseek.ledger.results_file import load_standing
+from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.locks import Holder, holder_of
-from goalseek.manifest.loading import Loaded, base_of, typed
+from goalseek.manifest.loading import Loaded, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import Ruler, differing_keys
 from goalseek.project.limits import broken_guard_of, why_stop
-from goalseek.project.paths import way_to_fetched
+from goalseek.project.paths import fetch_hint
 from goalseek.project.progress import small_set
 from goalseek.project.state_file import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
 from goalseek.project.stop import pending_run
@@ -34,7 +34,7 @@ from goalseek.workspace.scope import scope_of
 from goalseek.workspace.shared_folders import Shares
 
 if typing.TYPE_CHECKING:
-    from goalseek.project.approval import Question, Word
+    from goalseek.project.approval import Approval, Question
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Overview:
     heartbeat_at: str | None
     silent: str
     stop_reason: str | None
-    baseline: Mark | None
-    best: Mark | None
+    baseline: MeasuredCommit | None
+    best: MeasuredCommit | None
     last: dict[str, Any] | None
     stagnation: int
     outcomes: dict[str, int]
@@ -64,7 +64,7 @@ class Overview:
     holdout: tuple[HoldoutRecord, ...]
     cost: str
     waits: Question | None
-    word: Word | None
+    word: Approval | None
     next: str
     folder: str
 
@@ -76,7 +76,7 @@ def overview(loaded: Loaded, location: Location | None = None) -> Overview:
     """
     location = location or locate(loaded.folder / loaded.manifest.project.repo)
     own = location.own(loaded.manifest.project.name)
-    standing = believed_standing(loaded, own)
+    standing = load_standing(loaded, own)
     picture = read_state(loaded.state)
     holder = holder_of(own)
     status = str(picture.get("status", "pending"))
@@ -116,12 +116,12 @@ def overview(loaded: Loaded, location: Location | None = None) -> Overview:
         cost=_cost(loaded, standing),
         waits=waits,
         word=word,
-        next=typed(way_to_fetched(loaded, location) or told, loaded.path),
+        next=with_manifest_option(fetch_hint(loaded, location) or told, loaded.path),
         folder=str(loaded.folder),
     )
 
 
-def _asked(loaded: Loaded, standing: Standing, run_id: str) -> tuple[Question | None, Word | None]:
+def _asked(loaded: Loaded, standing: Standing, run_id: str) -> tuple[Question | None, Approval | None]:
     """What waits for a person's word, and the word where it was given already."""
     if loaded.manifest.approve.before == "never":
         return None, None
@@ -153,7 +153,7 @@ def _shared(loaded: Loaded, location: Location, own: Path, standing: Standing) -
     return Shares(own / "share.json", base_of(loaded, location.top)).notes(loaded.manifest.scope.share, standing.epoch)
 
 
-def _next_word(waits: Question, word: Word | None, holder: Holder | None) -> str:
+def _next_word(waits: Question, word: Approval | None, holder: Holder | None) -> str:
     if word is None:
         from goalseek.project.approval import commands_for
 
@@ -195,7 +195,7 @@ def _silent(picture: dict[str, Any], holder: Holder) -> str:
     age = seconds_since_beat(picture)
     if age is None or age < STALE_SECONDS:
         return ""
-    return f"no heartbeat for {in_words(age)}: {holder}, may be stopped, asleep or stuck"
+    return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"
 
 
 _NAMED_MOST = 5
@@ -254,4 +254,4 @@ def _hidden(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
 
 
 def _more(count: int) -> list[str]:
-    return [f"and {counted(count, 'more file')}"] if count > 0 else []
+    return [f"and {pluralize(count, 'more file')}"] if count > 0 else []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.files import write_durably
-from goalseek.humanize import counted, in_words
+from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.standing import Standing
 from goalseek.locks import Holder, holder_of
 from goalseek.own_folders import clear
@@ -68,9 +68,9 @@ class Ends:
         if self.until is not None and self.until.holds(standing):
             return Stop("until", f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
         if self.count is not None and count >= self.count:
-            return Stop("count", f"{counted(count, 'iteration')} done", go_on)
+            return Stop("count", f"{pluralize(count, 'iteration')} done", go_on)
         if self.seconds is not None and seconds >= self.seconds:
-            return Stop("for", f"{in_words(self.seconds)} are over", go_on)
+            return Stop("for", f"{format_duration(self.seconds)} are over", go_on)
         return None
 
 

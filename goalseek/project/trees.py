@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Making, Objects
-from goalseek.humanize import number
+from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
@@ -18,10 +18,10 @@ from goalseek.phase_values import Side
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
-from goalseek.workspace.places import Places
+from goalseek.workspace.places import CachePaths
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope
-from goalseek.workspace.workspace import Step, Workspace
+from goalseek.workspace.workspace import AgentCommit, Workspace
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ProjectTrees:
     Each is made while a block of ``making`` lasts, which is told where.
     """
 
-    def __init__(self, places: Places, objects: Objects, making: Making = contextlib.nullcontext) -> None:
+    def __init__(self, places: CachePaths, objects: Objects, making: Making = contextlib.nullcontext) -> None:
         self._places = places
         self._objects = objects
         self._making = making
@@ -116,12 +116,12 @@ def _copied(plan: TreePlan, prefix: str) -> Callable[[str, Entry], bytes]:
     return content
 
 
-def kept_steps(history: History, standing: Standing, label: str) -> list[Step]:
+def agent_history(history: History, standing: Standing, label: str) -> list[AgentCommit]:
     """What was kept in this epoch after the record with the sequence number ``label``, oldest first."""
     assert standing.incumbent
     if label == str(standing.incumbent.seq):
         return []
-    steps: list[Step] = []
+    steps: list[AgentCommit] = []
     for record in history.newest():
         if str(record.seq) == label:
             break
@@ -134,10 +134,12 @@ def kept_steps(history: History, standing: Standing, label: str) -> list[Step]:
     return steps[::-1]
 
 
-def _step(record: IterationRecord) -> Step:
+def _step(record: IterationRecord) -> AgentCommit:
     metric = record.metric
     assert record.tree_hash and metric.value is not None
     title = record.hypothesis_summary or f"Baseline of {record.project}"
-    was = f" (was {number(metric.incumbent)})" if metric.incumbent is not None else ""
+    was = f" (was {format_number(metric.incumbent)})" if metric.incumbent is not None else ""
     moment = int(datetime.fromisoformat(record.timestamp).timestamp())
-    return Step(str(record.seq), record.tree_hash, f"{title}\n\n{metric.name}: {number(metric.value)}{was}\n", moment)
+    return AgentCommit(
+        str(record.seq), record.tree_hash, f"{title}\n\n{metric.name}: {format_number(metric.value)}{was}\n", moment
+    )

@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 if typing.TYPE_CHECKING:
     from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
-    from goalseek.project.approval import Question, Word
-    from goalseek.project.progress import Scene
-    from goalseek.sandbox.level import Level
+    from goalseek.project.approval import Approval, Question
+    from goalseek.project.progress import Progress
+    from goalseek.sandbox.level import SandboxLevel
     from goalseek.values import Stop
 
 
@@ -22,14 +22,14 @@ class Watch:
     def note(self, text: str) -> None:
         """Something that a person should know."""
 
-    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+    def confined(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """At which level programs are kept in their place, and what they can do in spite of it."""
 
     def budget(self, text: str) -> None:
         """Most of a budget is spent."""
         self.note(text)
 
-    def stands(self, scene: Scene) -> None:
+    def stands(self, scene: Progress) -> None:
         """Where the climb stands before each iteration and at the end, and what bounds it."""
 
     def phase(self, iteration: int, name: str) -> None:
@@ -57,7 +57,7 @@ class Watch:
         """Whether a person is there who can be asked."""
         return False
 
-    def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
+    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
         """A person's word on a verdict, where one is there; ``given`` looks for one that came from elsewhere.
 
         None where nobody will answer any more. May take hours; is left by KeyboardInterrupt to be asked again.
@@ -81,7 +81,7 @@ class Relay(Watch):
         """Handed on."""
         self._shown.note(text)
 
-    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+    def confined(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """Handed on."""
         self._shown.confined(level, not_enforced)
 
@@ -89,7 +89,7 @@ class Relay(Watch):
         """Handed on."""
         self._shown.budget(text)
 
-    def stands(self, scene: Scene) -> None:
+    def stands(self, scene: Progress) -> None:
         """Handed on."""
         self._shown.stands(scene)
 
@@ -125,7 +125,7 @@ class Relay(Watch):
         """As the other watch has it."""
         return self._shown.is_attended()
 
-    def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
+    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
         """Handed on."""
         return self._shown.ask(question, given)
 
@@ -142,7 +142,7 @@ OUTPUT = "output.log"
 BYTES_MOST = 2**20
 
 
-class KeptOutput(Relay):
+class OutputLog(Relay):
     """Writes output into a file that begins anew past a mebibyte, and hands everything on.
 
     For people, never read to decide: where it cannot be written, it is not.

@@ -12,25 +12,25 @@ from typing import Any
 
 from goalseek.errors import LimitReached, Rejected
 from goalseek.files import write_durably
-from goalseek.humanize import in_words
+from goalseek.humanize import format_duration
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import named
 from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastTry, Plan, Rejection
 from goalseek.process import seconds_with_sleep
+from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
+from goalseek.project.project import Project
 from goalseek.project.stop import asked_to_stop
 from goalseek.proposal.brief import make_brief, what_is_left
-from goalseek.proposal.launch import Seat
+from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.past_tries import past_try
 from goalseek.proposal.prompt import Judged, Problem, make_prompt
-from goalseek.proposal.usage import Calls
+from goalseek.proposal.usage import UsageLog
 from goalseek.providers.provider import Call, Reply
 from goalseek.providers.replay import Recording, file_name
 from goalseek.sandbox.environment import passed_credentials
-from goalseek.sandbox.redaction import Secrets
+from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Usage
 from goalseek.workspace.workspace import Workspace
 
@@ -44,7 +44,7 @@ class Briefing:
     brief: dict[str, Any]
 
 
-def briefing_for(run: Run, setting: Setting, context: Context) -> Briefing:
+def briefing_for(run: Project, setting: Config, context: Context) -> Briefing:
     """The briefing of an iteration: its context, what was tried under this ruler, and the brief of both."""
     epoch = run.standing.epoch
     verify = setting.manifest.verify
@@ -57,13 +57,13 @@ def briefing_for(run: Run, setting: Setting, context: Context) -> Briefing:
     return Briefing(context, history, make_brief(context, history, setting.manifest, left))
 
 
-def call_for(
-    run: Run,
-    setting: Setting,
+def build_call(
+    run: Project,
+    setting: Config,
     briefing: Briefing,
     phase: str,
     plan: Plan | None,
-    calls: Calls,
+    calls: UsageLog,
     run_folder: Path,
     number: int = 1,
     problem: Problem | None = None,
@@ -77,7 +77,7 @@ def call_for(
     manifest, context, brief = setting.manifest, briefing.context, briefing.brief
     name = named(phase, number)
     nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), name)[:6].upper()
-    secrets = Secrets()
+    secrets = Redactor()
     for table in (manifest.env.verify, manifest.env.agent):  # what a crash printed may hold one
         secrets.add_variables(passed_credentials(table))
     made = make_prompt(setting.templates, phase, context, manifest, brief, nonce, plan, problem, judged)
@@ -85,7 +85,7 @@ def call_for(
     write_prompt(run_folder, name, text)
     workspace = run.workspace(setting)
     folder = workspace.root / run.places.prefix
-    seat = Seat(
+    seat = AgentLaunch(
         run,
         manifest,
         workspace.root,
@@ -93,7 +93,7 @@ def call_for(
         label=f"{run.run_id} {context.iteration}{' review' if judged else ''}",
         prompt=text,
         brief=brief,
-        given=given_for(manifest, context, phase, nonce),
+        given=agent_variables(manifest, context, phase, nonce),
         is_review=judged is not None,
         phase=run.last_phase,
         calls=calls,
@@ -132,7 +132,7 @@ def call_for(
     )
 
 
-def given_for(manifest: Manifest, context: Context, phase: str, nonce: str) -> dict[str, str]:
+def agent_variables(manifest: Manifest, context: Context, phase: str, nonce: str) -> dict[str, str]:
     """The contract's variables for a provider, but those that name files."""
     return {
         "GOALSEEK_ITERATION": str(context.iteration),
@@ -144,14 +144,14 @@ def given_for(manifest: Manifest, context: Context, phase: str, nonce: str) -> d
     }
 
 
-def _writable(run: Run, setting: Setting, workspace: Workspace) -> tuple[str, ...]:
+def _writable(run: Project, setting: Config, workspace: Workspace) -> tuple[str, ...]:
     """The existing files that the provider may edit, as it names them."""
     cut, kind = len(run.places.prefix), setting.scope.kind
     return tuple(path[cut:] for path in workspace.tree.entries if kind(path) == "writable")
 
 
 def recorder(
-    run: Run, iteration: int, name: str, prompt: str, secrets: Secrets
+    run: Project, iteration: int, name: str, prompt: str, secrets: Redactor
 ) -> Callable[[Reply, Rejected | None, bytes], None]:
     """What is to be told how a call ended; does nothing where the manifest records none.
 
@@ -179,7 +179,7 @@ def recorder(
 _PAUSE = 0.1
 
 
-def wait(run: Run, limits: Limits, seconds: float, why: str) -> bool:
+def wait(run: Project, limits: Limits, seconds: float, why: str) -> bool:
     """Waits, and then says True; False at once where the run does not go on for so long.
 
     Raises LimitReached where a person asks the run to stop meanwhile.
@@ -192,11 +192,11 @@ def wait(run: Run, limits: Limits, seconds: float, why: str) -> bool:
         return False
     until = seconds_with_sleep() + seconds
     shown = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
-    with run.waiting(f"{why}; waits until {shown}, {in_words(seconds)} from now"):
+    with run.waiting(f"{why}; waits until {shown}, {format_duration(seconds)} from now"):
         while (left := until - seconds_with_sleep()) > 0:
             if stop := asked_to_stop(run.repository.own):
                 raise LimitReached(stop)
             run.picture.beat()
             time.sleep(min(_PAUSE, left))
-    run.waited += (f"waited {in_words(seconds)}: {why}",)
+    run.waited += (f"waited {format_duration(seconds)}: {why}",)
     return True

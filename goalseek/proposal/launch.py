@@ -9,26 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.disk import refuse_full
-from goalseek.locks import alone
+from goalseek.locks import exclusive_lock
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Session
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 from goalseek.proposal.brief import in_json
-from goalseek.proposal.usage import Calls
+from goalseek.proposal.usage import UsageLog
 from goalseek.providers.credentials import Login
-from goalseek.providers.provider import Starting
+from goalseek.providers.provider import LaunchSpec
 from goalseek.sandbox.environment import credentials_of, passed_credentials, program_environment
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.sandbox.policy import Job
-from goalseek.sandbox.redaction import Secrets
-from goalseek.sandbox.supervisor import Finished
+from goalseek.sandbox.policy import ProgramAccess
+from goalseek.sandbox.redaction import Redactor
+from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.workspace.places import cache_folder
 
 
 @dataclass(frozen=True)
-class Seat:
+class AgentLaunch:
     """One call's place. ``folder`` is the manifest's in ``tree``; ``label`` says for what a HOME lasts.
     A reviewer's is another than the author's.
 
@@ -36,7 +36,7 @@ class Seat:
     before it starts, under the name of ``phase``.
     """
 
-    run: Run
+    run: Project
     manifest: Manifest
     tree: Path
     folder: Path
@@ -45,8 +45,8 @@ class Seat:
     brief: dict[str, Any]
     given: Mapping[str, str]
     phase: str
-    calls: Calls | None = None
-    secrets: Secrets = field(default_factory=Secrets)
+    calls: UsageLog | None = None
+    secrets: Redactor = field(default_factory=Redactor)
     is_review: bool = False
 
     @property
@@ -72,7 +72,7 @@ class Seat:
                 return self.secrets.hidden(self.home.read(path)).decode("utf-8", "replace")
         return ""
 
-    def start(self, asked: Starting) -> Finished:
+    def start(self, asked: LaunchSpec) -> ProgramResult:
         """Runs the program to its end. What it printed is given, and shown as it comes, without credentials."""
         run, confines = self.run, self.run.confines
         self._write_files()
@@ -127,9 +127,9 @@ class Seat:
     def _label(self, name: str) -> str:
         return f"{self.label} {name}"
 
-    def _job(self, asked: Starting) -> Job:
+    def _job(self, asked: LaunchSpec) -> ProgramAccess:
         named = asked.named or asked.arguments
-        return Job(
+        return ProgramAccess(
             tree=self.tree,
             commands=[list(named)],
             readable=(self.files / "prompt.md", self.files / "brief.json", *self._in_checkout(asked)),
@@ -139,18 +139,18 @@ class Seat:
             credentials=tuple(file.real for file in asked.login.files),
         )
 
-    def _in_checkout(self, asked: Starting) -> tuple[Path, ...]:
+    def _in_checkout(self, asked: LaunchSpec) -> tuple[Path, ...]:
         """The agent's own program where it is a file of the user's checkout: it is run, not the workspace's."""
         program = Path(asked.arguments[0])
         return (program,) if program.is_relative_to(self.run.confines.top) and program.is_file() else ()
 
-    def _stands_in(self, job: Job) -> list[Path]:
+    def _stands_in(self, job: ProgramAccess) -> list[Path]:
         top = self.run.confines.top
         own = [path.relative_to(top) for path in job.readable if path.is_relative_to(top)]
         return [place for path in own if not (place := self.tree / path).exists()]
 
     @contextlib.contextmanager
-    def _login(self, asked: Starting) -> Iterator[None]:
+    def _login(self, asked: LaunchSpec) -> Iterator[None]:
         """The HOME, with the login in it, which nobody else uses while this block lasts."""
         if not asked.home and not asked.login.files:
             yield
@@ -161,7 +161,7 @@ class Seat:
                 folder = cache_folder() / "logins"
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 doing = "is at work with that login"
-                locks.enter_context(alone(name, run.waiting, run.picture.beat, folder, doing))
+                locks.enter_context(exclusive_lock(name, run.waiting, run.picture.beat, folder, doing))
             home.make(self._label(asked.home), self._links(asked.login), asked.home_files)
             try:
                 yield

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from goalseek.ledger.checkpoints import Memory, named
+from goalseek.ledger.checkpoints import Checkpoints, named
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import PastTry
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 
 _INSTEAD = {
     "verify_failed": "the verifier failed",
@@ -59,7 +59,7 @@ def common_ending(texts: Sequence[str], lines_most: int = 20, bytes_most: int = 
     return "\n".join(reversed(ending)).strip("\n")
 
 
-def crash_endings(run: Run, standing: Standing) -> list[str]:
+def crash_endings(run: Project, standing: Standing) -> list[str]:
     """The end of the output of each candidate in the present row of crashes, newest first.
 
     It is found in the evidence that its iteration stored; one that is gone, or printed nothing that may be shown, is
@@ -74,22 +74,22 @@ def crash_endings(run: Run, standing: Standing) -> list[str]:
     return found
 
 
-def last_crashed(run: Run, standing: Standing) -> IterationRecord | None:
+def last_crashed(run: Project, standing: Standing) -> IterationRecord | None:
     """The newest iteration of this ruler whose candidate crashed."""
     return next(_crashed(run, standing), None)
 
 
-def printed_by(run: Run, record: IterationRecord) -> str:
+def printed_by(run: Project, record: IterationRecord) -> str:
     """The end of what a crashed candidate's command printed, as far as the agent may see it; "" where it is gone."""
     folder = run.loaded.runs / f"{record.iteration:04d}"
     for number in range(len(record.attempts) + 1, 0, -1):
-        candidate = Memory.value_of(folder, named("candidate", number), run.seal) or {}
+        candidate = Checkpoints.value_of(folder, named("candidate", number), run.seal) or {}
         if candidate.get("commit") == record.commit_hash:
-            evidence = Memory.value_of(folder, named("evidence", number), run.seal) or {}
+            evidence = Checkpoints.value_of(folder, named("evidence", number), run.seal) or {}
             return str((evidence.get("failure") or {}).get("printed") or "")
     return ""
 
 
-def _crashed(run: Run, standing: Standing) -> Iterator[IterationRecord]:
+def _crashed(run: Project, standing: Standing) -> Iterator[IterationRecord]:
     """The iterations of this ruler whose candidates crashed, newest first."""
     return (record for record in run.recent if record.reason in CRASHED and record.epoch == standing.epoch)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from goalseek.humanize import in_words, number
+from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Plan, VisibleFile
 from goalseek.providers.prompt_templates import Templates
@@ -55,7 +55,7 @@ def make_prompt(
         {}
         if judged is None
         else {
-            "value": number(judged.value),
+            "value": format_number(judged.value),
             "criteria": _bullets(judged.criteria),
             "diff": marked(judged.patch),
         }
@@ -65,9 +65,9 @@ def make_prompt(
         project=manifest.project.name,
         metric=manifest.metric.name,
         better="higher" if manifest.metric.direction == "maximize" else "lower",
-        incumbent=number(context.incumbent_value),
-        baseline=number(context.baseline_value),
-        best=number(context.best_value),
+        incumbent=format_number(context.incumbent_value),
+        baseline=format_number(context.baseline_value),
+        best=format_number(context.best_value),
         program=context.program.strip() or "(none)",
         writable=_bullets(manifest.scope.writable),
         read_only=_bullets([*manifest.scope.read_only, "everything else that is there"]),
@@ -118,7 +118,7 @@ def _files(context: Context) -> str:
 def _history(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     for row in rows:
-        value = "" if row["value"] is None else f" {number(row['value'])}"
+        value = "" if row["value"] is None else f" {format_number(row['value'])}"
         lines.append(f"- {row['iteration']}: {row['outcome']}/{row['reason']}{value}: {row['title']} -- {row['why']}")
     return "\n".join(lines)
 
@@ -126,7 +126,7 @@ def _history(rows: Sequence[dict[str, Any]]) -> str:
 def _families(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     for family in rows:
-        best = "no value" if family["best"] is None else f"best {number(family['best'])}"
+        best = "no value" if family["best"] is None else f"best {format_number(family['best'])}"
         told = f"{family['tries']} tried, {family['kept']} kept, {best}"
         lines.append(f"- {family['name']}: {told}; for example: {family['example']}")
     return "\n".join(lines)
@@ -155,8 +155,8 @@ def _crashes(context: Context, told: dict[str, Any], nonce: str) -> str:
 def _left(left: dict[str, Any]) -> str:
     def shown(key: str, value: Any) -> str:
         if key == "seconds":
-            return in_words(value)
-        return f"${number(value)}" if key == "cost_usd" else str(value)
+            return format_duration(value)
+        return f"${format_number(value)}" if key == "cost_usd" else str(value)
 
     told = [f"{shown(key, value)} {_NAMES[key]}".strip() for key, value in left.items()]
     return ", ".join(told) or "no limit is set"

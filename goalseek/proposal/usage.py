@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import median
 
-from goalseek.humanize import counted, in_words, number
-from goalseek.ledger.checkpoints import Memory
+from goalseek.humanize import format_duration, format_number, pluralize
+from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
@@ -22,7 +22,7 @@ from goalseek.values import Usage
 
 
 @dataclass(frozen=True)
-class Begun:
+class CallEntry:
     """A call that began in a phase; ``charged`` is None while the phase's own answer may tell what it cost, which is
     stored as ``answer``.
 
@@ -42,13 +42,13 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Begins:
+class NewCall:
     """All of them, in order."""
 
-    calls: tuple[Begun, ...] = ()
+    calls: tuple[CallEntry, ...] = ()
 
 
-class Calls:
+class UsageLog:
     """The calls that the next record has to pay for.
 
     ``memory`` binds them to the record that they follow. ``reported`` reads what the last one said of its usage;
@@ -56,17 +56,17 @@ class Calls:
     that calls begin for now.
     """
 
-    def __init__(self, memory: Memory, reported: Callable[[], Usage], usual: Callable[[int], Usage]) -> None:
+    def __init__(self, memory: Checkpoints, reported: Callable[[], Usage], usual: Callable[[int], Usage]) -> None:
         self._memory = memory
         self._reported = reported
         self._usual = usual
         self.for_answer = ""
-        stored = memory.recall("calls", Begins, "calls")
-        self._begun: tuple[Begun, ...] = stored.value.calls if stored else ()
+        stored = memory.recall("calls", NewCall, "calls")
+        self._begun: tuple[CallEntry, ...] = stored.value.calls if stored else ()
 
     def begin(self, phase: str, home: str = "") -> None:
         """Says durably that a call begins."""
-        self._store((*self._begun, Begun(phase, answer=self.for_answer, home=home)))
+        self._store((*self._begun, CallEntry(phase, answer=self.for_answer, home=home)))
 
     def ended(self, killed: int, timed_out: bool) -> None:
         """Notes how many programs the last call left running, and whether its time was up."""
@@ -85,7 +85,7 @@ class Calls:
         """Notes that the last call came to no answer by itself, and what it used; also where it started nothing."""
         earlier, last = self._begun[:-1], self._begun[-1:]
         if not last or last[0].answer != self.for_answer:
-            earlier, last = self._begun, (Begun(phase, answer=self.for_answer),)
+            earlier, last = self._begun, (CallEntry(phase, answer=self.for_answer),)
         (call,) = last
         if call.timed_out and call.charged is None:
             usage = killed_call(usage, self.usual())
@@ -124,9 +124,9 @@ class Calls:
                 told.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
         return tuple(told)
 
-    def _store(self, begun: tuple[Begun, ...]) -> None:
+    def _store(self, begun: tuple[CallEntry, ...]) -> None:
         self._begun = begun
-        self._memory.keep("calls", Begins(begun), "calls", 0.0)
+        self._memory.keep("calls", NewCall(begun), "calls", 0.0)
 
 
 def sum_of(usages: Collection[Usage]) -> Usage:
@@ -190,7 +190,7 @@ RATE_OF = 20
 USUAL_NIGHT = 8 * 3600.0
 
 
-def night(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
+def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
     """One sentence; "" where nothing was spent yet that a rate could be made of.
 
     A night is as long as ``limits.time`` says, or eight hours, and has no more iterations than ``limits.iterations``.
@@ -203,9 +203,9 @@ def night(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
     count = max(int(seconds / each), 1)
     count = min(count, limits.iterations) if limits.iterations else count
     tokens = median(record.usage.tokens for record in tries) * count
-    told = f"about {counted(count, 'iteration')} and {float(f'{tokens:.3g}'):,.0f} tokens"
+    told = f"about {pluralize(count, 'iteration')} and {float(f'{tokens:.3g}'):,.0f} tokens"
     for shown, name in (("${}", "cost_usd"), ("about ${}, which the subscription pays", "about_usd")):
         costs = [cost for record in tries if (cost := getattr(record.usage, name)) is not None]
         if costs:
-            told += ", " + shown.format(number(round(median(costs) * count, 2)))
-    return f"a night of {in_words(seconds)}, at the rate of the last {len(tries)}: {told}"
+            told += ", " + shown.format(format_number(round(median(costs) * count, 2)))
+    return f"a night of {format_duration(seconds)}, at the rate of the last {len(tries)}: {told}"

@@ -16,7 +16,7 @@ from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import block, plan_of, planned, review_of, title_of
 from goalseek.providers.credentials import Login, find_login, sources_of
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
-from goalseek.providers.provider import Call, Failed, Provider, Reply, Starting, WritableFile, started
+from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, started
 from goalseek.sandbox.pipes import shortened
 from goalseek.values import Usage
 
@@ -114,7 +114,7 @@ class AgentProvider:
         words = (*self.words[1:], *self._words(facts, given, call))
         finished = started(
             call,
-            Starting(
+            LaunchSpec(
                 (program, *words),
                 variables,
                 named=(program, *self.words[1:]),

@@ -12,7 +12,7 @@ from goalseek.phase_values import Plan
 from goalseek.providers.answer import block, plan_of, planned, review_of, title_of, usage_of
 from goalseek.providers.coding_agent import program_at
 from goalseek.providers.credentials import Login, find_login, sources_of
-from goalseek.providers.provider import Call, Failed, Provider, Reply, Starting, WritableFile, started
+from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, started
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class CommandProvider:
         if program is None:
             raise Failed("crashed", f"there is no program {self.command[0]!r}")
         words = (program, *self.command[1:])
-        finished = started(call, Starting(words, login=self.login(), timeout=self.timeout))
+        finished = started(call, LaunchSpec(words, login=self.login(), timeout=self.timeout))
         output = finished.stdout.decode("utf-8", "replace")
         errors = finished.stderr.decode("utf-8", "replace")
         usage = usage_of(call.usage_file)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.humanize import in_words
+from goalseek.humanize import format_duration
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan
 from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Reply, Reviewer, WritableFile
@@ -116,7 +116,7 @@ class Chain:
                 "auth",
             )
         if last.kind == "rate_limited":
-            later = f" for {in_words(last.reset)}" if last.reset else ""
+            later = f" for {format_duration(last.reset)}" if last.reset else ""
             message = f"{last.why}: its limit holds{later}, longer than this run goes on"
             raise GoalseekError(message, "goalseek iterate goes on later", UNFIT, "provider")
         raise last

@@ -15,13 +15,13 @@ from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastTry, Plan, Session
 from goalseek.providers.credentials import Login
 from goalseek.sandbox.pipes import KEPT_BYTES
-from goalseek.sandbox.redaction import Secrets
-from goalseek.sandbox.supervisor import Finished
+from goalseek.sandbox.redaction import Redactor
+from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Usage
 
 
 @dataclass(frozen=True)
-class Starting:
+class LaunchSpec:
     """A program to start, and what it gets beside what every provider gets.
 
     ``variables`` add to its environment. ``named`` are the words whose programs it is shown, where these are not all
@@ -41,7 +41,7 @@ class Starting:
     kept_bytes: int = KEPT_BYTES
 
 
-Start = Callable[[Starting], Finished]
+Start = Callable[[LaunchSpec], ProgramResult]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Call:
     session: Callable[[str, str], Session | None] = lambda name, model: None
     went: Callable[[Session], None] = lambda session: None
     read_home: Callable[[str, str], str] = lambda name, path: ""
-    secrets: Secrets = field(default_factory=Secrets)
+    secrets: Redactor = field(default_factory=Redactor)
     name: str = ""
     keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None
 
@@ -193,7 +193,7 @@ def kind_of_status(status: int) -> Kind:
     return "transient" if status in _TRANSIENT or 500 <= status < 600 else "crashed"
 
 
-def started(call: Call, asked: Starting) -> Finished:
+def started(call: Call, asked: LaunchSpec) -> ProgramResult:
     """Runs it to its end. Raises Failed where it cannot be started, and OSError where the disk is full."""
     try:
         return call.start(asked)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
-from goalseek.humanize import counted
+from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Rejection
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
@@ -64,7 +64,7 @@ class ReplayProvider:
     def _iteration(self, call: Call) -> tuple[int, dict[str, Recording]]:
         place, found = call.context.attempt, list(self._recordings.items())
         if place >= len(found):
-            there = counted(len(found), "iteration")
+            there = pluralize(len(found), "iteration")
             why = f"{self.folder.name} has recordings of {there}, and this is proposal {place + 1}"
             raise Rejected("skipped", "provider_failed", why)
         return found[place]

@@ -13,7 +13,7 @@ from typing import Any
 from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.git.command import environment
-from goalseek.humanize import counted
+from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.own_folders import create
 from goalseek.phase_values import Plan
@@ -69,7 +69,7 @@ class ScriptedProvider:
     def played_out(self, attempt: int) -> str:
         """Why the script has no move for the proposal after so many; "" where it has one."""
         count = len(self._moves())
-        there = f"{self.script.name} has {counted(count, 'move')}, and this is proposal {attempt + 1}"
+        there = f"{self.script.name} has {pluralize(count, 'move')}, and this is proposal {attempt + 1}"
         return f"the script is played to its end: {there}" if attempt >= count else ""
 
     def _move(self, call: Call) -> Move:
@@ -139,7 +139,7 @@ def make(table: ProviderTable, folder: Path) -> Provider:
 def apply_patch(patch: Path | bytes, folder: Path) -> str:
     """Applies a patch, or the one in a file, all of it or nothing; what git says against it, or ""."""
     name, sent = (str(patch), b"") if isinstance(patch, Path) else ("-", patch)
-    answer = process.ask(["git", "apply", "--whitespace=nowarn", name], environment(), sent, folder)
+    answer = process.run(["git", "apply", "--whitespace=nowarn", name], environment(), sent, folder)
     if not answer.exit_code:
         return ""
     return answer.stderr.decode("utf-8", "replace").strip() or f"git apply ended with {answer.exit_code}"

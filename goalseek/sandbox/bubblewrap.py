@@ -11,7 +11,7 @@ from pathlib import Path
 from goalseek.own_folders import parent_of, remove
 from goalseek.sandbox import landlock
 from goalseek.sandbox.mounts import Layout, check, holder, lay_out
-from goalseek.sandbox.view import Launch, Shown, View, overrules_owners, split
+from goalseek.sandbox.view import Launch, Mount, View, overrules_owners, split
 
 _TERMINAL_INPUT = Path("/proc/sys/dev/tty/legacy_tiocsti")
 
@@ -101,7 +101,7 @@ def _mounts(view: View, layout: Layout) -> Iterator[str]:
     yield from ("--remount-ro", "/")
 
 
-def _cover(cover: Shown) -> tuple[str, ...]:
+def _cover(cover: Mount) -> tuple[str, ...]:
     return ("--tmpfs",) if cover.source.is_dir() else ("--ro-bind", "/dev/null")
 
 

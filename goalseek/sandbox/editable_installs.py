@@ -14,15 +14,15 @@ from pathlib import Path
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.tables import Manifest
 from goalseek.sandbox import environment
-from goalseek.sandbox.executables import first_line, way_to, which, words_of
-from goalseek.sandbox.policy import Confines
+from goalseek.sandbox.executables import first_line, resolve_links, which, words_of
+from goalseek.sandbox.policy import SandboxPolicy
 
 Command = str | tuple[str, ...]
 _SITES = ("lib*/python*/site-packages", "lib*/python*/dist-packages", "Lib/site-packages")
 _PYTHONS = ("python3", "python")
 
 
-def refuse_editable(manifest: Manifest, confines: Confines) -> None:
+def refuse_editable(manifest: Manifest, confines: SandboxPolicy) -> None:
     """Raises GoalseekError where a shared environment, or one whose program a verify command names, has it so."""
     if confines.mounts:
         return
@@ -35,7 +35,7 @@ def refuse_editable(manifest: Manifest, confines: Confines) -> None:
                 raise _refusal(f"{word}, as the verifier finds it,", path)
 
 
-def notes(manifest: Manifest, confines: Confines) -> list[str]:
+def notes(manifest: Manifest, confines: SandboxPolicy) -> list[str]:
     """What to say of an interpreter on PATH that no command names, but that its scripts may call."""
     told: dict[str, None] = {}
     for _, given, folder in () if confines.mounts else _commands(manifest, confines):
@@ -51,7 +51,7 @@ def _named(command: Command, given: Mapping[str, str], folder: Path) -> list[str
     return sorted({word.text for word in words})
 
 
-def _commands(manifest: Manifest, confines: Confines) -> Iterator[tuple[Command, Mapping[str, str], Path]]:
+def _commands(manifest: Manifest, confines: SandboxPolicy) -> Iterator[tuple[Command, Mapping[str, str], Path]]:
     given = environment.program_environment(manifest.env.verify, {}, confines.scratch)
     for command in manifest.verify:
         yield command.run, given, confines.folder / command.cwd
@@ -59,12 +59,12 @@ def _commands(manifest: Manifest, confines: Confines) -> Iterator[tuple[Command,
         yield manifest.setup.run, given, confines.folder
 
 
-def _used_by(word: str, given: Mapping[str, str], folder: Path, confines: Confines) -> Iterator[Path]:
+def _used_by(word: str, given: Mapping[str, str], folder: Path, confines: SandboxPolicy) -> Iterator[Path]:
     """The editable installs of this repository that a program sees, where it is a Python or a script of one."""
     place = which(word, given["PATH"], folder)
     if place is None or not (place.name.startswith(("python", "pypy")) or b"python" in first_line(place)):
         return
-    prefixes = [named.parent.parent for named in way_to(place).names if named.parent.name == "bin"]
+    prefixes = [named.parent.parent for named in resolve_links(place).names if named.parent.name == "bin"]
     environment = next((prefix for prefix in prefixes if (prefix / "pyvenv.cfg").exists()), None)
     if environment:
         prefixes = [environment]

@@ -47,7 +47,7 @@ def program_environment(variables: Variables, given: Mapping[str, str], temporar
 
 def refuse_without_consent(manifest: Manifest, provider: str) -> None:
     """Raises GoalseekError where an agent would be started that nothing keeps in its place, and nobody said so."""
-    found = level.find(manifest.sandbox.mode)
+    found = level.probe(manifest.sandbox.mode)
     if manifest.sandbox.mode == "none" or found.name != "none":
         return
     why = "; ".join(found.reason)
@@ -59,7 +59,7 @@ def refuse_without_consent(manifest: Manifest, provider: str) -> None:
 
 def refuse_unconfined(manifest: Manifest, provider: str) -> None:
     """Raises GoalseekError where an agent that runs every command unasked would run with nothing to keep it."""
-    if level.find(manifest.sandbox.mode).name == "none":
+    if level.probe(manifest.sandbox.mode).name == "none":
         message = f"the provider {provider!r} runs every command of its model unasked, and needs a sandbox"
         raise GoalseekError(message, f'sandbox.mode = "auto"; {level.how_to_get("bubblewrap")}', UNFIT, "sandbox")
 

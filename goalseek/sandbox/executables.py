@@ -17,16 +17,16 @@ _DEPTH_MOST = 8
 
 
 @dataclass(frozen=True)
-class Need:
+class RequiredPath:
     """A path to show read-only, and why."""
 
     path: Path
     why: str
 
 
-def needs(
+def required_paths(
     commands: Iterable[str | Sequence[str]], environment: Mapping[str, str], folder: Path, inside: Path
-) -> tuple[Need, ...]:
+) -> tuple[RequiredPath, ...]:
     """What commands need to be shown beside the system's own folders and what is in ``inside`` anyway.
 
     A string is one for ``sh -c``. A path counts where it is run, as a program or as the script of an interpreter; the
@@ -35,7 +35,7 @@ def needs(
     ``sandbox.read``. ``folder`` is where the commands would run in the user's own checkout, never in a candidate's
     tree: the first line of a script says what is shown. Nothing is started.
     """
-    found: dict[Path, Need] = {}
+    found: dict[Path, RequiredPath] = {}
     path = environment.get("PATH", os.defpath)
 
     def named(word: str) -> Path | None:
@@ -49,14 +49,14 @@ def needs(
     for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
         for entry in filter(None, environment.get(name, "").split(os.pathsep)):
             if os.path.isabs(entry) and os.path.isdir(entry):
-                found.setdefault(Path(entry), Need(Path(entry), f"it is in {name}"))
-    top = way_to(inside).real
+                found.setdefault(Path(entry), RequiredPath(Path(entry), f"it is in {name}"))
+    top = resolve_links(inside).real
     wanted = {place: need for place, need in found.items() if not _is_seen(place, top)}
     outermost = [place for place in wanted if not any(outer in wanted for outer in place.parents)]
     return tuple(wanted[place] for place in sorted(outermost))
 
 
-def to_paste(paths: Iterable[Path]) -> str:
+def as_manifest_line(paths: Iterable[Path]) -> str:
     """Additions to the manifest as one line."""
     quoted = ", ".join('"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"' for path in paths)
     return f"sandbox.read = [{quoted}]"
@@ -81,21 +81,21 @@ def _script(word: str, folder: Path) -> Path | None:
     return place if os.path.isfile(place) else None
 
 
-def _follow(place: Path, name: str, path: str, folder: Path, found: dict[Path, Need], depth: int = 0) -> None:
+def _follow(place: Path, name: str, path: str, folder: Path, found: dict[Path, RequiredPath], depth: int = 0) -> None:
     """Adds a program under every name it goes by, their installations, and what its first line names."""
     if depth > _DEPTH_MOST:
         return
-    way = way_to(place)
+    way = resolve_links(place)
     for named in way.names:
         whole = installation(named)
         if whole is None:
-            found.setdefault(named, Need(named, f"{name}: the program"))
+            found.setdefault(named, RequiredPath(named, f"{name}: the program"))
             continue
-        found.setdefault(whole.folder, Need(whole.folder, f"{name}: {whole.kind}"))
+        found.setdefault(whole.folder, RequiredPath(whole.folder, f"{name}: {whole.kind}"))
         for more in whole.also:
             if more in found or not os.path.exists(more):
                 continue
-            found[more] = Need(more, f"{name}: {whole.kind} names it")
+            found[more] = RequiredPath(more, f"{name}: {whole.kind} names it")
             for interpreter in (more / "python3", more / "python"):
                 if os.path.exists(interpreter):
                     _follow(interpreter, name, path, folder, found, depth + 1)
@@ -122,7 +122,7 @@ def first_line(program: Path) -> bytes:
 
 
 def _is_seen(place: Path, top: Path) -> bool:
-    way = way_to(place)
+    way = resolve_links(place)
     is_inside = is_systems(way.real) or way.real.is_relative_to(top)
     return is_inside and all(is_systems(link) or link.is_relative_to(top) for link, _ in way.links)
 
@@ -293,7 +293,7 @@ _MOST = 40
 
 
 @dataclass(frozen=True)
-class Way:
+class LinkChain:
     """The links met on the way to a path, as (place, target), and the real path at its end.
 
     ``names`` are the whole path as it reads after each link, itself first.
@@ -304,7 +304,7 @@ class Way:
     real: Path
 
 
-def way_to(path: Path) -> Way:
+def resolve_links(path: Path) -> LinkChain:
     """Follows an absolute path link by link; ``real`` need not exist. Raises OSError for a loop."""
     links: list[tuple[Path, str]] = []
     names = [path]
@@ -328,4 +328,4 @@ def way_to(path: Path) -> Way:
         left = [name for name in target.split("/") if name not in ("", ".")] + left
         names.append(Path(os.path.normpath("/".join((at, *left)) or "/")))
     real = Path(at or "/")
-    return Way(tuple(dict.fromkeys(links)), tuple(dict.fromkeys((*names, real))), real)
+    return LinkChain(tuple(dict.fromkeys(links)), tuple(dict.fromkeys((*names, real))), real)

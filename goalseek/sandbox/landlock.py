@@ -19,7 +19,7 @@ from pathlib import Path
 
 from goalseek.own_folders import parent_of
 from goalseek.sandbox import landlock_exec
-from goalseek.sandbox.executables import way_to
+from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.mounts import check
 from goalseek.sandbox.view import Launch, View, overrules_owners, readable, split
 
@@ -78,7 +78,7 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
     return Launch(tuple(arguments), inside, folder, restriction=tuple(words))
 
 
-def alone(ready: Launch) -> Launch:
+def standalone_command(ready: Launch) -> Launch:
     """The same program for who cannot restrict it while starting it: another program does, and stays its reaper."""
     if not ready.restriction:
         return ready
@@ -119,9 +119,9 @@ def _link_from_home(view: View) -> None:
 
 
 def _readable(view: View) -> Iterator[Path]:
-    masked = [way_to(path).real for path in view.masked]
+    masked = [resolve_links(path).real for path in view.masked]
     shown = [path.source for path in view.everything() if not path.writable]
-    for path in dict.fromkeys(way_to(path).real for path in (*readable(view.network), *shown)):
+    for path in dict.fromkeys(resolve_links(path).real for path in (*readable(view.network), *shown)):
         yield from _without(path, masked)
     yield Path("/proc")
     if view.devices:
@@ -141,10 +141,10 @@ def _without(path: Path, masked: Sequence[Path]) -> Iterator[Path]:
 
 
 def _writable(view: View) -> Iterator[Path]:
-    masked = [way_to(path).real for path in view.masked]
+    masked = [resolve_links(path).real for path in view.masked]
     for shown in view.everything():
         if shown.writable:
-            yield from _without(way_to(shown.source).real, masked)
+            yield from _without(resolve_links(shown.source).real, masked)
     for name in _WRITABLE_DEVICES:
         yield Path("/dev", name)
     yield from view.devices

@@ -14,7 +14,7 @@ from goalseek import process
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.own_folders import add_own
 from goalseek.sandbox import bubblewrap, landlock
-from goalseek.sandbox.view import Launch, Shown, View
+from goalseek.sandbox.view import Launch, Mount, View
 
 Name = Literal["bubblewrap", "landlock", "none"]
 Mode = Literal["auto", "bubblewrap", "landlock", "none"]
@@ -38,7 +38,7 @@ _INSTALL = "install bubblewrap: apt install bubblewrap, dnf install bubblewrap, 
 
 
 @dataclass(frozen=True)
-class Level:
+class SandboxLevel:
     """What holds. ``reason`` says why it is not more, a line for each level that was not reached."""
 
     name: Name
@@ -70,26 +70,28 @@ class Level:
         return view.seen_at(place) if self.name == "bubblewrap" else place
 
 
-def find(mode: Mode = "auto") -> Level:
+def probe(mode: Mode = "auto") -> SandboxLevel:
     """The best level that works here, as far as the mode allows; looked for once in a process.
 
     Raises GoalseekError where the mode names a level that cannot be had, with how to get it.
     """
     if mode == "none":
-        return Level("none", ('sandbox.mode = "none"',))
+        return SandboxLevel("none", ('sandbox.mode = "none"',))
     if mode == "bubblewrap":
         failed = _failure("bubblewrap")
-        return Level("bubblewrap") if failed is None else _refuse("bubblewrap", failed)
+        return SandboxLevel("bubblewrap") if failed is None else _refuse("bubblewrap", failed)
     if mode == "landlock":
         failed = _failure("landlock")
-        return Level("landlock", ('sandbox.mode = "landlock"',)) if failed is None else _refuse("landlock", failed)
+        return (
+            SandboxLevel("landlock", ('sandbox.mode = "landlock"',)) if failed is None else _refuse("landlock", failed)
+        )
     reasons: tuple[str, ...] = ()
     for name in ("bubblewrap", "landlock"):
         failed = _failure(name)
         if failed is None:
-            return Level(name, reasons)
+            return SandboxLevel(name, reasons)
         reasons += (f"{name}: {failed}",)
-    return Level("none", reasons)
+    return SandboxLevel("none", reasons)
 
 
 def how_to_get(name: str, settings: Path = Path("/proc/sys")) -> str:
@@ -119,15 +121,15 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
         canary.write_text("secret\n")
         allowed.write_text("open\n")
         view = View(
-            Shown.in_place(folder / "tree", writable=True),
-            Shown(folder / "home", Path("/home/goalseek"), writable=True),
-            Shown(folder / "tmp", Path("/tmp"), writable=True),
+            Mount.in_place(folder / "tree", writable=True),
+            Mount(folder / "home", Path("/home/goalseek"), writable=True),
+            Mount(folder / "tmp", Path("/tmp"), writable=True),
         )
         script = 'cat allowed; cat "$1"; echo changed >> "$1"; echo written > written'
         words = ["sh", "-c", script, "sh", str(canary)]
         try:
-            ready = landlock.alone(how(view, words, {"PATH": os.defpath}, folder / "tree"))
-            answer = process.ask(ready.arguments, ready.environment, folder=ready.folder)
+            ready = landlock.standalone_command(how(view, words, {"PATH": os.defpath}, folder / "tree"))
+            answer = process.run(ready.arguments, ready.environment, folder=ready.folder)
         except FileNotFoundError as error:
             return f"there is no program {error.filename or error}"
         except OSError as error:
@@ -140,7 +142,7 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
     return None
 
 
-def _refuse(name: Name, failed: str) -> Level:
+def _refuse(name: Name, failed: str) -> SandboxLevel:
     raise GoalseekError(f'sandbox.mode = "{name}" cannot be had here: {failed}', how_to_get(name), UNFIT, "sandbox")
 
 

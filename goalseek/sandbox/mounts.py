@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.sandbox.executables import way_to
-from goalseek.sandbox.view import Shown, View, readable
+from goalseek.sandbox.executables import resolve_links
+from goalseek.sandbox.view import Mount, View, readable
 
 LASTING = Path("/var/tmp")  # for what outlives a restart; nothing does here
 Links = tuple[tuple[Path, str], ...]
@@ -19,18 +19,18 @@ Links = tuple[tuple[Path, str], ...]
 class Layout:
     """What to mount in an empty root, what to cover in it, and which links to make. All paths are real ones."""
 
-    mounts: tuple[Shown, ...]
+    mounts: tuple[Mount, ...]
     links: Links
-    covered: tuple[Shown, ...]
+    covered: tuple[Mount, ...]
 
 
 def check(view: View) -> None:
     """Raises GoalseekError where something shown is not there, or is what must not be seen."""
-    masked = {way_to(path).real: path for path in view.masked}
+    masked = {resolve_links(path).real: path for path in view.masked}
     for shown in view.everything():
         if not shown.source.exists():
             raise GoalseekError(f"sandbox: there is no {shown.source}", "make it, or take it out", UNFIT, "sandbox")
-        hidden = masked.get(way_to(shown.source).real)
+        hidden = masked.get(resolve_links(shown.source).real)
         if hidden is not None:
             message = f"sandbox: {hidden} must not be seen, and is shown as {shown.at}"
             raise GoalseekError(message, "take it out of sandbox.read and scope.share", UNFIT, "sandbox")
@@ -40,22 +40,22 @@ def lay_out(view: View) -> Layout:
     """The mounts of a view that was checked."""
     found, links = _system(view.network)
     mounts, made = dict(found), dict(links)
-    lasting = Shown(view.temporary.source, LASTING, writable=True)
+    lasting = Mount(view.temporary.source, LASTING, writable=True)
     for shown in (lasting, *view.everything()):
         if shown.at.is_relative_to(view.tree.at):  # links of the user's checkout are not in the tree
-            at = way_to(view.tree.at).real / shown.at.relative_to(view.tree.at)
+            at = resolve_links(view.tree.at).real / shown.at.relative_to(view.tree.at)
         else:
-            way = way_to(shown.at)
+            way = resolve_links(shown.at)
             made.update(way.links)
             at = way.real
-        mounts[str(at)] = Shown(way_to(shown.source).real, at, shown.writable)
-    made.update(way_to(view.tree.at).links)
+        mounts[str(at)] = Mount(resolve_links(shown.source).real, at, shown.writable)
+    made.update(resolve_links(view.tree.at).links)
     needed = _needed(mounts)
-    empty = tuple(way_to(path).real for path in (view.home.at, view.temporary.at, LASTING))
+    empty = tuple(resolve_links(path).real for path in (view.home.at, view.temporary.at, LASTING))
     return Layout(tuple(needed.values()), _missing(made, needed, empty), tuple(_covered(view, needed)))
 
 
-def holder(mounts: Mapping[str, Shown], path: Path) -> Shown | None:
+def holder(mounts: Mapping[str, Mount], path: Path) -> Mount | None:
     """The mount, by the path it is seen at, that a path is seen in."""
     place = str(path)
     while place and place not in mounts:
@@ -64,16 +64,16 @@ def holder(mounts: Mapping[str, Shown], path: Path) -> Shown | None:
 
 
 @functools.cache
-def _system(network: bool) -> tuple[Mapping[str, Shown], Links]:
+def _system(network: bool) -> tuple[Mapping[str, Mount], Links]:
     """The mounts and links that every view has."""
-    ways = [way_to(path) for path in readable(network)]
-    mounts = _needed({str(way.real): Shown.in_place(way.real) for way in ways})
+    ways = [resolve_links(path) for path in readable(network)]
+    mounts = _needed({str(way.real): Mount.in_place(way.real) for way in ways})
     return mounts, _missing({place: target for way in ways for place, target in way.links}, mounts, ())
 
 
-def _needed(mounts: Mapping[str, Shown]) -> dict[str, Shown]:
+def _needed(mounts: Mapping[str, Mount]) -> dict[str, Mount]:
     """Without what is seen anyway, outer ones first."""
-    kept: dict[str, Shown] = {}
+    kept: dict[str, Mount] = {}
     for mount in sorted(mounts.values(), key=lambda mount: len(mount.at.parts)):
         outer = holder(kept, mount.at)
         is_there = (
@@ -86,7 +86,7 @@ def _needed(mounts: Mapping[str, Shown]) -> dict[str, Shown]:
     return kept
 
 
-def _missing(links: Mapping[Path, str], mounts: Mapping[str, Shown], empty: Iterable[Path]) -> Links:
+def _missing(links: Mapping[Path, str], mounts: Mapping[str, Mount], empty: Iterable[Path]) -> Links:
     """The links that no mount brings with it; the folders in ``empty`` bring none."""
     made = []
     for place, target in sorted(links.items()):
@@ -96,17 +96,17 @@ def _missing(links: Mapping[Path, str], mounts: Mapping[str, Shown], empty: Iter
     return tuple(made)
 
 
-def _covered(view: View, mounts: Mapping[str, Shown]) -> Iterator[Shown]:
+def _covered(view: View, mounts: Mapping[str, Mount]) -> Iterator[Mount]:
     """Where something masked would be seen inside of something shown."""
-    found: dict[Path, Shown] = {}
+    found: dict[Path, Mount] = {}
     for path in view.masked:
-        real = way_to(path).real
+        real = resolve_links(path).real
         for mount in mounts.values():
             if not _is_below(str(real), str(mount.source)) or not real.exists():
                 continue
             at = mount.at / real.relative_to(mount.source)
             if holder(mounts, at) == mount:
-                found[at] = Shown(real, at)
+                found[at] = Mount(real, at)
     yield from sorted(found.values(), key=lambda cover: len(cover.at.parts))
 
 

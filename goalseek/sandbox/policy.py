@@ -16,11 +16,11 @@ from goalseek.manifest.tables import Manifest, SandboxTable
 from goalseek.own_folders import make_anew
 from goalseek.sandbox import level as levels
 from goalseek.sandbox.environment import expanded
-from goalseek.sandbox.executables import Need, needs
-from goalseek.sandbox.level import Level
-from goalseek.sandbox.view import Launch, Shown, View, furnish, graphics_devices, roots, throw_away_home
+from goalseek.sandbox.executables import RequiredPath, required_paths
+from goalseek.sandbox.level import SandboxLevel
+from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devices, roots, throw_away_home
 from goalseek.workspace.hidden_files import folder_of
-from goalseek.workspace.places import Places
+from goalseek.workspace.places import CachePaths
 
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 _CREDENTIALS = Path("/run/goalseek/credentials")
@@ -28,7 +28,7 @@ _NOWHERE = Path("/proc/self/nowhere")
 
 
 @dataclass(frozen=True)
-class Job:
+class ProgramAccess:
     """One program's place. ``tree`` is where it works; ``commands`` are what it was asked to run, in words.
 
     ``cwd`` is its folder below the manifest's. ``caches`` says whose kept caches it writes in: of commands that run
@@ -51,14 +51,14 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Confines:
+class SandboxPolicy:
     """The level, and what all programs of a project share. ``folder`` is the manifest's in the user's checkout.
 
     What is ``masked`` may not be named in the manifest either. ``elsewhere`` are other checkouts: what is named in one
     of them, an environment say, is seen, and nothing else of it.
     """
 
-    level: Level
+    level: SandboxLevel
     table: SandboxTable
     top: Path
     folder: Path
@@ -67,7 +67,7 @@ class Confines:
     shared: tuple[Path, ...]
     masked: tuple[Path, ...]
     elsewhere: tuple[Path, ...] = ()
-    _found: dict[object, tuple[Need, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _found: dict[object, tuple[RequiredPath, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def mounts(self) -> bool:
@@ -88,7 +88,9 @@ class Confines:
         """By which path a program finds its throw-away HOME."""
         return throw_away_home(home, Path.home(), self.top, roots()).at if self.mounts else home
 
-    def launch(self, job: Job, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
+    def launch(
+        self, job: ProgramAccess, arguments: Sequence[str], environment: Mapping[str, str], folder: Path
+    ) -> Launch:
         """A program made ready; ``folder`` is a place on disk in its tree, its TMPDIR and HOME are made anew.
 
         Raises OSError or GoalseekError where its place cannot be made.
@@ -100,10 +102,10 @@ class Confines:
             return Launch(tuple(arguments), {**environment, **home}, folder)
         return self.level.launch(self.view(job, environment), arguments, environment, folder)
 
-    def view(self, job: Job, environment: Mapping[str, str]) -> View:
+    def view(self, job: ProgramAccess, environment: Mapping[str, str]) -> View:
         """What a program sees. Makes its throw-away folders, and kept caches that are not there yet."""
         needed = [need.path for need in self.needed(job.commands, environment, job.cwd)]
-        seen = furnish(
+        seen = build_view(
             job.tree,
             self.top,
             self.scratch,
@@ -115,13 +117,13 @@ class Confines:
             terminal=job.terminal,
             home=job.home,
         )
-        credentials = tuple(Shown(real, self.credential_at(real), writable=True) for real in job.credentials)
+        credentials = tuple(Mount(real, self.credential_at(real), writable=True) for real in job.credentials)
         seen = replace(seen, shown=(*seen.shown, *credentials))
         return replace(seen, shown=(*seen.shown, *self._caches(job.caches))) if job.caches else seen
 
     def needed(
         self, commands: Sequence[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
-    ) -> tuple[Need, ...]:
+    ) -> tuple[RequiredPath, ...]:
         """What the programs of commands need to be shown, and why; environments in the user's checkout among it.
 
         It is looked for again where a part of it is gone.
@@ -129,7 +131,7 @@ class Confines:
         variables = tuple(environment.get(name) for name in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"))
         key = (tuple(map(str, commands)), variables, cwd)
         if key not in self._found or not all(need.path.exists() for need in self._found[key]):
-            found = needs(commands, environment, self.folder / cwd, _NOWHERE)
+            found = required_paths(commands, environment, self.folder / cwd, _NOWHERE)
             mine = (need for need in found if not need.path.is_relative_to(self.top) or self._is_environment(need))
             self._found[key] = tuple(mine)
         return self._found[key]
@@ -172,7 +174,7 @@ class Confines:
         caches = ", ".join(self.table.cache)
         return (f"sandbox.cache: what a candidate leaves in {caches}, the next one finds",)
 
-    def _caches(self, whose: str) -> tuple[Shown, ...]:
+    def _caches(self, whose: str) -> tuple[Mount, ...]:
         """Folders of goalseek's own in the place of those that ``sandbox.cache`` names: the user's are not touched."""
         found = []
         for at in self._cache_paths():
@@ -182,7 +184,7 @@ class Confines:
             if whose:
                 source = self.kept / whose / hashlib.sha256(os.fsencode(at)).hexdigest()[:16]
                 source.mkdir(parents=True, exist_ok=True, mode=0o700)
-                found.append(Shown(source, at, writable=True))
+                found.append(Mount(source, at, writable=True))
         return tuple(found)
 
     def _cache_paths(self) -> tuple[Path, ...]:
@@ -206,12 +208,14 @@ class Confines:
                 hint = "list a folder of the repository in scope.share" if hidden == self.top else "take it out"
                 raise GoalseekError(f"{key}: {path} lies in {hidden}, which programs must not see", hint, USAGE)
 
-    def _is_environment(self, need: Need) -> bool:
+    def _is_environment(self, need: RequiredPath) -> bool:
         is_shared = any(need.path.is_relative_to(shared) for shared in self.shared)
         return not is_shared and any((need.path / mark).exists() for mark in _ENVIRONMENT_MARKS)
 
 
-def confines(manifest: Manifest, loaded: Loaded, location: Location, folder: Path, places: Places) -> Confines:
+def policy_for(
+    manifest: Manifest, loaded: Loaded, location: Location, folder: Path, places: CachePaths
+) -> SandboxPolicy:
     """The confines of a project's programs. Finds the level out where that was not done in this process.
 
     Raises GoalseekError where the manifest demands a level that cannot be had.
@@ -220,8 +224,8 @@ def confines(manifest: Manifest, loaded: Loaded, location: Location, folder: Pat
     more = folder_of(folder, manifest)
     hidden = [more.resolve()] if more else []
     own = (location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path, *script, *hidden)
-    return Confines(
-        level=levels.find(manifest.sandbox.mode),
+    return SandboxPolicy(
+        level=levels.probe(manifest.sandbox.mode),
         table=manifest.sandbox,
         top=location.top,
         folder=folder,

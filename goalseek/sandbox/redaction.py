@@ -17,7 +17,7 @@ _LINE_MOST = 2**16
 _TELLING = re.compile(r"key|token|secret|password|passwd|credential|access|refresh", re.IGNORECASE)
 
 
-class Secrets:
+class Redactor:
     """The values that were met so far, as bytes."""
 
     def __init__(self) -> None:

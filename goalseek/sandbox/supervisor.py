@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek import process
-from goalseek.process import TOKEN, end_marked, held_back, wait_for
+from goalseek.process import TOKEN, deferring_signals, end_marked, wait_for
 from goalseek.sandbox import reaper
 from goalseek.sandbox.pipes import KEPT_BYTES, LOST, Child, HeadAndTail, Sink, Streams
 
@@ -22,7 +22,7 @@ PROGRAMS_LOCK = "programs.lock"
 
 
 @dataclass(frozen=True)
-class Finished:
+class ProgramResult:
     """How a program ended. ``stdout`` and ``stderr`` are head and tail where there was too much."""
 
     exit_code: int | None
@@ -33,7 +33,7 @@ class Finished:
     stderr: bytes
 
 
-class Programs:
+class Supervisor:
     """Starts programs, one at a time, under a reaper. Close it when done.
 
     ``owner`` marks them for ``end_left_over``, should the reaper be killed with this process. ``lock`` is a file that
@@ -46,7 +46,7 @@ class Programs:
         self.pulse = pulse
         self._lock = _locked(lock) if lock else None
         self._channel: socket.socket | None = None
-        self._reaper: process.Companion | None = None
+        self._reaper: process.Helper | None = None
         self._asked = 0
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class Programs:
             os.close(self._lock)
             self._lock = None
 
-    def __enter__(self) -> Programs:
+    def __enter__(self) -> Supervisor:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,7 +79,7 @@ class Programs:
         is_cage: bool = False,
         restriction: Sequence[str] = (),
         kept_bytes: int = KEPT_BYTES,
-    ) -> Finished:
+    ) -> ProgramResult:
         """Runs a program to its end, or to its limit; then nothing that descends from it is left running.
 
         ``timeout`` is in seconds of a clock that stands still while the machine sleeps, and so does the program. It is
@@ -101,18 +101,18 @@ class Programs:
         """
         token = f"{self.owner}.{os.urandom(16).hex()}"
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
-        with held_back():
+        with deferring_signals():
             self._make_ready()
         asked_at = time.monotonic()
         is_started = is_late = False
         try:
-            with held_back():
+            with deferring_signals():
                 try:
                     child = self._start(arguments, folder, {**environment, TOKEN: token}, is_cage, restriction)
                 except ConnectionError:  # the first thing the program did was to kill the reaper
                     self._forget()
                     killed = end_marked(token, GRACE_SECONDS)
-                    return Finished(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
+                    return ProgramResult(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
                 is_started = True
             with Streams(child, stdin, kept, log, on_output) as streams:
                 while child.exit_code is None and not is_late:
@@ -125,14 +125,14 @@ class Programs:
                 killed = self._end(child, token, GRACE_SECONDS if child.exit_code is None else 0.0)
                 streams.drain()
         except BaseException:
-            with held_back():
+            with deferring_signals():
                 if is_started:
                     self._end(child, token, GRACE_SECONDS)
             raise
         seconds = (looked if child.ended is None else min(child.ended, looked)) - child.began
         timed_out = timeout is not None and seconds > timeout
         exit_code = None if timed_out else child.exit_code
-        return Finished(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
+        return ProgramResult(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
 
     def _make_ready(self) -> None:
         """Waits for a reaper that was just started: the first program would be charged with that."""
@@ -215,7 +215,7 @@ class Programs:
             ours, theirs = socket.socketpair()
             with theirs:
                 inherited = (theirs.fileno(), *([self._lock] if self._lock is not None else []))
-                self._reaper = process.companion(reaper.__name__, inherited)
+                self._reaper = process.start_helper(reaper.__name__, inherited)
             self._channel = ours
         return self._channel
 
@@ -225,7 +225,7 @@ class Programs:
         self._lock = lock
 
 
-def end_left_over(owner: str, lock: Path) -> bool:
+def kill_leftovers(owner: str, lock: Path) -> bool:
     """Waits until the programs of a process that was killed have been ended, and ends what nobody else will.
 
     Says whether there were any. Only the holder of the project's lock may call this.

@@ -15,7 +15,7 @@ SPARE_HOME = Path("/home/goalseek")
 
 
 @dataclass(frozen=True)
-class Shown:
+class Mount:
     """A file or folder on disk, and the path it is to be seen at where the level can mount; both absolute."""
 
     source: Path
@@ -23,7 +23,7 @@ class Shown:
     writable: bool = False
 
     @classmethod
-    def in_place(cls, path: Path, writable: bool = False) -> Shown:
+    def in_place(cls, path: Path, writable: bool = False) -> Mount:
         """Seen where it is."""
         return cls(path, path, writable)
 
@@ -38,16 +38,16 @@ class View:
     ``terminal`` is for a shell that a person sits at.
     """
 
-    tree: Shown
-    home: Shown
-    temporary: Shown
-    shown: tuple[Shown, ...] = ()
+    tree: Mount
+    home: Mount
+    temporary: Mount
+    shown: tuple[Mount, ...] = ()
     masked: tuple[Path, ...] = ()
     devices: tuple[Path, ...] = ()
     network: bool = False
     terminal: bool = False
 
-    def everything(self) -> tuple[Shown, ...]:
+    def everything(self) -> tuple[Mount, ...]:
         """All that is shown, what counts most last."""
         return (self.home, self.temporary, self.tree, *self.shown)
 
@@ -60,14 +60,14 @@ class View:
         return closest.at / place.relative_to(closest.source)
 
 
-def throw_away_home(folder: Path, home: Path, top: Path, system: tuple[Path, ...]) -> Shown:
+def throw_away_home(folder: Path, home: Path, top: Path, system: tuple[Path, ...]) -> Mount:
     """An empty folder in the place of the user's HOME, so that what is shown of it is found there.
 
     Not at its own path where that is the root, a tree of the system's, or the repository at ``top``.
     """
     is_own = len(home.parts) > 1 and not home.is_relative_to(top)
     is_systems = any(home.is_relative_to(path) or path.is_relative_to(home) for path in system)
-    return Shown(folder, home if is_own and not is_systems else SPARE_HOME, writable=True)
+    return Mount(folder, home if is_own and not is_systems else SPARE_HOME, writable=True)
 
 
 ROOTS = tuple(
@@ -132,7 +132,7 @@ def _library_folders() -> list[Path]:
 TEMPORARY = Path("/tmp")
 
 
-def furnish(
+def build_view(
     tree: Path,
     top: Path,
     scratch: Path,
@@ -158,12 +158,12 @@ def furnish(
     inside_system = [Path.home()] if thrown_away.at != Path.home() and len(Path.home().parts) > 1 else []
     hidden = (*masked, top, *(place for place in inside_system if not top.is_relative_to(place)))
     return View(
-        tree=Shown(tree, top, writable=True),
+        tree=Mount(tree, top, writable=True),
         home=thrown_away,
-        temporary=Shown(folders[1], TEMPORARY, writable=True),
+        temporary=Mount(folders[1], TEMPORARY, writable=True),
         shown=(
-            *(Shown.in_place(path) for path in readable),
-            *(Shown.in_place(path, writable=True) for path in writable),
+            *(Mount.in_place(path) for path in readable),
+            *(Mount.in_place(path, writable=True) for path in writable),
         ),
         masked=tuple(dict.fromkeys(hidden)),
         devices=tuple(devices),

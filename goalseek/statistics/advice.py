@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from goalseek.humanize import few, in_words, number, percent, share_of
+from goalseek.humanize import abbreviate, format_duration, format_number, percent, share_of
 from goalseek.statistics.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
 
 ITERATIONS = 100
@@ -61,12 +61,12 @@ def findings(report: NoiseReport, asked: Asked) -> list[tuple[str, str]]:
     """What the values show: a word, and what is to say about it."""
     count = len(report.values)
     if report.deterministic:
-        text = f"{count} runs gave {number(report.middle)}, equal to the last bit"
+        text = f"{count} runs gave {format_number(report.middle)}, equal to the last bit"
         return [("deterministic", f"{text}: one run a candidate, kept if it is strictly better")]
     different = len(set(report.values))
     low, high = (_size(report, edge) for edge in report.interval)
     found = [
-        ("noisy", f"{count} runs gave {different} values; the median is {number(report.middle)}"),
+        ("noisy", f"{count} runs gave {different} values; the median is {format_number(report.middle)}"),
         ("sd", f"{_effect(report, report.sd)}; 90% interval {low} to {high}"),
         ("outliers", _outliers(report)),
         ("skew", _skew(report, asked)),
@@ -107,7 +107,7 @@ def fixed_seed(seconds: float) -> str | None:
     if seconds < LONG_SECONDS:
         return None
     return (
-        f"a run takes {in_words(seconds)}: if it draws at random with a fixed seed, pass $GOALSEEK_SEED on, "
+        f"a run takes {format_duration(seconds)}: if it draws at random with a fixed seed, pass $GOALSEEK_SEED on, "
         "or you will climb on the seed"
     )
 
@@ -128,13 +128,14 @@ def _wished(cost: Costs) -> str:
         one, half = repeats_for(1.0, 1.0), repeats_for(1.0, 0.5)
         return f"none is set; to see a gain of one sd a measurement needs {one} repeats, of half an sd {half}"
     enough = "one run is enough" if cost.repeats == 1 else f"a measurement needs {cost.repeats} repeats"
-    return f"to see a gain of {number(cost.wished)}, {enough}"
+    return f"to see a gain of {format_number(cost.wished)}, {enough}"
 
 
 def _outliers(report: NoiseReport) -> str:
     if not report.outliers:
         return "none"
-    return f"{len(report.outliers)} of {len(report.values)}: {few([number(value) for value in report.outliers])}"
+    values = abbreviate([format_number(value) for value in report.outliers])
+    return f"{len(report.outliers)} of {len(report.values)}: {values}"
 
 
 def _skew(report: NoiseReport, asked: Asked) -> str:

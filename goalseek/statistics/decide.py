@@ -5,42 +5,48 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.humanize import counted, number, share_of
+from goalseek.humanize import format_number, pluralize, share_of
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Verdict
-from goalseek.statistics.bounds import broken, outside
+from goalseek.statistics.bounds import guard_violation, range_violation
 from goalseek.statistics.scale import representative
 
 
 @dataclass(frozen=True)
-class ToBeat:
+class Reference:
     """The incumbent's value, and the baseline's guards, which bounds on an increase or a decrease refer to."""
 
     value: float
     guards: dict[str, float]
 
 
-def decide(metric: Metric, guards: Sequence[Guard], to_beat: ToBeat, evidence: Evidence, lines_saved: int) -> Verdict:
+def decide(
+    metric: Metric, guards: Sequence[Guard], to_beat: Reference, evidence: Evidence, lines_saved: int
+) -> Verdict:
     """The verdict on a candidate by plain comparison; failures, validity and guards come before it."""
-    refusal = refused(metric, guards, evidence) or broken_guard(guards, to_beat.guards, evidence)
+    refusal = rejection_of(metric, guards, evidence) or broken_guard(guards, to_beat.guards, evidence)
     values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
     if evidence.failure:
         assert refusal
         return Verdict("reverted", *refusal, incumbent=to_beat.value)
-    verdict = compared(metric.direction, metric.min_delta, to_beat.value, representative(values), lines_saved)
+    verdict = compare_values(metric.direction, metric.min_delta, to_beat.value, representative(values), lines_saved)
     return replace(verdict, outcome="reverted", reason=refusal[0], why=refusal[1]) if refusal else verdict
 
 
-def refused(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:
+def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:
     """The reason, and one sentence, why no comparison counts: a failure, or a value outside its range on any run."""
     if evidence.failure:
         return evidence.failure.reason, evidence.failure.why
     for run in evidence.runs:
-        if run.of == "candidate" and run.value is not None and (why := outside(metric.name, metric.valid, run.value)):
+        if (
+            run.of == "candidate"
+            and run.value is not None
+            and (why := range_violation(metric.name, metric.valid, run.value))
+        ):
             return "not_valid", why
     for values in evidence.guard_runs:
         for guard in guards:
-            if why := outside(guard.name, guard.valid, values[guard.name]):
+            if why := range_violation(guard.name, guard.valid, values[guard.name]):
                 return "not_valid", why
     return None
 
@@ -49,31 +55,31 @@ def broken_guard(guards: Sequence[Guard], baseline: Mapping[str, float], evidenc
     """The reason, and one sentence, where the median of a guard breaks its bound."""
     medians = evidence.guards
     for guard in guards:
-        if guard.name in medians and (why := broken(guard, medians[guard.name], baseline.get(guard.name))):
+        if guard.name in medians and (why := guard_violation(guard, medians[guard.name], baseline.get(guard.name))):
             return "guard", why
     return None
 
 
-def compared(direction: str, min_delta: float | str, incumbent: float, value: float, lines_saved: int) -> Verdict:
+def compare_values(direction: str, min_delta: float | str, incumbent: float, value: float, lines_saved: int) -> Verdict:
     """Keep if strictly better, by ``min_delta`` at least.
 
     An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
     """
     delta = incumbent - value if direction == "minimize" else value - incumbent
-    new, old = number(value), number(incumbent)
+    new, old = format_number(value), format_number(incumbent)
 
     def verdict(outcome: str, reason: str, why: str) -> Verdict:
         return Verdict(outcome, reason, why, value, incumbent, delta)
 
     if delta < 0:
-        return verdict("reverted", "worse", f"{new} is worse than {old} by {number(-delta)}")
+        return verdict("reverted", "worse", f"{new} is worse than {old} by {format_number(-delta)}")
     if delta == 0:
         if lines_saved > 0:
-            lines = counted(lines_saved, "line")
+            lines = pluralize(lines_saved, "line")
             return verdict("kept", "simpler", f"{new} as before, and {lines} fewer")
         return verdict("reverted", "tie", f"{new} as before, and no fewer lines")
     margin = share_of(min_delta, incumbent)
     if delta < margin:
-        why = f"{new} beats {old} by {number(delta)}, less than min_delta, {number(margin)}"
+        why = f"{new} beats {old} by {format_number(delta)}, less than min_delta, {format_number(margin)}"
         return verdict("reverted", "below_min_delta", why)
-    return verdict("kept", "better", f"{new} beats {old} by {number(delta)}")
+    return verdict("kept", "better", f"{new} beats {old} by {format_number(delta)}")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalseek.humanize import counted, percent
+from goalseek.humanize import percent, pluralize
 from goalseek.statistics.scale import median, scale_of
 
 PAIRS = 5
@@ -47,7 +47,7 @@ class Settled:
             is_exact = math.isclose(*self.interval, rel_tol=1e-9, abs_tol=1e-12)
             interval = f"{low} to {high}" + (", rounded" if low == high else "")
             told += " (exactly)" if is_exact else f" (95% interval {interval})"
-        return f"{told}, {counted(self.pairs, 'pair')}"
+        return f"{told}, {pluralize(self.pairs, 'pair')}"
 
 
 def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> Settled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.humanize import amount, in_words
+from goalseek.humanize import amount, format_duration
 from goalseek.manifest.tables import Manifest
 from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive
 from goalseek.values import VerifierRun
@@ -153,21 +153,21 @@ def cost_of_deciding(manifest: Manifest, is_noisy: bool, seconds: float) -> str:
     """One sentence; ``seconds`` are what one measurement takes, ``is_noisy`` whether the same code gave two values."""
     metric = manifest.metric
     if metric.noise == "none":
-        told = [f"one run a candidate, {in_words(seconds)}, decided by plain comparison"]
+        told = [f"one run a candidate, {format_duration(seconds)}, decided by plain comparison"]
     elif is_noisy or metric.noise == "always":
         most = metric.max_repeats + INCUMBENT_MOST
         told = [
-            f"a candidate takes 1 run where the first is worse, {in_words(seconds)}, and up to {most} where it is not, "
-            f"{in_words(most * seconds)}; the baseline {BASELINE_MOST}"
+            f"a candidate takes 1 run where the first is worse, {format_duration(seconds)}, and up to {most} where it "
+            f"is not, {format_duration(most * seconds)}; the baseline {BASELINE_MOST}"
         ]
         if metric.settle:
             runs = 2 * metric.settle
-            told.append(f"settling in the end takes {runs} runs, {in_words(runs * seconds)}")
+            told.append(f"settling in the end takes {runs} runs, {format_duration(runs * seconds)}")
     else:
         told = [
-            f"one run a candidate, {in_words(seconds)}; {AGREEING} more for the baseline, and one more for each of the "
-            f"first {CONFIRMED_KEEPS} that are kept"
+            f"one run a candidate, {format_duration(seconds)}; {AGREEING} more for the baseline, and one more for each "
+            f"of the first {CONFIRMED_KEEPS} that are kept"
         ]
     if manifest.holdout:
-        told.append(f"the holdout takes 2 runs at least, {in_words(2 * seconds)}")
+        told.append(f"the holdout takes 2 runs at least, {format_duration(2 * seconds)}")
     return "; ".join(told)

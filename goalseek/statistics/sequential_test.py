@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from goalseek.humanize import in_one_line, number, share_of
+from goalseek.humanize import format_number, in_one_line, share_of
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Verdict
-from goalseek.statistics.decide import broken_guard, compared, refused
+from goalseek.statistics.decide import broken_guard, compare_values, rejection_of
 from goalseek.statistics.noise_state import (
     AGREEING,
     BASELINE_MOST,
@@ -47,7 +47,7 @@ BETA = 0.3
 
 
 @dataclass(frozen=True)
-class Terms:
+class TestParameters:
     """The manifest's word on the rule. ``alpha`` is None for "auto"; ``window`` is in verifier runs.
 
     Raises ValueError for fewer than two ``max_repeats``, an ``alpha`` outside (0, 0.5], or no window.
@@ -79,10 +79,10 @@ class RunIncumbent:
     """The incumbent is to be run afresh."""
 
 
-Next = RunCandidate | RunIncumbent | Verdict
+NextStep = RunCandidate | RunIncumbent | Verdict
 
 
-def baseline_needs_run(terms: Terms, values: Sequence[float]) -> bool:
+def baseline_needs_run(terms: TestParameters, values: Sequence[float]) -> bool:
     """Whether a baseline with these values so far is to be run again."""
     if terms.noise == "none":
         return not values
@@ -91,7 +91,7 @@ def baseline_needs_run(terms: Terms, values: Sequence[float]) -> bool:
     return len(values) < wanted
 
 
-def next_step(terms: Terms, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0) -> Next:
+def next_step(terms: TestParameters, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0) -> NextStep:
     """What comes next for a candidate with ``runs`` so far: its own and the incumbent's, as they were made.
 
     Who calls has rejected a candidate that failed; a run of the incumbent without a value does not count.
@@ -120,16 +120,16 @@ def turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
     return not state.differed and any(before != after for before, after in repeats_of(state, runs))
 
 
-def alpha_of(terms: Terms, state: NoiseState) -> float:
+def alpha_of(terms: TestParameters, state: NoiseState) -> float:
     """The share of useless candidates that may be kept: more, the more of this session's have turned out real."""
     if terms.alpha is not None:
         return terms.alpha
     return min(0.2, max(0.02, (1 + state.kept) / (10 + state.tested)))
 
 
-def _once(terms: Terms, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
+def _once(terms: TestParameters, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
     value = representative(values_of(runs, "candidate"))
-    return compared(terms.direction, terms.min_delta, incumbent, value, lines_saved)
+    return compare_values(terms.direction, terms.min_delta, incumbent, value, lines_saved)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _clipped(distance: float, sd: float) -> float:
     return math.copysign(CLIP, distance) if distance else 0.0
 
 
-def _under_noise(terms: Terms, state: NoiseState, runs: Sequence[VerifierRun]) -> Next:
+def _under_noise(terms: TestParameters, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
     tried, fresh = values_of(runs, "candidate"), values_of(runs, "incumbent")
     calibrating = turns_noisy(state, runs) or len(state.pairs) < BASELINE_MOST - 1
     reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= terms.window]
@@ -203,14 +203,14 @@ def _before_the_candidate(runs: Sequence[VerifierRun]) -> list[float]:
     return values_of(runs[:first], "incumbent")
 
 
-def _ruling(terms: Terms, both: _Compared, reason: str, log_odds: float | None) -> Verdict:
+def _ruling(terms: TestParameters, both: _Compared, reason: str, log_odds: float | None) -> Verdict:
     incumbent, gain = both.incumbent_middle, both.gain
     counts = (len(both.candidate), len(both.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
     why = in_one_line(gain, incumbent, both.scale.logarithmic, odds, counts)
     margin = share_of(terms.min_delta, incumbent)
     if reason == "better" and gain < margin:
-        reason, why = "below_min_delta", f"{why}; less than min_delta, {number(margin)}"
+        reason, why = "below_min_delta", f"{why}; less than min_delta, {format_number(margin)}"
     elif reason == "within_noise" and gain <= 0:
         reason = "worse" if gain < 0 else "tie"
     return Verdict(
@@ -218,9 +218,11 @@ def _ruling(terms: Terms, both: _Compared, reason: str, log_odds: float | None) 
     )
 
 
-def terms_of(metric: Metric) -> Terms:
+def terms_of(metric: Metric) -> TestParameters:
     """The manifest's word on the rule."""
-    return Terms(metric.direction, metric.noise, metric.max_repeats, metric.alpha, metric.window, metric.min_delta)
+    return TestParameters(
+        metric.direction, metric.noise, metric.max_repeats, metric.alpha, metric.window, metric.min_delta
+    )
 
 
 def what_next(
@@ -230,14 +232,14 @@ def what_next(
     state: NoiseState,
     evidence: Evidence,
     lines_saved: int,
-) -> Next:
+) -> NextStep:
     """The next run that the candidate's verdict needs, or the verdict.
 
     A failure, and a value outside its valid range, reject at once. A guard is judged on its median: with the verdict,
     and from the candidate's second run on.
     """
     tried = values_of(evidence.runs, "candidate")
-    if refusal := refused(metric, guards, evidence):
+    if refusal := rejection_of(metric, guards, evidence):
         return _rejected(metric, state, () if evidence.failure else tried, refusal)
     following = next_step(terms_of(metric), state, evidence.runs, lines_saved)
     broken = broken_guard(guards, baseline_guards, evidence)
@@ -258,7 +260,7 @@ def baseline_verdict(metric: Metric, guards: Sequence[Guard], evidence: Evidence
 
 def unfit(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> Verdict | None:
     """Why these measurements make no baseline, as a verdict; None where they do."""
-    refusal = refused(metric, guards, evidence)
+    refusal = rejection_of(metric, guards, evidence)
     return Verdict("reverted", *refusal) if refusal else None
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from goalseek.project.approval import Question, Word
+from goalseek.project.approval import Approval, Question
 from goalseek.project.watch import Watch
 from goalseek.views.terminal_text import harmless
 
@@ -25,7 +25,7 @@ class AskingWatch(Watch):
         except (AttributeError, ValueError):
             return False
 
-    def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
+    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
         """The word typed here, or given elsewhere meanwhile; None where the terminal is closed."""
         print("\n".join(question_lines(question)))
         prompt = prompt_of(question)

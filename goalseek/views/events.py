@@ -9,7 +9,7 @@ from typing import Any, Literal, TextIO
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.watch import Watch
-from goalseek.sandbox.level import Level
+from goalseek.sandbox.level import SandboxLevel
 from goalseek.values import EXIT_CODES, Stop, to_plain
 
 
@@ -96,7 +96,7 @@ class EventWatch(Watch):
         """A note."""
         self._emit({"event": "note", "text": text})
 
-    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+    def confined(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """The level of the sandbox."""
         told = {"level": level.name, "not_enforced": not_enforced, "because": level.reason}
         self._emit({"event": "sandbox", **told})

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import History, believed_standing
-from goalseek.manifest.loading import Loaded, typed
-from goalseek.project.progress import Scene, scene_of
+from goalseek.ledger.results_file import History, load_standing
+from goalseek.manifest.loading import Loaded, with_manifest_option
+from goalseek.project.progress import Progress, scene_of
 from goalseek.project.state_file import AT_WORK, read_state
 from goalseek.project.watch import OUTPUT
-from goalseek.views.panel import Doing
+from goalseek.views.panel import Activity
 from goalseek.views.terminal_text import TAIL_BYTES, last_line_of, one_line
 
 RECENT = 200
@@ -25,8 +25,8 @@ RECENT = 200
 class Look:
     """What one look found: the scene, what goes on, and what is new: records oldest first, and what was printed."""
 
-    scene: Scene
-    doing: Doing
+    scene: Progress
+    doing: Activity
     is_at_work: bool
     records: tuple[IterationRecord, ...] = ()
     printed: bytes = b""
@@ -42,7 +42,7 @@ class Following:
     loaded: Loaded
     _size: int = -1
     _seq: int | None = None
-    _scene: Scene | None = None
+    _scene: Progress | None = None
     _scene_at: str = ""
     _offset: int = 0
     _tail: bytes = field(default=b"")
@@ -61,7 +61,7 @@ class Following:
         size = history.size()
         if size == self._size and self._scene is not None:
             return ()
-        standing = believed_standing(self.loaded)
+        standing = load_standing(self.loaded)
         newest = [record for record in islice(history.newest(), RECENT) if isinstance(record, IterationRecord)]
         manifest = self.loaded.manifest
         self._scene = scene_of(manifest.project.name, manifest.limits, standing, newest)
@@ -82,12 +82,12 @@ class Following:
         self._tail = (self._tail + printed[-TAIL_BYTES:])[-TAIL_BYTES:]
         return printed
 
-    def _doing(self, picture: dict[str, Any], is_at_work: bool) -> Doing:
+    def _doing(self, picture: dict[str, Any], is_at_work: bool) -> Activity:
         phase, iteration = picture.get("phase"), picture.get("iteration")
         if not is_at_work:
-            return Doing(ended=typed(_ended(picture), self.loaded.path))
+            return Activity(ended=with_manifest_option(_ended(picture), self.loaded.path))
         waits = one_line(str(picture.get("next", ""))) if picture.get("status") == "waiting" else ""
-        return Doing(
+        return Activity(
             iteration=iteration if isinstance(iteration, int) else None,
             phase=phase if isinstance(phase, str) else "",
             seconds=seconds_since(picture.get("phase_started_at")),

@@ -6,10 +6,10 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from goalseek.humanize import in_words, number
+from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.watch import Watch
-from goalseek.sandbox.level import Level, how_to_get
+from goalseek.sandbox.level import SandboxLevel, how_to_get
 from goalseek.values import Stop
 from goalseek.views.asking import AskingWatch
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut, harmless, one_line, width_of
@@ -17,7 +17,7 @@ from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut, harmless, o
 
 def record_line(record: IterationRecord, paint: Paint, width: int | None = None) -> str:
     """``  12  kept      better   0.981  0.981 beats 0.975 by 0.006; title``, aligned; cut to ``width`` where given."""
-    value = "-" if record.metric.value is None else number(record.metric.value)
+    value = "-" if record.metric.value is None else format_number(record.metric.value)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
     tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
     if width is not None:
@@ -28,7 +28,7 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
 
 def settled_line(record: SettleRecord) -> str:
     """``settled: score 3.412 to 3.371, 1.1% better (95% interval 0.8% to 1.4%), 5 pairs``."""
-    return f"settled: {record.metric} {number(record.baseline)} to {number(record.best)}, {record.why}"
+    return f"settled: {record.metric} {format_number(record.baseline)} to {format_number(record.best)}, {record.why}"
 
 
 class ConfinedWatch(Watch):
@@ -38,7 +38,7 @@ class ConfinedWatch(Watch):
         self._paint_level = paint
         self._wants_less = is_quiet
 
-    def confined(self, level: Level, not_enforced: tuple[str, ...]) -> None:
+    def confined(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """The level."""
         if self._wants_less and level.name == "bubblewrap":
             return
@@ -74,7 +74,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
             self.note(f"left out: {', '.join(record.dropped_files)}")
         took = sum(record.seconds.values())
         if self._is_verbose:
-            print(f"      took {in_words(took)}", file=sys.stderr)
+            print(f"      took {format_duration(took)}", file=sys.stderr)
 
     def settled(self, record: SettleRecord) -> None:
         """The claim."""
@@ -100,7 +100,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
             print(self._paint(stop.line, "bold"), flush=True)
 
 
-def confined_lines(level: Level, not_enforced: tuple[str, ...], paint: Paint) -> Iterator[str]:
+def confined_lines(level: SandboxLevel, not_enforced: tuple[str, ...], paint: Paint) -> Iterator[str]:
     """The lines for a person."""
     if level.name == "bubblewrap":
         yield f"sandbox: {level.name}" + (f"; {'; '.join(not_enforced)}" if not_enforced else "")

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from goalseek.process import is_ending
-from goalseek.project.approval import Question, Word
-from goalseek.project.progress import Scene, turn_in_words
+from goalseek.project.approval import Approval, Question
+from goalseek.project.progress import Progress, turn_in_words
 from goalseek.values import Stop
 from goalseek.views.lines import LineWatch
-from goalseek.views.panel import TYPED, Doing, Signs, rows
+from goalseek.views.panel import TYPED, Activity, Signs, rows
 from goalseek.views.terminal_text import TAIL_BYTES, Paint, is_coloured, last_line_of, one_line
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class LiveWatch(LineWatch):
         self._color = color
         self._signs = signs_for(sys.stdout.encoding)
         self._screen: Screen | None = None
-        self._scene: Scene | None = None
+        self._scene: Progress | None = None
         self._told_at = self._began = self._waited_at = time.monotonic()
         self._iteration: int | None = None
         self._phase = self._turn = self._waits = ""
@@ -47,7 +47,7 @@ class LiveWatch(LineWatch):
         if screen:
             screen.stop()
 
-    def stands(self, scene: Scene) -> None:
+    def stands(self, scene: Progress) -> None:
         """The panel shows it."""
         self._scene, self._told_at = scene, time.monotonic()
         self._open()
@@ -79,7 +79,7 @@ class LiveWatch(LineWatch):
         """Of what is printed the panel shows the last line."""
         self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
 
-    def ask(self, question: Question, given: Callable[[], Word | None]) -> Word | None:
+    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
         """Asks in place of the panel. What was typed before the question is no answer to it."""
         self.close()
         with contextlib.suppress(termios.error, OSError, ValueError):
@@ -109,7 +109,7 @@ class LiveWatch(LineWatch):
     def _rows(self, columns: int) -> list[Text]:
         assert self._scene
         now = time.monotonic()
-        doing = Doing(
+        doing = Activity(
             iteration=self._iteration,
             phase=self._phase,
             seconds=now - self._began,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from goalseek.humanize import ago, ago_in_short, in_words, number
+from goalseek.humanize import ago, ago_in_short, format_duration, format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.values import Usage
 from goalseek.views.report.rows import dollars, is_told
@@ -37,7 +37,7 @@ class HistoryLines:
         """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``."""
         is_wide = self.width is None or self.width >= _WIDE
         when = (ago if is_wide else ago_in_short)(record.timestamp, self.now)
-        value = "-" if record.metric.value is None else number(record.metric.value)
+        value = "-" if record.metric.value is None else format_number(record.metric.value)
         head = self._head(str(record.iteration), when, record.outcome, record.reason, value)
         tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
         if self.width is not None:
@@ -87,29 +87,29 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
     yield "when", f"{ago(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
-    value = "none" if metric.value is None else number(metric.value)
-    against = f", against {number(metric.incumbent)}" if metric.incumbent is not None else ""
-    better = f": {number(abs(metric.delta))} {'better' if metric.delta > 0 else 'worse'}" if metric.delta else ""
-    odds = f", odds {number(metric.odds)}" if metric.odds is not None else ""
+    value = "none" if metric.value is None else format_number(metric.value)
+    against = f", against {format_number(metric.incumbent)}" if metric.incumbent is not None else ""
+    better = f": {format_number(abs(metric.delta))} {'better' if metric.delta > 0 else 'worse'}" if metric.delta else ""
+    odds = f", odds {format_number(metric.odds)}" if metric.odds is not None else ""
     yield metric.name, f"{value}{against}{better}{odds}"
-    yield from ((name, number(guard)) for name, guard in record.guards.items())
+    yield from ((name, format_number(guard)) for name, guard in record.guards.items())
     yield from (("changed", path) for path in record.changed_files)
     yield from (("left out", path) for path in record.dropped_files)
     named = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))
     yield from ((name, commit) for name, commit in named if commit)
     yield from (("attempt", f"{tried.commit_hash or 'no commit'}: {tried.reason}") for tried in record.attempts)
     for run in record.runs:
-        measured = "no number" if run.value is None else number(run.value)
-        yield "run", f"{run.of} {measured}, seed {run.seed}, {in_words(run.seconds)}"
+        measured = "no number" if run.value is None else format_number(run.value)
+        yield "run", f"{run.of} {measured}, seed {run.seed}, {format_duration(run.seconds)}"
     for command in record.verify:
         left = f", {command.killed} left-over processes ended" if command.killed else ""
         code = "killed at its limit" if command.exit_code is None else f"exit {command.exit_code}"
-        yield "command", f"{command.name}: {code}, {in_words(command.seconds)}{left}"
+        yield "command", f"{command.name}: {code}, {format_duration(command.seconds)}{left}"
     yield "provider", f"{record.provider or 'none'} {record.model}".rstrip()
     if record.usage.tokens or is_told(record.usage):
         yield "usage", _usage(record.usage)
     yield "isolation", f"sandbox {record.isolation.sandbox}, verifier {record.isolation.verifier}"
-    yield "seconds", ", ".join(f"{name} {in_words(spent)}" for name, spent in record.seconds.items())
+    yield "seconds", ", ".join(f"{name} {format_duration(spent)}" for name, spent in record.seconds.items())
     yield from (("direction", text) for text in record.directions)
     yield from (("note", text) for text in record.notes)
 

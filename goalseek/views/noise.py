@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from goalseek.humanize import number
+from goalseek.humanize import format_number
 from goalseek.statistics.noise_report import NoiseReport
 from goalseek.views.terminal_text import Paint
 
@@ -108,7 +108,7 @@ def _in_order(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -
 
 def _spread(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> str:
     low, high = min(report.values), max(report.values)
-    first, last = number(low), number(high)
+    first, last = format_number(low), format_number(high)
     width = max(_LEAST, min(columns, WIDEST) - _MARGIN - len(first) - len(last) - 4)
     counts = Counter(_place(value, low, high, width) for value in report.values)
     strip = [_dots(counts[place], glyphs) for place in range(width)]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import typing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from goalseek.humanize import in_words, number
+from goalseek.humanize import format_duration, format_number
 from goalseek.project.limits import NEAR, Spending
-from goalseek.project.progress import Scene
+from goalseek.project.progress import Progress
 from goalseek.views.terminal_text import cells, cut
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from rich.text import Text
+
 
 WIDEST = 100
 _LABEL = 14
@@ -45,7 +46,7 @@ TYPED = Signs("-", "#", ".", "", " | ")
 
 
 @dataclass(frozen=True)
-class Doing:
+class Activity:
     """What goes on at this moment. ``seconds`` are those of the phase so far, ``since`` those since the scene was told.
 
     ``turn`` says which run of VERIFY it is, ``waits`` what for, ``says`` what the child printed last; each may be "".
@@ -62,7 +63,7 @@ class Doing:
     ended: str = ""
 
 
-def rows(scene: Scene, doing: Doing, columns: int, signs: Signs) -> list[Text]:
+def rows(scene: Progress, doing: Activity, columns: int, signs: Signs) -> list[Text]:
     """The panel, in rows of at most ``columns`` cells and 100."""
     width = max(min(columns - 1, WIDEST), 1)
     told = [_title(scene, doing, width, signs), _row(*_phase(scene, doing, signs), width)]
@@ -80,10 +81,10 @@ def rows(scene: Scene, doing: Doing, columns: int, signs: Signs) -> list[Text]:
 
 def duration(seconds: float) -> str:
     """A duration that does not flicker: whole seconds."""
-    return f"{int(seconds)}s" if seconds < 60 else in_words(float(int(seconds)))
+    return f"{int(seconds)}s" if seconds < 60 else format_duration(float(int(seconds)))
 
 
-def _title(scene: Scene, doing: Doing, width: int, signs: Signs) -> Text:
+def _title(scene: Progress, doing: Activity, width: int, signs: Signs) -> Text:
     from rich.text import Text
 
     iteration = f"{signs.dot}iteration {doing.iteration}" if doing.iteration is not None else ""
@@ -103,7 +104,7 @@ def _row(label: str, text: str, style: str, width: int) -> Text:
     return row
 
 
-def _phase(scene: Scene, doing: Doing, signs: Signs) -> tuple[str, str, str]:
+def _phase(scene: Progress, doing: Activity, signs: Signs) -> tuple[str, str, str]:
     """Label, text and style of the row of what goes on."""
     if doing.ended:
         return "ended", doing.ended, ""
@@ -116,11 +117,13 @@ def _phase(scene: Scene, doing: Doing, signs: Signs) -> tuple[str, str, str]:
     return _NAMES.get(doing.phase, doing.phase.lower()), told + (signs.dot + doing.turn if doing.turn else ""), "cyan"
 
 
-def _best(scene: Scene, best: float, baseline: float, width: int, signs: Signs) -> Text:
-    told = f"{number(best)} {scene.metric}"
-    against = f", baseline {number(baseline)}, {best - baseline:+.6g}" if best != baseline else ", the baseline's"
+def _best(scene: Progress, best: float, baseline: float, width: int, signs: Signs) -> Text:
+    told = f"{format_number(best)} {scene.metric}"
+    against = (
+        f", baseline {format_number(baseline)}, {best - baseline:+.6g}" if best != baseline else ", the baseline's"
+    )
     row = _row("best", told + against, "", width)
-    row.stylize("green bold", _LABEL, _LABEL + len(number(best)))
+    row.stylize("green bold", _LABEL, _LABEL + len(format_number(best)))
     room = width - row.cell_len - 3
     if signs.heights and len(scene.climb) > 1 and room >= 4:
         row.append("   " + spark(scene.climb[-min(room, 30) :], signs.heights), "green")
@@ -134,12 +137,12 @@ def spark(values: tuple[float, ...], heights: str) -> str:
     return "".join(heights[round((value / 2 - low) / span * (len(heights) - 1))] for value in values)
 
 
-def _tries(scene: Scene, signs: Signs) -> str:
+def _tries(scene: Progress, signs: Signs) -> str:
     told = f"{scene.kept} kept of {scene.tried}"
     return told + (f"{signs.dot}{scene.stagnation} since the last keep" if scene.kept and scene.stagnation else "")
 
 
-def _reasons(scene: Scene, width: int, signs: Signs) -> str:
+def _reasons(scene: Progress, width: int, signs: Signs) -> str:
     """As many whole reasons as fit, newest first."""
     told = ""
     for reason in scene.reasons:
@@ -150,7 +153,7 @@ def _reasons(scene: Scene, width: int, signs: Signs) -> str:
     return told
 
 
-def _bar(spending: Spending, doing: Doing, width: int, signs: Signs) -> Text:
+def _bar(spending: Spending, doing: Activity, width: int, signs: Signs) -> Text:
     from rich.text import Text
 
     spent = spending.spent + (doing.since if spending.name == "time" else 0.0)

@@ -64,7 +64,7 @@ _MODULE_FILE = re.compile(rf"([^./]+){_MODULE}")
 _EXTENSION = re.compile(r"([^./]+)(?:\.[^/]*)?\.(?:so|pyd)")
 
 
-def planted(path: str, is_ignored: bool = False) -> Iterator[Hazard]:
+def forbidden_names(path: str, is_ignored: bool = False) -> Iterator[Hazard]:
     """Every (part of the path, reason) for which a new file at ``path`` is refused by its name alone."""
     parts = re.split(r"[/\\]", path)
     for place, part in enumerate(parts):
@@ -83,7 +83,7 @@ def needs_listing(pattern: str) -> bool:
     def no(path: str) -> bool:
         return False
 
-    return any(planted(named)) or any(stands_in(named, True, no, no, no))
+    return any(forbidden_names(named)) or any(import_shadowing(named, True, no, no, no))
 
 
 def never(path: str) -> str:
@@ -91,7 +91,7 @@ def never(path: str) -> str:
     return _NEVER if looks_like_git(path) else ""
 
 
-def stands_in(
+def import_shadowing(
     path: str,
     is_link: bool,
     has: Callable[[str], bool],
@@ -125,9 +125,9 @@ def hijacks(path: str, has: Callable[[str], bool], is_fixed: Callable[[str], boo
     for place, part in enumerate(parts):
         if place and not has("/".join(parts[:place])):
             return
-        yield from planted(part if place == last else f"{part}/-")
+        yield from forbidden_names(part if place == last else f"{part}/-")
         if place >= last - parts[-1].startswith("__init__."):
-            yield from stands_in(path, False, has, lambda added: False, is_fixed)
+            yield from import_shadowing(path, False, has, lambda added: False, is_fixed)
 
 
 def _module(

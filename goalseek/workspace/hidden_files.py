@@ -8,7 +8,7 @@ from pathlib import Path
 from goalseek.errors import USAGE, GoalseekError, tampered
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
-from goalseek.humanize import few
+from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
@@ -36,7 +36,7 @@ def list_hidden(folder: Path, top: Path) -> Listing:
         raise _wrong(f"{folder} cannot be read: {error.strerror}", "name an existing folder") from None
     strange = [quote_path(item.path) for item in listing if item.kind not in ("file", "program")]
     if strange:
-        raise _wrong(f"{folder} has what is no regular file: {few(strange)}", "put the file itself there")
+        raise _wrong(f"{folder} has what is no regular file: {abbreviate(strange)}", "put the file itself there")
     if not listing:
         raise _wrong(f"{folder} has no files", "put the hidden files there, or take the key out")
     return listing
@@ -81,7 +81,7 @@ def content_of(folder: Path, path: str, expected: Entry) -> bytes:
 def refuse_changed(folder: Path, pinned: Listing) -> None:
     """Raises GoalseekError, ``tampered``, where the folder is not as it was pinned."""
     if changed := [quote_path(path) for path in differing_files(folder, pinned)]:
-        raise tampered(f"scope.hidden_from: not as it was pinned in {folder}: {few(changed)}")
+        raise tampered(f"scope.hidden_from: not as it was pinned in {folder}: {abbreviate(changed)}")
 
 
 def differing_files(folder: Path, pinned: Listing) -> list[str]:

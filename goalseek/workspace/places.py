@@ -14,7 +14,7 @@ from goalseek.phase_values import Side
 
 
 @dataclass(frozen=True)
-class Places:
+class CachePaths:
     """The folders of one project. ``prefix`` is the manifest's folder below the top, "" or "sub/"."""
 
     home: Path
@@ -75,7 +75,7 @@ def cache_folder() -> Path:
     return (cache if cache.is_absolute() else Path.home() / ".cache") / "goalseek"
 
 
-def places(location: Location, folder: Path, name: str) -> Places:
+def cache_paths(location: Location, folder: Path, name: str) -> CachePaths:
     """The places of a project whose manifest lies in ``folder``. Raises GoalseekError where they would lie inside."""
     cache = cache_folder().resolve()
     if cache.is_relative_to(location.top):
@@ -83,4 +83,4 @@ def places(location: Location, folder: Path, name: str) -> Places:
         hint = "set XDG_CACHE_HOME to a folder outside of it"
         raise GoalseekError(message, hint, UNFIT, "repository")
     key = hashlib.sha256(os.fsencode(location.common_dir) + b"\0" + os.fsencode(folder)).hexdigest()[:12]
-    return Places(cache / f"{name}-{key}", prefix_below(location.top, folder))
+    return CachePaths(cache / f"{name}-{key}", prefix_below(location.top, folder))

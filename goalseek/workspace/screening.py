@@ -13,13 +13,13 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import FOLDER, SYMLINK, quote_path
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import LINK, Checkout
-from goalseek.workspace.forbidden_names import alike, doubles_back, never, planted, stands_in
+from goalseek.workspace.forbidden_names import alike, doubles_back, forbidden_names, import_shadowing, never
 from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import DROPPINGS, Scope, clashes, leaves_tree
 
 
 @dataclass
-class Flood:
+class ChangeSize:
     """The files of one change, counted before any is read: one with holes in it is as large as it says."""
 
     files: int = 0
@@ -39,7 +39,7 @@ class Flood:
 
 
 @dataclass(frozen=True)
-class Sifted:
+class ScreenedChange:
     """A change by what is to become of it.
 
     ``edits`` are the candidate's; ``beyond`` is what it did to files that are not its to edit, by path; ``strays`` are
@@ -50,24 +50,24 @@ class Sifted:
     beyond: dict[str, Entry | None] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    flood: Flood = field(default_factory=Flood)
+    flood: ChangeSize = field(default_factory=ChangeSize)
 
 
 @dataclass(frozen=True)
-class Sieve:
+class Screening:
     """What the changes of the folder ``tree`` are held against; the bytes of what is taken go to ``snapshot``."""
 
     tree: Checkout
     scope: Scope
     ignored: Callable[[str], bool]
-    newcomers: Newcomers
+    newcomers: AddedFiles
     objects: Objects
     snapshot: Path
 
 
-def sift(sieve: Sieve, changes: Changes) -> Sifted:
+def screen(sieve: Screening, changes: Changes) -> ScreenedChange:
     """Sorts a change, and stores the files of it that are taken."""
-    tree, scope, found = sieve.tree, sieve.scope, Sifted()
+    tree, scope, found = sieve.tree, sieve.scope, ScreenedChange()
     for path in changes.added:
         _sift_new(sieve, path, found)
     for path in (*changes.changed, *changes.missing):
@@ -86,7 +86,7 @@ def sift(sieve: Sieve, changes: Changes) -> Sifted:
     return found
 
 
-def _sift_new(sieve: Sieve, path: str, found: Sifted) -> None:
+def _sift_new(sieve: Screening, path: str, found: ScreenedChange) -> None:
     scope, ignored = sieve.scope, sieve.ignored
     kind = scope.kind(path)
     if kind == "hidden":
@@ -124,7 +124,7 @@ def _is_as_before(tree: Checkout, path: str, entry: Entry) -> bool:
     return entry == before
 
 
-def _take(sieve: Sieve, path: str, found: Sifted) -> None:
+def _take(sieve: Screening, path: str, found: ScreenedChange) -> None:
     """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
     tree, newcomers = sieve.tree, sieve.newcomers
     try:
@@ -152,7 +152,7 @@ def _take(sieve: Sieve, path: str, found: Sifted) -> None:
         found.edits[path] = entry
 
 
-def _entry(sieve: Sieve, path: str) -> Entry | None:
+def _entry(sieve: Screening, path: str) -> Entry | None:
     """What stands at a path of the workspace, stored; None for what git cannot hold."""
     objects, root = sieve.objects, sieve.tree.root
     full = root / path
@@ -182,7 +182,7 @@ def ignored_by(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
     return ignored
 
 
-class Newcomers:
+class AddedFiles:
     """The paths that a change adds to a tree. Of the tree only the folders are read that they are in."""
 
     def __init__(self, objects: Objects, tree: str, scope: Scope, added: Iterable[str], removed: Iterable[str]) -> None:
@@ -200,12 +200,12 @@ class Newcomers:
         quoted = quote_path(path)
         if why := never(path):
             return f"{quoted}: {why}"
-        for part, why in planted(path, is_ignored):
+        for part, why in forbidden_names(path, is_ignored):
             if not self._scope.names(path, part):
                 return f"{quoted}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
         if is_ignored:
             return ""
-        for part, why in stands_in(path, is_link, self._has, self._added.__contains__, self._scope.is_fixed):
+        for part, why in import_shadowing(path, is_link, self._has, self._added.__contains__, self._scope.is_fixed):
             if not self._scope.names(path, part):
                 return f"{quoted}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
         if other := self._only_by_case(path):

@@ -16,7 +16,7 @@ from pathlib import Path
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.files import write_durably
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
-from goalseek.humanize import few
+from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import Loaded, base_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
@@ -26,7 +26,7 @@ from goalseek.workspace.scope import Scope
 if typing.TYPE_CHECKING:
     from goalseek.git.objects import Entry
     from goalseek.git.repository import Repository
-    from goalseek.workspace.places import Places
+    from goalseek.workspace.places import CachePaths
 
 LOOKED_AT_MOST = 20_000
 
@@ -58,7 +58,7 @@ class Shares:
         if not names or known is None or (known.epoch, known.names) != (epoch, tuple(names)):
             return ()
         changed = [quote_path(path) for path in differing(known.files, self._files(names))]
-        return (f"shared files are not as at the baseline: {few(changed)}",) if changed else ()
+        return (f"shared files are not as at the baseline: {abbreviate(changed)}",) if changed else ()
 
     def remember(self, names: Sequence[str], epoch: int) -> None:
         """Keeps what they hold, where this epoch has nothing kept."""
@@ -103,7 +103,7 @@ def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: M
 
 
 def refuse_unfit_shares(
-    loaded: Loaded, repository: Repository, places: Places, scope: Scope, entries: Mapping[str, Entry]
+    loaded: Loaded, repository: Repository, places: CachePaths, scope: Scope, entries: Mapping[str, Entry]
 ) -> None:
     """Raises GoalseekError where a shared path holds what a tree tracks, or leads to what programs must not see.
 

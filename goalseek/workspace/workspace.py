@@ -28,7 +28,7 @@ _NOT_MIRRORED = ("scratch", "hooks", "description", "branches")
 
 
 @dataclass(frozen=True)
-class Step:
+class AgentCommit:
     """One commit that the agent may see: a kept tree, and what to say about it."""
 
     label: str
@@ -38,7 +38,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class _Standing:
+class _TreeLabel:
     """What the tree's label says: the step, under which scope, the tree in the repository, the commit made of it."""
 
     label: str = ""
@@ -90,7 +90,7 @@ class Workspace:
                 self.git_folder.save()
         self._store.close()
 
-    def stand_at(self, steps: Callable[[str], Iterable[Step]]) -> None:
+    def stand_at(self, steps: Callable[[str], Iterable[AgentCommit]]) -> None:
         """Brings tree and history to the last of the steps.
 
         ``steps(label)`` gives the steps after the one with that label, oldest first; all of them for an unknown label.
@@ -173,10 +173,10 @@ class Workspace:
         clear(self.root)
         self.tree.label = self.git_folder.label = ""
 
-    def _standing(self) -> _Standing:
-        return _Standing(*self.tree.label.split(" ")) if self.tree.label else _Standing()
+    def _standing(self) -> _TreeLabel:
+        return _TreeLabel(*self.tree.label.split(" ")) if self.tree.label else _TreeLabel()
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: AgentCommit) -> None:
         before = self._standing()
         changed: dict[str, Entry | None]
         if not before.tree:
@@ -198,7 +198,7 @@ class Workspace:
             variables = {"GIT_INDEX_FILE": str(self._pristine / "index"), "GIT_WORK_TREE": str(self.root)}
             self._store.git("update-index", "-q", "--refresh", variables=variables)
 
-    def _commit(self, step: Step, changed: Mapping[str, Entry | None], parent: str) -> str:
+    def _commit(self, step: AgentCommit, changed: Mapping[str, Entry | None], parent: str) -> str:
         index = self._pristine / "index"
         self._store.index(index, changed)
         tree = self._store.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip()

@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState, after_baseline
-from goalseek.statistics.sequential_test import RunIncumbent, Terms, baseline_needs_run, next_step
+from goalseek.statistics.sequential_test import RunIncumbent, TestParameters, baseline_needs_run, next_step
 from goalseek.values import VerifierRun
 
-TERMS = Terms("minimize")
+TERMS = TestParameters("minimize")
 PAIRS = 5
 Measure = Callable[[], float]
 

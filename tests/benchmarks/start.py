@@ -20,11 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from goalseek.manifest.tables import SandboxTable
-from goalseek.sandbox.level import Name, find
+from goalseek.sandbox.level import Name, probe
 from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.sandbox.policy import Confines, Job
-from goalseek.sandbox.supervisor import Programs
-from goalseek.sandbox.view import Launch, furnish
+from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
+from goalseek.sandbox.supervisor import Supervisor
+from goalseek.sandbox.view import Launch, build_view
 
 WANTED = 15.0
 LEVELS: tuple[Name, ...] = ("landlock", "bubblewrap")
@@ -34,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--starts", type=int, default=50)
     starts = parser.parse_args().starts
-    with tempfile.TemporaryDirectory() as made, Programs("benchmark") as programs:
+    with tempfile.TemporaryDirectory() as made, Supervisor("benchmark") as programs:
         folder = Path(made).resolve()
         for name in ("repository", "cache/tree", "cache/scratch/run"):
             (folder / name).mkdir(parents=True)
@@ -61,9 +61,9 @@ def main() -> int:
 
 def way(level: Name, folder: Path, network: bool) -> Callable[[], Launch]:
     """A program in a view that stands ready."""
-    keeper, cache = find(level), folder / "cache"
+    keeper, cache = probe(level), folder / "cache"
     scratch = cache / "scratch"
-    seen = furnish(
+    seen = build_view(
         cache / "tree", folder / "repository", scratch, writable=[scratch / "run"], masked=[cache], network=network
     )
     return lambda: keeper.launch(seen, ["true"], os.environ, seen.tree.source)
@@ -73,12 +73,12 @@ def whole_way(level: Name, folder: Path) -> Callable[[], Launch]:
     """A verify command's way."""
     top, cache = folder / "repository", folder / "cache"
     scratch = cache / "scratch"
-    confines = Confines(find(level), SandboxTable(), top, top, scratch, cache / "kept", (), (cache,))
-    job = Job(cache / "tree", ["true"], writable=(scratch / "run",), caches="tree", devices=True)
+    confines = SandboxPolicy(probe(level), SandboxTable(), top, top, scratch, cache / "kept", (), (cache,))
+    job = ProgramAccess(cache / "tree", ["true"], writable=(scratch / "run",), caches="tree", devices=True)
     return lambda: confines.launch(job, ["sh", "-c", "true"], os.environ, job.tree)
 
 
-def start(programs: Programs, make_ready: Callable[[], Launch]) -> float:
+def start(programs: Supervisor, make_ready: Callable[[], Launch]) -> float:
     """Makes a program ready and runs it to its end; milliseconds."""
     began = time.perf_counter()
     ready = make_ready()

@@ -8,11 +8,11 @@ from pathlib import Path
 from goalseek.cli.options import loaded
 from goalseek.cli.output import answer, wants_json
 from goalseek.errors import GoalseekError
-from goalseek.ledger.results_file import History, believed_standing
+from goalseek.ledger.results_file import History, load_standing
 from goalseek.ledger.standing import Standing
 from goalseek.locks import holder_of, last_manifest
-from goalseek.manifest.loading import Loaded, typed
-from goalseek.project.approval import Question, Word, commands_for, give_word, waiting
+from goalseek.manifest.loading import Loaded, with_manifest_option
+from goalseek.project.approval import Approval, Question, commands_for, save_approval, waiting
 from goalseek.project.opening import open_repository
 from goalseek.project.paths import climb_at_work
 from goalseek.project.stop import pending_run
@@ -31,11 +31,11 @@ def run(options: argparse.Namespace) -> int:
     return give(options, options.command_name)
 
 
-def give(options: argparse.Namespace, word: Word) -> int:
+def give(options: argparse.Namespace, word: Approval) -> int:
     """Stores the word. Raises GoalseekError for an iteration that does not wait for one."""
     manifest = climb_at_work(loaded(options))
     history = History(manifest.results)
-    standing = believed_standing(manifest)
+    standing = load_standing(manifest)
     repository = open_repository(manifest)
     try:
         run_id, holder = pending_run(repository.own) or standing.run_id, holder_of(repository.own)
@@ -48,7 +48,7 @@ def give(options: argparse.Namespace, word: Word) -> int:
         if question is None and last.name and last != manifest.path.resolve():
             refusal.hint += f"; the climb was last at work in {last.parent}"
         raise refusal
-    give_word(manifest.logs, question, word)
+    save_approval(manifest.logs, question, word)
     if wants_json(options):
         told = {
             "iteration": question.iteration,
@@ -58,18 +58,18 @@ def give(options: argparse.Namespace, word: Word) -> int:
         }
         answer(options, {**told, "outcome": _outcome(question, word), "why": question.verdict.why})
     else:
-        goes_on = f"{holder} goes on" if holder else typed("goalseek iterate goes on", options.manifest)
+        goes_on = f"{holder} goes on" if holder else with_manifest_option("goalseek iterate goes on", options.manifest)
         why = one_line(question.verdict.why)
         print(f"iteration {question.iteration} will be {_outcome(question, word)}: {why}; {goes_on}")
     return 0
 
 
-def _outcome(question: Question, word: Word) -> str:
+def _outcome(question: Question, word: Approval) -> str:
     return "kept" if question.verdict and word == "approve" else "reverted"
 
 
 def _refusal(
-    manifest: Loaded, history: History, standing: Standing, question: Question | None, number: int, word: Word
+    manifest: Loaded, history: History, standing: Standing, question: Question | None, number: int, word: Approval
 ) -> GoalseekError:
     """Why no word can be given on this iteration."""
     recorded = history.iteration(number) if 0 <= number <= standing.last_iteration else None

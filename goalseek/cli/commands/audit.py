@@ -12,7 +12,7 @@ from goalseek.cli.output import answer, answer_lines, say, wants_json
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.evaluation.rerun import rerun
 from goalseek.git.repository import Repository
-from goalseek.humanize import counted, in_words
+from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.audit import Audit, audit
 from goalseek.ledger.chain import Deviation
 from goalseek.locks import only_writer
@@ -68,7 +68,7 @@ def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
         how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[made.found.how]
         print(f"iteration {made.iteration}, {made.commit[:12]}, with the pinned ruler and {seed}: {how}")
         print("\n".join(f"  {one_line(line)}" for line in made.found.text))
-        say(options, f"audit: it took {in_words(made.seconds)}; nothing was recorded")
+        say(options, f"audit: it took {format_duration(made.seconds)}; nothing was recorded")
     return BAD_FINDING if made.found.how == "differs" else 0
 
 
@@ -90,4 +90,4 @@ def _line(deviation: Deviation) -> str:
 
 
 def _summary(found: Audit) -> str:
-    return f"{counted(found.records, 'record')}, {counted(len(found.deviations), 'difference')}; {found.seals}"
+    return f"{pluralize(found.records, 'record')}, {pluralize(len(found.deviations), 'difference')}; {found.seals}"

@@ -11,13 +11,13 @@ from goalseek.cli.output import answer, queried, say, wants_json
 from goalseek.cli.watch import watch_in_words
 from goalseek.doctor.doctor import NothingToKeep
 from goalseek.errors import USAGE, GoalseekError, Interrupted
-from goalseek.evaluation.compare import Contender, compared, pairs_in_turn, sides
+from goalseek.evaluation.compare import Revision, compare_revisions, pairs_in_turn, sides
 from goalseek.evaluation.measurements import Measurement
-from goalseek.humanize import counted, in_words, number
+from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.loading import Loaded
 from goalseek.manifest.tables import Manifest
 from goalseek.project.opening import opened
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.statistics.scale import median
 from goalseek.views.terminal_text import painter
@@ -80,7 +80,7 @@ def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
             code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
             say(
                 options,
-                f"compare: interrupted after {len(pairs)} of {counted(options.count, 'pair')}; nothing is recorded",
+                f"compare: interrupted after {len(pairs)} of {pluralize(options.count, 'pair')}; nothing is recorded",
             )
         if pairs:
             _show(options, before.subject.setting.manifest, (before, after), pairs)
@@ -90,22 +90,22 @@ def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
     return code
 
 
-def _measure(options: argparse.Namespace, opened_run: Run, both: tuple[Contender, Contender], pairs: Pairs) -> None:
+def _measure(options: argparse.Namespace, opened_run: Project, both: tuple[Revision, Revision], pairs: Pairs) -> None:
     for pair in pairs_in_turn(opened_run, *both, options.count):
         pairs.append(pair)
         left = options.count - len(pairs)
         values = ", ".join(
-            f"{side.name} {number(made.value)} ({in_words(made.seconds)})"
+            f"{side.name} {format_number(made.value)} ({format_duration(made.seconds)})"
             for side, made in zip(both, pair, strict=True)
         )
         took = median([first.seconds + second.seconds for first, second in pairs])
-        to_go = f"; {left} to go, about {in_words(left * took)}" if left else ""
+        to_go = f"; {left} to go, about {format_duration(left * took)}" if left else ""
         say(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
 
 
-def _show(options: argparse.Namespace, manifest: Manifest, both: tuple[Contender, Contender], pairs: Pairs) -> None:
+def _show(options: argparse.Namespace, manifest: Manifest, both: tuple[Revision, Revision], pairs: Pairs) -> None:
     metric = manifest.metric
-    found = compared(metric.direction, pairs)
+    found = compare_revisions(metric.direction, pairs)
     columns = list(zip(*pairs, strict=True))
     if wants_json(options):
         settled = found.settled
@@ -131,15 +131,16 @@ def _show(options: argparse.Namespace, manifest: Manifest, both: tuple[Contender
     width = max(map(len, names))
     print(f"{metric.name}, to {metric.direction}:")
     for name, made, middle in zip(names, columns, (found.settled.before, found.settled.after), strict=True):
-        print(f"  {name:<{width}}  median {number(middle):<9} of {' '.join(number(one.value) for one in made)}")
+        values = " ".join(format_number(one.value) for one in made)
+        print(f"  {name:<{width}}  median {format_number(middle):<9} of {values}")
     for guard in manifest.guard:
-        low, high = (number(median([made.guards[guard.name] for made in side])) for side in columns)
+        low, high = (format_number(median([made.guards[guard.name] for made in side])) for side in columns)
         print(f"  {guard.name}: {low} and {high}")
     color = {"after": "green", "before": "red", None: "grey"}[found.better]
     print(paint(found.in_words(both[0].name, both[1].name), color))
 
 
-def _plain(side: Contender, made: tuple[Measurement, ...], middle: float) -> dict[str, Any]:
+def _plain(side: Revision, made: tuple[Measurement, ...], middle: float) -> dict[str, Any]:
     return {
         "revision": side.name,
         "commit": side.commit,

@@ -16,7 +16,7 @@ from goalseek.cli.output import answer, answer_lines, say, wants_json
 from goalseek.cli.watch import watch_live
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git
-from goalseek.humanize import counted
+from goalseek.humanize import pluralize
 from goalseek.ledger.standing import Standing
 from goalseek.manifest import loading
 from goalseek.manifest.loading import Loaded
@@ -142,7 +142,7 @@ def run(options: argparse.Namespace) -> int:
     count = options.count or iterations(loaded, asked)
     say(
         options,
-        f"{chosen.summary}\na fresh repository in {folder}; {counted(count, 'iteration')} of goalseek iterate in it:",
+        f"{chosen.summary}\na fresh repository in {folder}; {pluralize(count, 'iteration')} of goalseek iterate in it:",
     )
     with watch_live(options) as watch, opened(loaded, watch, asked, doing="iterate") as opened_run:
         exit_code = climb(opened_run, stop.Ends(count))

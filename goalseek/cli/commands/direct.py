@@ -7,7 +7,7 @@ import argparse
 from goalseek.cli.options import loaded
 from goalseek.cli.output import answer, answer_lines, wants_json
 from goalseek.errors import GoalseekError
-from goalseek.ledger.results_file import believed_standing
+from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ignore_home
 from goalseek.project import directions
 from goalseek.project.paths import climb_at_work
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
             until = f" to {one.last}" if one.last is not None else " on"
             print(f"{one.number:>4}  from {one.first}{until}: {one.text}")
         return 0
-    following = believed_standing(manifest).last_iteration + 1
+    following = load_standing(manifest).last_iteration + 1
     first = options.first if options.first is not None else max(following, 1)
     made = directions.add(folder, options.text, first, options.last)
     ignore_home(manifest)

@@ -10,7 +10,7 @@ from goalseek.cli.options import loaded
 from goalseek.cli.output import answer_lines, ask, say, wants_json
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.manifest.loading import typed
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.preflight import Finding
 from goalseek.views.terminal_text import Paint, painter, text_of
 
@@ -59,5 +59,5 @@ def _shown(finding: Finding, paint: Paint, manifest: str | None) -> str:
     lines = [f"{paint(finding.mark, _COLORS[finding.mark])} {finding.name:<12} {first}"]
     lines += [f"  {'':<12} {line}" for line in rest]
     if finding.remedy:
-        lines.append(f"  {'':<12} {paint('→ ' + typed(finding.remedy, manifest), 'grey')}")
+        lines.append(f"  {'':<12} {paint('→ ' + with_manifest_option(finding.remedy, manifest), 'grey')}")
     return "\n".join(lines)

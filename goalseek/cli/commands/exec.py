@@ -14,20 +14,20 @@ from goalseek.cli.options import loaded
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import visible
-from goalseek.humanize import few
+from goalseek.humanize import abbreviate
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS
 from goalseek.measurement.setup import give, prepare
 from goalseek.measurement.verifier import Verifier, job_of
 from goalseek.own_folders import clear, make_anew
+from goalseek.project.config import Config
 from goalseek.project.opening import opened
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
+from goalseek.project.project import Project
 from goalseek.providers.registry import programs_of
 from goalseek.sandbox import environment
-from goalseek.sandbox.landlock import alone
+from goalseek.sandbox.landlock import standalone_command
 from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.sandbox.policy import Job
+from goalseek.sandbox.policy import ProgramAccess
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,8 +64,8 @@ def run(options: argparse.Namespace) -> int:
         else:
             job, environment, folder = _agent(run_now, setting, tree, command)
         try:
-            ready = alone(confines.launch(job, command, environment, folder))
-            return process.attach(ready.arguments, ready.environment, ready.folder)
+            ready = standalone_command(confines.launch(job, command, environment, folder))
+            return process.run_in_terminal(ready.arguments, ready.environment, ready.folder)
         except FileNotFoundError:
             raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
         finally:
@@ -74,8 +74,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _verify(
-    run_now: Run, setting: Setting, tree: str, words: list[str], made: Path
-) -> tuple[Job, dict[str, str], Path]:
+    run_now: Project, setting: Config, tree: str, words: list[str], made: Path
+) -> tuple[ProgramAccess, dict[str, str], Path]:
     """The place of the last verify command, the environment, and the folder.
 
     What ``setup`` gives is there, and what commands before it ``made`` when this tree was measured, where that is kept.
@@ -93,7 +93,7 @@ def _verify(
         taken = files.take(made, below, matcher(wanted), 2**63) if made.is_dir() else {}
         missing = [pattern for pattern in wanted if not any(map(matcher((pattern,)), taken))]
         if missing:
-            told = f"not kept of that measurement, and not here: {few(missing)}; see log.keep_outputs"
+            told = f"not kept of that measurement, and not here: {abbreviate(missing)}; see log.keep_outputs"
             print(f"goalseek: {told}", file=sys.stderr)
     if any(one.keep for one in setting.manifest.verify):
         bench.forget(command.sees)
@@ -126,7 +126,9 @@ def _set_up(verifier: Verifier) -> None:
         raise GoalseekError(f"{failed.why}\n{printed}", "mend it, then the same again", BAD_FINDING) from None
 
 
-def _agent(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tuple[Job, dict[str, str], Path]:
+def _agent(
+    run_now: Project, setting: Config, tree: str, words: list[str]
+) -> tuple[ProgramAccess, dict[str, str], Path]:
     """The agent's place, environment and folder: the workspace, or for another tree a copy of what it would see."""
     workspace = run_now.workspace(setting)
     root = workspace.root
@@ -141,7 +143,7 @@ def _agent(run_now: Run, setting: Setting, tree: str, words: list[str]) -> tuple
     given = {"GOALSEEK_PROJECT_ROOT": str(run_now.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
     commands = [words, *programs_of(run_now.loaded)]
     network = setting.manifest.sandbox.agent_network
-    job = Job(root, commands, network=network, terminal=True)
+    job = ProgramAccess(root, commands, network=network, terminal=True)
     _tell("the agent's tree; what you change is undone")
     return job, environment.program_environment(setting.manifest.env.agent, given, scratch / "tmp"), folder
 

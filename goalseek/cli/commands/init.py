@@ -20,8 +20,8 @@ from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
-from goalseek.humanize import in_words, number
-from goalseek.manifest.loading import typed
+from goalseek.humanize import format_duration, format_number
+from goalseek.manifest.loading import with_manifest_option
 
 _FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"
 
@@ -200,9 +200,10 @@ def run(options: argparse.Namespace) -> int:
         told = {"manifest": str(path), "metric": metric.name, "value": made.value, "seconds": made.seconds}
         print(json.dumps(told))
         return 0
-    print(f"{metric.name} = {number(made.value)}, in {in_words(made.seconds)}: the number to {metric.direction}")
+    value, took = format_number(made.value), format_duration(made.seconds)
+    print(f"{metric.name} = {value}, in {took}: the number to {metric.direction}")
     print(f"written: {path}")
-    print(f"next: {typed(_next(answers), path)}")
+    print(f"next: {with_manifest_option(_next(answers), path)}")
     return 0
 
 

@@ -15,11 +15,11 @@ from goalseek.cli.watch import watch_live
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.locks import holder_of
 from goalseek.loop import loop
-from goalseek.manifest.loading import Loaded, ignore_home, typed
+from goalseek.manifest.loading import Loaded, ignore_home, with_manifest_option
 from goalseek.project import stop
 from goalseek.project.opening import asked_provider, open_repository, opened
 from goalseek.project.preflight import refuse_missing_home
-from goalseek.project.project import Run
+from goalseek.project.project import Project
 from goalseek.project.state_file import AT_WORK, read_state
 
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
-def climb(opened_run: Run, ends: stop.Ends) -> int:
+def climb(opened_run: Project, ends: stop.Ends) -> int:
     """Iterates to an end; gives the exit code."""
     deque(loop.iterate(opened_run, ends), maxlen=0)  # no line of ours between two records: a signal meets the loop
     return opened_run.stop.exit_code if opened_run.stop else 0
@@ -110,7 +110,7 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
         return 0
     print(f"process {started.pid} climbs on, away from this terminal; what it prints is in {log}")
     words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
-    print(typed(words, options.manifest))
+    print(with_manifest_option(words, options.manifest))
     return 0
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from goalseek.cli.options import loaded
 from goalseek.cli.output import answer, answer_lines, queried, say, wants_json
 from goalseek.errors import GoalseekError
-from goalseek.humanize import counted
+from goalseek.humanize import pluralize
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Wanted, chosen, since
-from goalseek.manifest.loading import Loaded, typed
+from goalseek.manifest.loading import Loaded, with_manifest_option
 from goalseek.values import Outcome, Reason
 from goalseek.views.log_table import HistoryLines
 from goalseek.views.terminal_text import painter, width_of
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             answer(options, {"file": options.file, "records": count})
         else:
-            say(options, f"{counted(count, 'record')} in {options.file}")
+            say(options, f"{pluralize(count, 'record')} in {options.file}")
     elif wants_json(options):
         queried(options, {})
         answer_lines(options, records)
@@ -74,10 +74,10 @@ def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]]
 
 
 def _say_why_none(options: argparse.Namespace, manifest: Loaded) -> None:
-    from goalseek.project.paths import way_to_fetched
+    from goalseek.project.paths import fetch_hint
 
-    why = way_to_fetched(manifest) or "there are no records yet; goalseek iterate makes the first"
-    say(options, typed(why, options.manifest))
+    why = fetch_hint(manifest) or "there are no records yet; goalseek iterate makes the first"
+    say(options, with_manifest_option(why, options.manifest))
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:

@@ -21,7 +21,7 @@ from goalseek.evaluation.noise_runs import (
     unchanged_runs,
     unchanged_subject,
 )
-from goalseek.humanize import counted, in_words, number
+from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.tables import Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import opened
@@ -122,7 +122,7 @@ def _alone(options: argparse.Namespace) -> int:
         runs.make()
     except (KeyboardInterrupt, Interrupted) as error:
         code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
-        say(options, f"noise: interrupted after {len(runs.made)} of {counted(options.count, 'run')}")
+        say(options, f"noise: interrupted after {len(runs.made)} of {pluralize(options.count, 'run')}")
     asked = Asked(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or command.reading.query}"
     _show(options, runs, asked, what, {"command": options.command, "direction": direction})
@@ -157,8 +157,8 @@ class _Runs:
             if found.before:
                 continue
             left = count - len(self.made)
-            told = f"{len(self.made):>4} of {count}  {number(found.value):>9}  {in_words(found.seconds)}"
-            say(self._options, told + (f"; {left} to go, about {in_words(left * self.seconds)}" if left else ""))
+            told = f"{len(self.made):>4} of {count}  {format_number(found.value):>9}  {format_duration(found.seconds)}"
+            say(self._options, told + (f"; {left} to go, about {format_duration(left * self.seconds)}" if left else ""))
 
     @property
     def values(self) -> list[float]:
@@ -181,10 +181,10 @@ def _show(options: argparse.Namespace, runs: _Runs, asked: Asked, what: str, pla
         say(options, f"noise: {made} with a number, and two at least are needed to see it")
         return
     before = sum(made.before for made in runs.made)
-    made = counted(len(runs.made), "run") + (
+    made = pluralize(len(runs.made), "run") + (
         f", {before} of them made before (-n says how many together)" if before else ""
     )
-    head = f"{what}: {made}; one takes about {in_words(runs.seconds)}"
+    head = f"{what}: {made}; one takes about {format_duration(runs.seconds)}"
     if runs.failures:
         head += f"; {len(runs.failures)} failed"
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

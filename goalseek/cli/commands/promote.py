@@ -20,17 +20,17 @@ from goalseek.files import exported
 from goalseek.git import as_user
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
-from goalseek.humanize import counted, number
+from goalseek.humanize import format_number, pluralize
 from goalseek.ledger import promote
 from goalseek.ledger.promote import Promoted, kept_chain
-from goalseek.ledger.results_file import believed_standing
-from goalseek.manifest.loading import Loaded, base_of, typed
+from goalseek.ledger.results_file import load_standing
+from goalseek.manifest.loading import Loaded, base_of, with_manifest_option
 from goalseek.project.opening import check_fit, open_repository, opened
-from goalseek.project.paths import way_to_fetched
-from goalseek.project.project import Run
+from goalseek.project.paths import fetch_hint
+from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.views.terminal_text import one_line, painter
-from goalseek.workspace.places import places
+from goalseek.workspace.places import cache_paths
 from goalseek.workspace.scope import scope_of
 
 
@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
     if options.patch == "-" and wants_json(options):
         raise GoalseekError("--patch - and --json would both write to standard output", "name a file for the patch")
     manifest = loaded(options)
-    if believed_standing(manifest).baseline is None:
-        hint = way_to_fetched(manifest) or "climb first: goalseek iterate"
+    if load_standing(manifest).baseline is None:
+        hint = fetch_hint(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
     if not options.measure:
         return _promote(options, manifest, None)
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         return _promote(options, manifest, run_now)
 
 
-def _promote(options: argparse.Namespace, manifest: Loaded, run_now: Run | None) -> int:
+def _promote(options: argparse.Namespace, manifest: Loaded, run_now: Project | None) -> int:
     repository = run_now.repository if run_now else open_repository(manifest)
     try:
         if options.branch is not None:
@@ -89,7 +89,7 @@ def _promote(options: argparse.Namespace, manifest: Loaded, run_now: Run | None)
 
 
 def _is_writable(manifest: Loaded, repository: Repository) -> Callable[[str], bool]:
-    place = places(repository.location, base_of(manifest, repository.top), repository.name)
+    place = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
     scope = scope_of(manifest, manifest.manifest, place.prefix)
     return lambda path: scope.kind(path) == "writable"
 
@@ -102,7 +102,7 @@ def _onto(repository: Repository, revision: str) -> str:
 
 
 def _carry_out(
-    options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], run_now: Run | None
+    options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], run_now: Project | None
 ) -> int:
     """What may be refused comes before the measurement, and what lasts after it: what ends early can be repeated."""
     with as_user.objects_apart(repository) as apart:
@@ -135,14 +135,14 @@ def _carry_out(
     return BAD_FINDING if made and made.is_worse else 0
 
 
-def _measured(options: argparse.Namespace, run_now: Run, plan: Plan) -> SettledOnBase:
+def _measured(options: argparse.Namespace, run_now: Project, plan: Plan) -> SettledOnBase:
     base = run_now.repository.tree_of(plan.base)
     return settle_on_base(run_now, base, plan.promoted[-1].tree, PAIRS, lambda text: say(options, text))
 
 
 def _measured_line(made: SettledOnBase) -> str:
     settled = made.compared.settled
-    told = f"measured on this base: {number(settled.before)} → {number(settled.after)}"
+    told = f"measured on this base: {format_number(settled.before)} → {format_number(settled.after)}"
     return "; ".join([f"{told}, {made.compared.in_words('the base', 'the result')}", *made.broken])
 
 
@@ -162,7 +162,7 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
     paint, promoted = painter(sys.stdout, options.color), plan.promoted
     if not promoted:
         return
-    print(f"{counted(len(promoted), 'commit')} on {plan.base[:12]}:")
+    print(f"{pluralize(len(promoted), 'commit')} on {plan.base[:12]}:")
     for one in promoted:
         title, *_, last = map(one_line, one.message.strip().split("\n"))
         print(f"  {', '.join(map(str, one.iterations)):>4}  {title}  {paint(last, 'green')}")
@@ -186,5 +186,5 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
         print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
     elif not commit:
         asked = f" --onto {options.onto}" * bool(options.onto) + " --squash" * options.squash
-        following = typed("goalseek promote --branch NAME", options.manifest)
+        following = with_manifest_option("goalseek promote --branch NAME", options.manifest)
         print(f"this was a preview; make them with: {following}{asked}")

@@ -10,7 +10,7 @@ from goalseek.cli.output import answer, say, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.cli.watch import watch_in_words
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.settle import settle_for_the_asking
+from goalseek.evaluation.settle import settle_on_request
 from goalseek.files import exported, refuse_records
 from goalseek.project.opening import check_fit, opened
 from goalseek.views.report.claim import claim_of, kept_in_words
@@ -70,7 +70,7 @@ def _settle(options: argparse.Namespace) -> None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
     with opened(loaded(options), watch_in_words(options), doing="report --settle") as run_now:
         check_fit(run_now)
-        settle_for_the_asking(run_now, run_now.setting())
+        settle_on_request(run_now, run_now.setting())
 
 
 def source_of(options: argparse.Namespace) -> Source:

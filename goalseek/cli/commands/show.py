@@ -11,9 +11,9 @@ from goalseek.cli.options import loaded
 from goalseek.cli.output import answer, say, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.errors import GoalseekError
-from goalseek.humanize import counted
+from goalseek.humanize import pluralize
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import History, believed_standing
+from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import Loaded
 from goalseek.views.log_table import RecordPage
 from goalseek.views.terminal_text import harmless, painter, width_of
@@ -98,9 +98,9 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
     history = History(manifest.results)
     found: IterationRecord | None = None
     if which == "last":
-        found = believed_standing(manifest).last
+        found = load_standing(manifest).last
     elif which in ("best", "baseline"):
-        standing = believed_standing(manifest)
+        standing = load_standing(manifest)
         mark = standing.best if which == "best" else standing.baseline
         found = history.iteration(mark.iteration) if mark else None
     elif which.isascii() and which.isdigit() and len(which) <= _DIGITS_MOST:
@@ -108,9 +108,9 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
     else:
         raise GoalseekError(f"{which!r} is no iteration's number, best or baseline", "see: goalseek log")
     if found is None:
-        from goalseek.project.paths import way_to_fetched
+        from goalseek.project.paths import fetch_hint
 
-        raise GoalseekError(f"there is no record of {which}", way_to_fetched(manifest) or "see: goalseek log")
+        raise GoalseekError(f"there is no record of {which}", fetch_hint(manifest) or "see: goalseek log")
     return found
 
 
@@ -168,5 +168,5 @@ def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
             taken += len(files.take(folder / name, target / name, None, 2**63))
-    say(options, f"{counted(taken, 'file')} in {target}")
+    say(options, f"{pluralize(taken, 'file')} in {target}")
     return taken

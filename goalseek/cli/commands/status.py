@@ -8,8 +8,8 @@ import sys
 from goalseek.cli.options import loaded
 from goalseek.cli.output import answer, wants_json
 from goalseek.git.location import locate
-from goalseek.humanize import in_words, number
-from goalseek.manifest.loading import Loaded, typed
+from goalseek.humanize import format_duration, format_number
+from goalseek.manifest.loading import Loaded, with_manifest_option
 from goalseek.project.paths import climb_at_work
 from goalseek.project.status import Overview, overview
 from goalseek.project.watch import OUTPUT
@@ -63,8 +63,8 @@ def _lines(seen: Overview, paint: Paint, manifest: str | None) -> list[str]:
     better = "higher" if seen.direction == "maximize" else "lower"
     gain = seen.best.value - seen.baseline.value
     lines.append(
-        f"  best       {paint(number(seen.best.value), 'green')} {seen.metric} ({better} is better), iteration "
-        f"{seen.best.iteration}; baseline {number(seen.baseline.value)}, {gain:+.6g}"
+        f"  best       {paint(format_number(seen.best.value), 'green')} {seen.metric} ({better} is better), iteration "
+        f"{seen.best.iteration}; baseline {format_number(seen.baseline.value)}, {gain:+.6g}"
     )
     if seen.last:
         last = seen.last
@@ -72,14 +72,14 @@ def _lines(seen: Overview, paint: Paint, manifest: str | None) -> list[str]:
         lines.append(f"  last       {last['iteration']}: {last['outcome']}/{last['reason']}, {why}")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in seen.outcomes.items())
     lines.append(f"  this run   {counts or 'nothing yet'}; {seen.stagnation} since the last keep")
-    lines.append(f"  spend      {in_words(seen.spend.seconds)}, {_tokens(seen)}")
+    lines.append(f"  spend      {format_duration(seen.spend.seconds)}, {_tokens(seen)}")
     if seen.settled:
         lines.append(f"  settled    {seen.settled.why}")
     lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in seen.holdout]
     if seen.cost:
         lines.append(f"  deciding   {seen.cost}")
     lines += [f"  {paint('warning', 'magenta')}    {text}" for text in seen.warnings]
-    adopts = typed("goalseek baseline adopts it", manifest)
+    adopts = with_manifest_option("goalseek baseline adopts it", manifest)
     lines += [f"  {paint('differs', 'magenta')}    {name}; {adopts}" for name in seen.differs]
     if seen.waits:
         from goalseek.views.asking import question_lines

@@ -6,11 +6,11 @@ import argparse
 
 from goalseek.cli.options import loaded
 from goalseek.cli.output import answer, wants_json
-from goalseek.humanize import in_words
+from goalseek.humanize import format_duration
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import History, believed_standing
+from goalseek.ledger.results_file import History, load_standing
 from goalseek.locks import Holder
-from goalseek.manifest.loading import Loaded, typed
+from goalseek.manifest.loading import Loaded, with_manifest_option
 from goalseek.project.approval import commands_for, waiting
 from goalseek.project.limits import pace
 from goalseek.project.opening import open_repository
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     """Asks, and says how long that may take; or that there is nothing to stop."""
     manifest = climb_at_work(loaded(options))
     holder, run_id = _ask(manifest)
-    standing = believed_standing(manifest)
+    standing = load_standing(manifest)
     waits = waiting(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
     usual = (
         pace(record for record in History(manifest.results).newest() if isinstance(record, IterationRecord))
@@ -38,13 +38,13 @@ def run(options: argparse.Namespace) -> int:
             options, {"asked": holder is not None, "holder": str(holder) if holder else None, "usual_seconds": usual}
         )
     elif holder is None:
-        where = typed("goalseek status says where it stands", options.manifest)
+        where = with_manifest_option("goalseek status says where it stands", options.manifest)
         print(f"nothing is running, so there is nothing to stop; {where}")
     else:
-        taking = f"an iteration usually takes {in_words(usual)}" if usual is not None else "none has ended yet"
+        taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none has ended yet"
         print(f"asked {holder}: it finishes its iteration, then stops; {taking}")
         if waits:
-            print(f"it waits for a person's word first: {typed(commands_for(waits), options.manifest)}")
+            print(f"it waits for a person's word first: {with_manifest_option(commands_for(waits), options.manifest)}")
     return 0
 
 

@@ -20,14 +20,14 @@ from goalseek.values import Usage
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import Scope
-from goalseek.workspace.screening import BYTES_MOST, Newcomers, Sieve, ignored_by, sift
+from goalseek.workspace.screening import BYTES_MOST, AddedFiles, Screening, ignored_by, screen
 from goalseek.workspace.workspace import Workspace
 
 _NAMED_MOST = 5
 
 
 @dataclass(frozen=True)
-class Begun:
+class PriorAttempt:
     """What a try begins with: the edits of the one before, which stay, and its tree where these were a candidate.
 
     ``snapshot`` has the files of these edits.
@@ -38,7 +38,7 @@ class Begun:
     snapshot: Path = Path()
 
 
-_AFRESH = Begun()
+_AFRESH = PriorAttempt()
 
 
 def apply_change(
@@ -51,7 +51,7 @@ def apply_change(
     strays: str,
     parent_tree: str,
     run_folder: Path,
-    begun: Begun = _AFRESH,
+    begun: PriorAttempt = _AFRESH,
 ) -> Change:
     """Lets the provider edit a clean workspace, and gives what it changed within its scope, with what it began with.
 
@@ -75,8 +75,8 @@ def apply_change(
     try:
         _refuse_secrets(workspace.tree, changes, call, reply)
         ignored = workspace.remembered("ignored", lambda: ignored_by(workspace.tree, objects))
-        newcomers = Newcomers(objects, parent_tree, scope, changes.added, changes.missing)
-        sifted = sift(Sieve(workspace.tree, scope, ignored, newcomers, objects, snapshot), changes)
+        newcomers = AddedFiles(objects, parent_tree, scope, changes.added, changes.missing)
+        sifted = screen(Screening(workspace.tree, scope, ignored, newcomers, objects, snapshot), changes)
         tried = {**sifted.edits, **sifted.beyond}
         spliced = objects.splice(parent_tree, tried) if tried else parent_tree
         patch, added, removed = _diff(objects, parent_tree, spliced)

@@ -7,20 +7,20 @@ from dataclasses import replace
 from goalseek.git.commits import roll_back
 from goalseek.phase_values import Candidate, Context, Decision
 from goalseek.project.approval import (
-    Word,
+    Approval,
     commands_for,
     is_word_there,
+    load_approval,
     needs_human,
     question_of,
-    take_word,
     wants_word,
     word_on,
 )
-from goalseek.project.project import Run, tell
-from goalseek.project.setting import Setting
+from goalseek.project.config import Config
+from goalseek.project.project import Project, write_state
 
 
-def is_asked(run: Run, setting: Setting, decision: Decision) -> bool:
+def needs_approval(run: Project, setting: Config, decision: Decision) -> bool:
     """Whether this verdict waits for a word; a word that was given counts, whatever the manifest says by now."""
     if wants_word(setting.manifest, decision.verdict):
         return True
@@ -30,7 +30,7 @@ def is_asked(run: Run, setting: Setting, decision: Decision) -> bool:
     return question is not None and word_on(run.loaded.logs, question) is not None
 
 
-def heard(run: Run, context: Context, candidate: Candidate, decision: Decision) -> Decision:
+def apply_approval(run: Project, context: Context, candidate: Candidate, decision: Decision) -> Decision:
     """The decision after a person's word: declined, a keep is reverted; a revert stays one whatever is said.
 
     Raises GoalseekError with exit code 5 where nobody gave one, and nobody is at a terminal to ask.
@@ -38,16 +38,16 @@ def heard(run: Run, context: Context, candidate: Candidate, decision: Decision) 
     question = question_of(run.loaded.runs, run.standing, run.run_id)
     assert question and question.commit == candidate.commit
     logs = run.loaded.logs
-    word = take_word(logs, question)
+    word = load_approval(logs, question)
 
-    def given() -> Word | None:
+    def given() -> Approval | None:
         run.picture.beat()
-        return take_word(logs, question)
+        return load_approval(logs, question)
 
     if word is None and run.watch.is_attended():
-        tell(run, "waiting", question.iteration, "APPROVE", following=commands_for(question))
+        write_state(run, "waiting", question.iteration, "APPROVE", following=commands_for(question))
         word = run.watch.ask(question, given)
-        tell(run, "running", question.iteration, "APPROVE")
+        write_state(run, "running", question.iteration, "APPROVE")
     if word is None:
         raise needs_human(question)
     if word == "approve" or not decision.verdict:

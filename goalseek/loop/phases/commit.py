@@ -9,15 +9,15 @@ from goalseek.errors import Rejected
 from goalseek.git.commits import message_of
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
-from goalseek.humanize import few
+from goalseek.humanize import abbreviate
 from goalseek.phase_values import Candidate, Change, Context, Edit
-from goalseek.project.project import Run
+from goalseek.project.config import Config
+from goalseek.project.project import Project
 from goalseek.project.refs import move_tip
-from goalseek.project.setting import Setting
 
 
 def commit(
-    run: Run, setting: Setting, context: Context, change: Change, snapshot: Path, earlier: tuple[str, ...] = ()
+    run: Project, setting: Config, context: Context, change: Change, snapshot: Path, earlier: tuple[str, ...] = ()
 ) -> Candidate:
     """Makes the candidate's commit, on the last of the ``earlier`` ones of its iteration, and moves the tip to it.
 
@@ -34,7 +34,8 @@ def commit(
     changed = [found.path for found in objects.differences(standing.incumbent.tree, tree)]
     assert edits.keys() >= set(changed), f"not the candidate's: {changed}"
     if strange := [quote_path(path) for path in changed if scope.kind(path) != "writable"]:
-        why = f"the manifest has changed since it was proposed: {few(strange)} is not the candidate's to edit any more"
+        what = f"{abbreviate(strange)} is not the candidate's to edit any more"
+        why = f"the manifest has changed since it was proposed: {what}"
         raise Rejected("skipped", "out_of_scope", why)
     before = run.measured.iteration(standing.ruler, tree)
     if before is not None:

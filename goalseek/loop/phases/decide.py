@@ -7,7 +7,7 @@ from goalseek.git.repository import Repository
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, Verdict
-from goalseek.statistics.sequential_test import Next, what_next
+from goalseek.statistics.sequential_test import NextStep, what_next
 
 
 def judge(
@@ -20,12 +20,12 @@ def judge(
     evidence: Evidence,
 ) -> Decision:
     """Takes the rule's verdict, and makes the revert commit of a rejected candidate."""
-    verdict = ruling(manifest, standing, change, evidence)
+    verdict = next_step_for(manifest, standing, change, evidence)
     assert isinstance(verdict, Verdict)  # else VERIFY would not have ended
     return Decision(verdict, None if verdict else roll_back(repository, candidate, context.moment))
 
 
-def ruling(manifest: Manifest, standing: Standing, change: Change, evidence: Evidence) -> Next:
+def next_step_for(manifest: Manifest, standing: Standing, change: Change, evidence: Evidence) -> NextStep:
     """What the rule says of a candidate after these runs: one more, or the verdict."""
     assert standing.baseline
     lines_saved = change.lines_removed - change.lines_added

@@ -9,13 +9,13 @@ from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_for_people
 from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.ledger.standing import Standing
-from goalseek.loop.steps import Desk, usage_so_far
+from goalseek.loop.steps import StepRunner, usage_so_far
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import clear
 from goalseek.phase_values import Evidence, IterationResult, Verdict
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
+from goalseek.project.config import Config
+from goalseek.project.project import Project
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Usage, to_plain
 from goalseek.workspace.scan import digest_of
@@ -94,7 +94,7 @@ def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
 
 
 def record_iteration(
-    run: Run, setting: Setting, desk: Desk, outcome: IterationResult, folder: Path, ruler: Ruler | None = None
+    run: Project, setting: Config, desk: StepRunner, outcome: IterationResult, folder: Path, ruler: Ruler | None = None
 ) -> IterationRecord:
     """LOG: builds the record once, commits it to the ledger, and writes it for people."""
     standing = run.standing
@@ -166,25 +166,25 @@ def _of_incumbent(outcome: IterationResult) -> tuple[str, ...]:
     return tuple(f"the incumbent failed in run {place}, and was measured once more" for place in failed)
 
 
-def _of_resuming(desk: Desk) -> tuple[str, ...]:
+def _of_resuming(desk: StepRunner) -> tuple[str, ...]:
     """Where an earlier invocation left the iteration, whatever ended that one."""
     if not desk.found:
         return ()
     return (f"an earlier invocation ended in the middle; gone on with from its {', '.join(desk.found)}",)
 
 
-def _of_shares(run: Run, setting: Setting, ruler: Ruler | None) -> tuple[str, ...]:
+def _of_shares(run: Project, setting: Config, ruler: Ruler | None) -> tuple[str, ...]:
     """What differs in the shared folders since the baseline; of a baseline, nothing does."""
     return () if ruler else run.shares.notes(setting.manifest.scope.share, run.standing.epoch)
 
 
-def weakest(setting: Setting) -> str:
+def weakest(setting: Config) -> str:
     """How the least separated verify command sees the candidate."""
     seen = [command.sees for command in setting.manifest.verify]
     return "both" if "both" in seen else str(seen[-1])
 
 
-def _begin_run(run: Run, setting: Setting, ruler: str) -> None:
+def _begin_run(run: Project, setting: Config, ruler: str) -> None:
     """Writes the record of a run that begins with this iteration."""
     if run.standing.run_id == run.run_id:
         return

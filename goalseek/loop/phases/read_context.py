@@ -10,8 +10,8 @@ from goalseek.git.paths import quote_path
 from goalseek.git.repository import Refs
 from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.phase_values import VISIBLE_FILES_MOST, Context, VisibleFile
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
+from goalseek.project.config import Config
+from goalseek.project.project import Project
 from goalseek.proposal.past_tries import common_ending, crash_endings, last_crashed, printed_by
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
@@ -19,7 +19,7 @@ from goalseek.workspace.scope import Scope
 _COMMITS = 10
 
 
-def read_context(run: Run, setting: Setting, refs: Refs, run_folder: Path) -> Context:
+def read_context(run: Project, setting: Config, refs: Refs, run_folder: Path) -> Context:
     """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``.
 
     ``refs`` are ours before the iteration.
@@ -57,7 +57,7 @@ def read_context(run: Run, setting: Setting, refs: Refs, run_folder: Path) -> Co
     )
 
 
-def read_baseline_context(run: Run, setting: Setting, run_folder: Path) -> Context:
+def read_baseline_context(run: Project, setting: Config, run_folder: Path) -> Context:
     """What a baseline needs to know: nothing that is measured yet."""
     standing = run.standing
     commits = _write_state(run, run.repository.refs(), standing.tip or run.repository.head(), run_folder)
@@ -95,7 +95,7 @@ def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
     )
 
 
-def _write_state(run: Run, refs: Refs, commit: str, run_folder: Path) -> tuple[str, ...]:
+def _write_state(run: Project, refs: Refs, commit: str, run_folder: Path) -> tuple[str, ...]:
     commits = tuple(commit_lines(run.repository, commit, _COMMITS))
     write_git_state(run_folder / "git_before.txt", refs, run.repository.branch, commits)
     write_environment(run_folder / "env.json")

@@ -16,11 +16,11 @@ from goalseek.git.objects import Entry
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Candidate, Change, Decision, Plan, Review
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
-from goalseek.proposal.call import Briefing, call_for
+from goalseek.project.config import Config
+from goalseek.project.project import Project
+from goalseek.proposal.call import Briefing, build_call
 from goalseek.proposal.prompt import Judged
-from goalseek.proposal.usage import Calls, killed_call
+from goalseek.proposal.usage import UsageLog, killed_call
 from goalseek.providers.answer import title_of
 from goalseek.providers.provider import Reply
 from goalseek.workspace.workspace import Workspace
@@ -31,14 +31,14 @@ APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECT
 
 
 def reviewed(
-    run: Run,
-    setting: Setting,
+    run: Project,
+    setting: Config,
     briefing: Briefing,
     plan: Plan,
     change: Change,
     candidate: Candidate,
     decision: Decision,
-    calls: Calls,
+    calls: UsageLog,
     folder: Path,
     cycle: int,
 ) -> Review:
@@ -53,7 +53,7 @@ def reviewed(
     said = Plan(change.title, change.text[:TEXT_MOST], plan.files)
     judged = Judged(value, table.criteria, _cut(objects.git("diff-tree", "-p", "-r", before, candidate.tree)))
     asked = replace(briefing, brief={**briefing.brief, "review": _facts(table, change, value)})
-    call = call_for(run, setting, asked, "review", said, calls, folder, cycle, judged=judged)
+    call = build_call(run, setting, asked, "review", said, calls, folder, cycle, judged=judged)
     edits = {found.path: found.after for found in objects.differences(before, candidate.tree)}
     failure: Rejected | None = None
     with _showing(run.workspace(setting), edits):

@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.evaluation.measurements import evidence_from_pool
-from goalseek.loop.phases.decide import ruling
-from goalseek.measurement.evidence import is_incumbent_failing, one_more
+from goalseek.loop.phases.decide import next_step_for
+from goalseek.measurement.evidence import add_measurement, is_incumbent_failing
 from goalseek.phase_values import Candidate, Change, Evidence, Side, Verdict
-from goalseek.project.project import Run
-from goalseek.project.setting import Setting
-from goalseek.statistics.sequential_test import Next, RunIncumbent, baseline_verdict
+from goalseek.project.config import Config
+from goalseek.project.project import Project
+from goalseek.statistics.sequential_test import NextStep, RunIncumbent, baseline_verdict
 
 
-def candidate_owes(
-    run: Run, setting: Setting, change: Change, candidate: Candidate, folder: Path, before: int, evidence: Evidence
+def next_measurement(
+    run: Project, setting: Config, change: Change, candidate: Candidate, folder: Path, before: int, evidence: Evidence
 ) -> Callable[[], Evidence] | None:
     """The measurement that the candidate's verdict needs next, its own or the incumbent's; None where it needs none.
 
@@ -24,9 +24,9 @@ def candidate_owes(
     tries.
     """
     standing = run.standing
-    following: Next = RunIncumbent()
+    following: NextStep = RunIncumbent()
     if not is_incumbent_failing(evidence):
-        following = ruling(setting.manifest, standing, change, evidence)
+        following = next_step_for(setting.manifest, standing, change, evidence)
     if isinstance(following, Verdict):
         return None
     assert standing.incumbent and standing.baseline
@@ -36,7 +36,7 @@ def candidate_owes(
 
     def measured() -> Evidence:
         verifier = run.verifier(setting, standing.ruler, baseline.tree, baseline.seconds, of)
-        made = one_more(verifier, of, tree, evidence, _seed(run, number, evidence, before), number, folder)
+        made = add_measurement(verifier, of, tree, evidence, _seed(run, number, evidence, before), number, folder)
         if is_incumbent_failing(made):
             run.watch.note("the incumbent, measured again, has no number; it is measured once more")
         return made
@@ -44,8 +44,8 @@ def candidate_owes(
     return measured
 
 
-def baseline_owes(
-    run: Run, setting: Setting, ruler: str, candidate: Candidate, folder: Path, evidence: Evidence
+def next_baseline_measurement(
+    run: Project, setting: Config, ruler: str, candidate: Candidate, folder: Path, evidence: Evidence
 ) -> Callable[[], Evidence] | None:
     """The measurement that a baseline lacks: what was measured before, then one at a time; None where it lacks none."""
     manifest, number = setting.manifest, run.standing.last_iteration + 1
@@ -58,10 +58,10 @@ def baseline_owes(
     def measured() -> Evidence:
         verifier = run.verifier(setting, ruler, candidate.tree, {})
         seed = _seed(run, number, evidence)
-        return one_more(verifier, "candidate", candidate.tree, evidence, seed, number, folder)
+        return add_measurement(verifier, "candidate", candidate.tree, evidence, seed, number, folder)
 
     return measured
 
 
-def _seed(run: Run, number: int, evidence: Evidence, before: int = 0) -> int:
+def _seed(run: Project, number: int, evidence: Evidence, before: int = 0) -> int:
     return run.seal.seed(run.run_id, number, before + len(evidence.runs) + 1)

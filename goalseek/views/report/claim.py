@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from goalseek.humanize import apart, number, percent
+from goalseek.humanize import format_distinct, format_number, percent
 from goalseek.statistics.noise_report import luck_in_words
 from goalseek.views.report.aggregate import NO_RECORD, Climb
 from goalseek.views.report.rows import has_medians, reach
@@ -42,14 +42,14 @@ def claim_of(climb: Climb) -> Claim:
     if best is baseline:
         tries = "1 try" if climb.tried == 1 else f"{climb.tried} tries"
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
-        return Claim(climb.metric, number(baseline.value), "", gain, "", "")
+        return Claim(climb.metric, format_number(baseline.value), "", gain, "", "")
     before, after = baseline.value, best.value
     gain, told = gain_in_words(before, after, climb.direction), ""
     if climb.settled and climb.is_settled:
         if has_medians(climb.settled):
             before, after = climb.settled.before, climb.settled.after
         gain, told = reach(climb.settled), f"Settled: {climb.settled.in_words()}, measured afresh in turn."
-    told_before, told_after = apart(before, after)
+    told_before, told_after = format_distinct(before, after)
     return Claim(climb.metric, told_before, told_after, gain, told, *_caution(climb))
 
 
@@ -69,7 +69,7 @@ def gain_in_words(before: float, after: float, direction: str) -> str:
     if gain == 0:
         return "no difference"
     word = "better" if gain > 0 else "worse"
-    return f"{percent(abs(gain) / before)} {word}" if before > 0 else f"{word} by {number(abs(gain))}"
+    return f"{percent(abs(gain) / before)} {word}" if before > 0 else f"{word} by {format_number(abs(gain))}"
 
 
 def kept_in_words(climb: Climb) -> str:

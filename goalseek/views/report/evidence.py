@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from goalseek.humanize import in_words, number
+from goalseek.humanize import format_duration, format_number
 from goalseek.views.report.aggregate import Climb, Night
 from goalseek.views.report.costs import Spending
 from goalseek.views.report.markup import Html, fragment, tag, within
@@ -35,10 +35,10 @@ def spending_section(spending: Spending) -> Html:
         return tag("section", tag("h2", "Time and money"), _quiet("Nothing was spent yet."), id="spending")
     parts = (("agent", spending.agent), ("verifier", spending.verifier), ("goalseek", spending.goalseek))
     rows = [
-        (name, in_words(seconds), f"{100 * seconds / spending.seconds:.0f}%", _money(name, spending))
+        (name, format_duration(seconds), f"{100 * seconds / spending.seconds:.0f}%", _money(name, spending))
         for name, seconds in parts
     ]
-    commands = [(name, in_words(seconds)) for name, seconds in spending.commands.most_common()]
+    commands = [(name, format_duration(seconds)) for name, seconds in spending.commands.most_common()]
     usage = [
         (who, f"{used.input_tokens:,}", f"{used.cached_tokens:,}", f"{used.output_tokens:,}", dollars(used))
         for who, used in spending.usage.items()
@@ -80,7 +80,13 @@ def isolation_section(night: Night) -> Html:
         head = tag("strong", f"Sandbox {sandbox}, verifier {verifier}{share}.")
         told.append(tag("p", head, f" {SANDBOXES.get(sandbox, '')} {VERIFIERS.get(verifier, '')}".rstrip()))
     earlier = [
-        (str(one.epoch), f"{one.first} to {one.last}", number(one.baseline), number(one.best), str(one.kept))
+        (
+            str(one.epoch),
+            f"{one.first} to {one.last}",
+            format_number(one.baseline),
+            format_number(one.best),
+            str(one.kept),
+        )
         for one in night.earlier
     ]
     before = [
@@ -105,7 +111,7 @@ def look_in_words(look: Look) -> str:
     of += f", iteration {look.iteration}" if of and look.iteration is not None else ""
     if look.value is None:
         return f"Look {look.number}{of}: {look.why.rstrip('.') or 'begun, and not measured'}."
-    told = f"Look {look.number}{of}: {number(look.value)}"
+    told = f"Look {look.number}{of}: {format_number(look.value)}"
     if look.gap is not None:
         told += f"; the verifier's gain is {_more(look.gap)} the holdout's"
     return f"{told}."
@@ -115,7 +121,7 @@ def _more(gap: float) -> str:
     """How the verifier's gain compares: what it has more than the holdout's was not gained where it counts."""
     if gap == 0:
         return "the same as"
-    return f"{number(abs(gap))} {'more' if gap > 0 else 'less'} than"
+    return f"{format_number(abs(gap))} {'more' if gap > 0 else 'less'} than"
 
 
 def _look(look: Look) -> Html:
@@ -152,7 +158,7 @@ def _told(iteration: int | None, text: str) -> Html:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else number(value)
+    return "" if value is None else format_number(value)
 
 
 def _quiet(text: str) -> Html:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from goalseek.humanize import number
+from goalseek.humanize import format_number
 from goalseek.views.report.aggregate import Night
 from goalseek.views.report.claim import claim_of
 from goalseek.views.report.diffs import Diff
@@ -102,7 +102,7 @@ def _rows(plot: Plot | None) -> dict[str, object]:
         [
             done.iteration,
             labels.setdefault(done.label, len(labels)),
-            None if done.value is None else number(done.value),
+            None if done.value is None else format_number(done.value),
             within(done.title, most * 4 // 10),
             within(done.why, most * 4 // 10),
             within(", ".join(done.files), most * 2 // 10),

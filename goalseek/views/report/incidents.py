@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from goalseek.humanize import in_words, seconds
+from goalseek.humanize import format_duration, seconds
 from goalseek.views.report.rows import Row, list_at, number_at, numbers_at, rows_at, text_at
 from goalseek.views.terminal_text import one_line
 
@@ -87,7 +87,7 @@ def pause_before(row: Row, previous: datetime | None) -> Incident | None:
     if idle < PAUSE_SECONDS:
         return None
     iteration = int(number_at(row, "iteration") or 0)
-    return Incident("nothing was at work", iteration, f"for {in_words(idle)} before or within it")
+    return Incident("nothing was at work", iteration, f"for {format_duration(idle)} before or within it")
 
 
 def moment_of(text: str) -> datetime | None:

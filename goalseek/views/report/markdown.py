@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from goalseek.humanize import in_words, number, odds_in_words
+from goalseek.humanize import format_duration, format_number, odds_in_words
 from goalseek.views.report.aggregate import Climb, Night
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
 from goalseek.views.report.evidence import look_in_words
@@ -57,8 +57,9 @@ def _without_bar(line: str) -> str:
 
 def _time(climb: Climb) -> str:
     spending = climb.spending
-    told = f"{in_words(spending.seconds)}: agent {in_words(spending.agent)}, verifier {in_words(spending.verifier)}"
-    return joined([told, tokens_in_words(spending.total)])
+    agent, verifier = format_duration(spending.agent), format_duration(spending.verifier)
+    took = f"{format_duration(spending.seconds)}: agent {agent}, verifier {verifier}"
+    return joined([took, tokens_in_words(spending.total)])
 
 
 def _kept(climb: Climb) -> Iterator[str]:
@@ -76,7 +77,7 @@ def _kept(climb: Climb) -> Iterator[str]:
 
 
 def _kept_row(climb: Climb, done: Try) -> tuple[str, ...]:
-    value = "" if done.value is None else number(done.value)
+    value = "" if done.value is None else format_number(done.value)
     change = ""
     if done.value is not None and done.incumbent is not None:
         change = gain_in_words(done.incumbent, done.value, climb.direction)
@@ -108,7 +109,7 @@ def _evidence(climb: Climb) -> Iterator[str]:
         yield "### Guards"
         yield ""
         rows = [
-            (code(one_line(name)), number(before[name]) if name in before else "", number(after[name]))
+            (code(one_line(name)), format_number(before[name]) if name in before else "", format_number(after[name]))
             for name in after
         ]
         yield from _table(("guard", "baseline", "best"), rows)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from goalseek.humanize import apart
+from goalseek.humanize import format_distinct
 from goalseek.views.report.aggregate import Climb
 from goalseek.views.report.claim import claim_of, kept_in_words
 from goalseek.views.report.markup import Html, tag
@@ -195,7 +195,7 @@ def _written_labels(plot: Plot) -> Iterator[Html]:
 def _words(climb: Climb) -> str:
     """The plot told to who does not see it."""
     assert climb.baseline and climb.best
-    first, best = apart(climb.baseline.value or 0.0, climb.best.value or 0.0)
+    first, best = format_distinct(climb.baseline.value or 0.0, climb.best.value or 0.0)
     better = "higher" if climb.direction == "maximize" else "lower"
     return (
         f"{climb.metric} over iterations {climb.baseline.iteration} to {climb.last}, {better} is better: "
@@ -232,7 +232,7 @@ class Axis:
     @property
     def labels(self) -> tuple[str, ...]:
         """The ticks in words."""
-        return apart(*self.ticks)
+        return format_distinct(*self.ticks)
 
     def place(self, value: float) -> float:
         """Where a value lies, from 0 at the low end to 1 at the high one; beyond them where it is outside."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC
 
-from goalseek.humanize import in_words, number, odds_in_words
+from goalseek.humanize import format_duration, format_number, odds_in_words
 from goalseek.views.report.aggregate import Climb, Night
 from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
 from goalseek.views.report.diffs import Diff
@@ -131,7 +131,7 @@ def _facts(night: Night) -> Iterator[str]:
     yield kept_in_words(climb)
     if around := _from_to(night):
         yield around
-    yield f"{in_words(climb.spending.seconds)} at work"
+    yield f"{format_duration(climb.spending.seconds)} at work"
     if is_told(climb.spending.total):
         yield dollars(climb.spending.total)
     if climb.levels:
@@ -161,7 +161,7 @@ def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
 
 
 def _step_cells(climb: Climb, done: Try) -> tuple[str, ...]:
-    value = "" if done.value is None else number(done.value)
+    value = "" if done.value is None else format_number(done.value)
     title = within(done.title, share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT))
     return str(done.iteration), value, _change(climb, done), title or done.label.outcome
 
@@ -174,7 +174,7 @@ def _change(climb: Climb, done: Try) -> str:
 
 
 def _kept_entry(climb: Climb, done: Try, diff: Diff | None) -> Html:
-    value = "" if done.value is None else number(done.value)
+    value = "" if done.value is None else format_number(done.value)
     most = share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
     summary = tag(
         "summary",
@@ -187,7 +187,7 @@ def _kept_entry(climb: Climb, done: Try, diff: Diff | None) -> Html:
         within(done.why, most),
         odds_in_words(done.odds),
         f"{done.changed_loc} lines changed" if done.changed_loc else "",
-        in_words(done.seconds),
+        format_duration(done.seconds),
         f"commit {done.commit[:12]}" if done.commit else "",
     ]
     told = tag("p", *_dotted(facts))
@@ -229,7 +229,7 @@ def _group(label: Label, count: int, most: int, newest: list[Try], texts: int) -
         tag(
             "tr",
             tag("td", str(done.iteration)),
-            tag("td", "" if done.value is None else number(done.value)),
+            tag("td", "" if done.value is None else format_number(done.value)),
             _tried(within(done.title, texts), within(done.why, texts)),
         )
         for done in newest

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from goalseek._version import __version__
 from goalseek.errors import GoalseekError
-from goalseek.humanize import number
+from goalseek.humanize import format_number
 from goalseek.ledger.results_file import History, own_folder
 from goalseek.locks import holder_of
 from goalseek.manifest.loading import RESULTS, STATE, Loaded
 from goalseek.manifest.tables import Guard
-from goalseek.project.paths import way_to_fetched
+from goalseek.project.paths import fetch_hint
 from goalseek.project.state_file import AT_WORK, phase_in_words, read_state
 from goalseek.project.status import overview
 from goalseek.views.report.aggregate import Night
@@ -98,7 +98,7 @@ def surroundings(source: Source, has_kept: bool, is_live: bool = False) -> Surro
         seen = overview(source.loaded)
     except GoalseekError as error:
         status, phase = at_work(source)
-        following = way_to_fetched(source.loaded) or error.hint
+        following = fetch_hint(source.loaded) or error.hint
         return Surroundings(status, phase, following, (), bounds, error.message, made_at, __version__, is_live)
     why = f" ({seen.stop_reason})" if seen.stop_reason and seen.stop_reason != seen.status else ""
     return Surroundings(
@@ -136,9 +136,9 @@ def _is_held(source: Source) -> bool:
 def _bounds(guard: Guard) -> Iterator[str]:
     """A guard's bounds in words."""
     if guard.min is not None:
-        yield f"at least {number(guard.min)}"
+        yield f"at least {format_number(guard.min)}"
     if guard.max is not None:
-        yield f"at most {number(guard.max)}"
+        yield f"at most {format_number(guard.max)}"
     for word, most in (("above", guard.max_increase), ("below", guard.max_decrease)):
         if most is not None:
             yield f"at most {most} {word} the baseline"

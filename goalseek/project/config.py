@@ -20,7 +20,7 @@ from goalseek.workspace.scope import Scope, scope_of
 
 
 @dataclass(frozen=True)
-class Setting:
+class Config:
     """The manifest, and what follows from it.
 
     ``links`` are the shared folders: path in a tree, place on disk. ``hidden_from`` are the files of that folder as the
@@ -38,7 +38,7 @@ class Setting:
     templates: Templates = field(default_factory=dict)
 
 
-class Settings:
+class ConfigReader:
     """Makes settings, and makes only once what stays the same.
 
     ``folder`` is what paths and globs are relative to, ``prefix`` its path in a tree, ``top`` the repository's.
@@ -63,7 +63,7 @@ class Settings:
         told: tuple[str, ...] = (),
         pinned: Listing | None = None,
         changed: frozenset[str] = frozenset(),
-    ) -> Setting:
+    ) -> Config:
         """What follows from a manifest; ``told`` is what a person should know about it.
 
         ``asked`` is the provider that proposes; ``mounts`` says whether trees are mounted on the repository's own path.
@@ -81,7 +81,7 @@ class Settings:
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
         told_by = tuple(directions.directions(loaded.directions))
         templates, wrong = self._read_templates(asked)
-        return Setting(manifest, scope, key, text, told_by, (*told, *wrong), links, more, templates)
+        return Config(manifest, scope, key, text, told_by, (*told, *wrong), links, more, templates)
 
     def _with_changed(self, scope: Scope, key: str, changed: frozenset[str]) -> tuple[Scope, str]:
         """The scope and its key, where a path that candidates have changed is none of theirs any more."""
