@@ -65,7 +65,7 @@ class Room:
         ready = self.ready(level, *words, **how)
         with Supervisor("room") as programs:
             try:
-                return programs.supervise(
+                return programs.run(
                     ready.arguments,
                     ready.folder,
                     ready.environment,

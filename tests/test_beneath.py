@@ -125,9 +125,9 @@ ACTS: dict[str, Callable[[Path], object]] = {
 }
 ON_A_CHECKOUT: dict[str, Callable[[Checkout], object]] = {
     "build": lambda tree: tree.build({"a/b/c/mine": Entry("100644", "1")}, "other"),
-    "bring, new": lambda tree: tree.bring({"a/b/c/mine": Entry("100644", "1")}, "other"),
-    "bring, gone": lambda tree: tree.bring({"a/b/c/x": None}, "other"),
-    "lay": lambda tree: tree.lay({"a/b/c/mine": Entry("120000", "1"), "a/b/c/x": None}),
+    "bring, new": lambda tree: tree.update({"a/b/c/mine": Entry("100644", "1")}, "other"),
+    "bring, gone": lambda tree: tree.update({"a/b/c/x": None}, "other"),
+    "lay": lambda tree: tree.overlay({"a/b/c/mine": Entry("120000", "1"), "a/b/c/x": None}),
     "clean": lambda tree: tree.clean(),
 }
 
@@ -199,12 +199,12 @@ def test_an_entry_that_leads_out_of_its_tree_is_a_bug_that_costs_nothing(form: s
     for mode in (LINK, "100644"):
         tree = tree_of(own)
         entry = Entry(mode, str(precious))
-        acts = (tree.build, tree.bring, lambda wanted, label, tree=tree: tree.lay(wanted))
+        acts = (tree.build, tree.update, lambda wanted, label, tree=tree: tree.overlay(wanted))
         for act in acts:
             with pytest.raises(ForeignPath):
                 act({path: entry}, "label")
         with pytest.raises(ForeignPath):
-            tree.lay({path: None})
+            tree.overlay({path: None})
     assert facts(precious) == before
 
 
@@ -220,8 +220,8 @@ def test_a_file_below_a_link_is_a_bug_that_costs_nothing(order: tuple[str, str],
         if is_new:
             tree.build({**first, **second}, "label")
         else:
-            tree.bring(first, "label")
-            tree.bring(second, "label")
+            tree.update(first, "label")
+            tree.update(second, "label")
     tree.clean()
     assert facts(precious) == before
 
@@ -233,7 +233,7 @@ def test_a_home_that_became_a_link_to_the_users_costs_no_login(own: Path) -> Non
     own_folders.remove(home.path)
     home.path.symlink_to(precious)
     before = facts(precious)
-    assert home.take_back() == [] and not home.is_of("label")
+    assert home.collect_renewed_logins() == [] and not home.is_of("label")
     home.make("label", {"mine": (precious / "mine", precious / "mine")}, {"x": "ours"})
     assert facts(precious) == before and (home.path / "x").read_text() == "ours"
 

@@ -16,7 +16,7 @@ SESSION = Session("s", "large", Usage(300, 60, 30, 0.75))
 def made(folder: Path, reported: Usage = NOTHING) -> UsageLog:
     """As another process finds them."""
     calls = UsageLog(Checkpoints(folder, Seal(b"secret"), "", "follows"), lambda: reported, lambda calls_each: USUAL)
-    calls.for_answer = "change"
+    calls.current_step = "change"
     return calls
 
 
@@ -24,7 +24,7 @@ def test_a_session_outlasts_the_process_and_is_that_of_the_last_call_in_its_home
     calls = made(tmp_path)
     assert calls.session("1 claude") is None
     calls.begin("PLAN", "1 claude")
-    calls.went(SESSION)
+    calls.set_session(SESSION)
     calls.begin("REVIEW", "1 review claude")
     assert made(tmp_path).session("1 claude") == SESSION
     assert made(tmp_path).session("1 review claude") is None
@@ -35,7 +35,7 @@ def test_a_session_outlasts_the_process_and_is_that_of_the_last_call_in_its_home
 def test_a_call_whose_answer_was_not_stored_is_charged_and_its_session_is_left(tmp_path: Path) -> None:
     calls = made(tmp_path)
     calls.begin("APPLY_CHANGE", "1 claude")
-    calls.went(SESSION)
+    calls.set_session(SESSION)
     calls.settle(["change"])
     assert calls.session("1 claude") == SESSION and calls.charged == Usage()
     again = made(tmp_path, Usage(70))
@@ -59,9 +59,9 @@ def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_a
 
 def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) -> None:
     calls = made(tmp_path)
-    calls.for_answer = "plan"
+    calls.current_step = "plan"
     calls.begin("PLAN")
-    calls.for_answer = "change"
+    calls.current_step = "change"
     calls.failed("APPLY_CHANGE", "there is no program", Usage())
     assert made(tmp_path).notes == ("in APPLY_CHANGE there is no program",) and calls.charged == Usage()
     calls.settle(["plan"])

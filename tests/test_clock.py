@@ -57,7 +57,7 @@ class Sleeper(Watch):
     def __init__(self, machine: Machine, asleep: float) -> None:
         self.machine, self.asleep = machine, asleep
 
-    def phase(self, iteration: int, name: str) -> None:
+    def on_phase(self, iteration: int, name: str) -> None:
         if (iteration, name) == (1, "COMMIT"):
             self.machine.wall -= timedelta(days=1)
             self.machine.seconds += self.asleep

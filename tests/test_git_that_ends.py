@@ -92,7 +92,7 @@ def test_packed_refs_that_became_old_under_git_are_read_afresh(repository: Repos
 def test_a_folder_that_a_gc_removed_under_a_writer_is_made_again(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, times = objects._conversations.tell, iter(range(3))
+    tell, times = objects._conversations.send, iter(range(3))
 
     def fail_twice(arguments: tuple[str, ...], words: bytes) -> BatchReply:
         if next(times, 2) < 2:
@@ -101,7 +101,7 @@ def test_a_folder_that_a_gc_removed_under_a_writer_is_made_again(
             )
         return tell(arguments, words)
 
-    monkeypatch.setattr(objects._conversations, "tell", fail_twice)
+    monkeypatch.setattr(objects._conversations, "send", fail_twice)
     assert objects.read(objects.write_bytes(b"written all the same")) == b"written all the same"
 
 

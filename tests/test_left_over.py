@@ -26,7 +26,7 @@ def is_alive(pid: int) -> bool:
 
 def run(folder: Path, script: str, pulse: Callable[[], None] | None = None) -> ProgramResult:
     with Supervisor("test", folder / "lock", pulse) as programs:
-        return programs.supervise(["sh", "-c", script], folder, dict(os.environ), HeadAndTail(), 20.0)
+        return programs.run(["sh", "-c", script], folder, dict(os.environ), HeadAndTail(), 20.0)
 
 
 @pytest.mark.parametrize("script", [HIDING, pytest.param(STUBBORN, marks=pytest.mark.slow)])
@@ -48,7 +48,7 @@ def test_one_program_after_another_and_none_inherits_anything(tmp_path: Path) ->
         os.set_inheritable(secret.fileno(), True)
         for _ in range(3):
             log = HeadAndTail()
-            finished = programs.supervise(["ls", "-l", "/proc/self/fd"], tmp_path, {"PATH": os.environ["PATH"]}, log)
+            finished = programs.run(["ls", "-l", "/proc/self/fd"], tmp_path, {"PATH": os.environ["PATH"]}, log)
             names = [line.split(" -> ")[0].rsplit(" ", 1)[-1] for line in log.content().decode().splitlines()[1:]]
             assert finished.exit_code == 0 and names == ["0", "1", "2", "3"], (
                 log.content()
@@ -58,9 +58,9 @@ def test_one_program_after_another_and_none_inherits_anything(tmp_path: Path) ->
 def test_a_program_that_kills_the_reaper_is_found_by_its_mark_and_the_next_one_runs(tmp_path: Path) -> None:
     with Supervisor("test", tmp_path / "lock") as programs:
         script = ["sh", "-c", "sleep 60 & kill -9 $PPID; wait"]
-        finished = programs.supervise(script, tmp_path, dict(os.environ), HeadAndTail(), 20.0)
+        finished = programs.run(script, tmp_path, dict(os.environ), HeadAndTail(), 20.0)
         assert finished.exit_code == LOST and finished.killed >= 1
-        assert programs.supervise(["true"], tmp_path, dict(os.environ), HeadAndTail()).exit_code == 0
+        assert programs.run(["true"], tmp_path, dict(os.environ), HeadAndTail()).exit_code == 0
 
 
 def test_names_that_are_no_text_reach_the_program_as_they_are(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_names_that_are_no_text_reach_the_program_as_they_are(tmp_path: Path) ->
     with Supervisor("test") as programs:
         odd = os.fsdecode(b"\xfe=\xc3\xa9")
         script = ["sh", "-c", 'printf "%s|%s|" "$1" "$ODD"; pwd', "sh", odd]
-        finished = programs.supervise(script, folder, {"PATH": os.environ["PATH"], "ODD": odd}, HeadAndTail())
+        finished = programs.run(script, folder, {"PATH": os.environ["PATH"], "ODD": odd}, HeadAndTail())
     assert finished.stdout == os.fsencode(f"{odd}|{odd}|{folder}\n")
 
 

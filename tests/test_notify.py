@@ -149,10 +149,10 @@ class Notes(Watch):
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def note(self, text: str) -> None:
+    def on_note(self, text: str) -> None:
         self.heard.append(text)
 
-    def stopped(self, stop: Stop) -> None:
+    def on_stopped(self, stop: Stop) -> None:
         self.heard.append(stop.reason)
 
 
@@ -164,7 +164,7 @@ def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
     monkeypatch.setattr(notify, "SECONDS_MOST", 0.3)
     shown = Notes()
     with Supervisor("owner") as programs:
-        notify.NotifyWatch(shown, lambda: loaded, programs).stopped(Stop("count", "done"))
+        notify.NotifyWatch(shown, lambda: loaded, programs).on_stopped(Stop("count", "done"))
     assert shown.heard == ["count", "notify: sh ran past its limit, 0s"]
 
 

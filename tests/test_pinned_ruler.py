@@ -269,7 +269,7 @@ def test_the_pulse_of_a_folder_changes_with_every_name_that_comes_or_goes(own: P
     tree.build({path: Entry("100644", "0") for path in contents}, "label")
 
     def pulse() -> object:
-        return until(lambda: tree.pulse(["a"]))  # none is given too near to the last change
+        return until(lambda: tree.fingerprint(["a"]))  # none is given too near to the last change
 
     root = own / "tree"
     changes: list[Callable[[], object]] = [
@@ -285,4 +285,4 @@ def test_the_pulse_of_a_folder_changes_with_every_name_that_comes_or_goes(own: P
         change()
         assert pulse() != before
     (root / "a").unlink()
-    assert tree.pulse(["a"]) is None
+    assert tree.fingerprint(["a"]) is None

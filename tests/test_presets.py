@@ -311,7 +311,7 @@ def test_a_login_is_a_link_and_what_is_put_in_its_place_is_taken_back(own: Path)
     place = home.path / ".codex" / "auth.json"
     assert place.is_symlink() and (home.path / "settings").read_text() == "text"
     place.write_text('{"refresh": "two"}')
-    assert home.take_back() == [] and real.read_text() == '{"refresh": "two"}', "written in place"
+    assert home.collect_renewed_logins() == [] and real.read_text() == '{"refresh": "two"}', "written in place"
     fresh = place.with_name("new")
     fresh.write_text('{"refresh": "three"}')
     fresh.replace(place)
@@ -334,7 +334,7 @@ def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(own: Path) ->
     place.unlink()
     place.write_text("stale")
     os.utime(place, (1, 1))
-    home.take_back()
+    home.collect_renewed_logins()
     assert real.read_text() == "mine" and not place.exists()
     home.make("1", links, {})
     place.unlink()
@@ -344,7 +344,7 @@ def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(own: Path) ->
     assert list(other.iterdir()) == [] and place.is_symlink() and not place.parent.is_symlink()
     place.unlink()
     os.mkfifo(place)
-    home.take_back()
+    home.collect_renewed_logins()
     assert real.read_text() == "mine"
 
 
@@ -360,7 +360,7 @@ def test_secrets_are_taken_out_whole_across_chunks_and_in_json(tmp_path: Path) -
     for chunk in (b'a sk-"quo', b'ted"-12345 b\nmore abc acc', b'ess-0123456789 sk-\\"quoted\\"-12345', b""):
         tell(chunk)
     assert b"".join(shown) == b"a [credential] b\nmore abc [credential] [credential]"
-    assert secrets.are_in(b"x access-0123456789") and not secrets.are_in(b"me@example.com-long abc")
+    assert secrets.contains(b"x access-0123456789") and not secrets.contains(b"me@example.com-long abc")
 
 
 @pytest.fixture

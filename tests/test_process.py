@@ -23,7 +23,7 @@ class Log:
 def run(folder: Path, script: str, timeout: float | None = 20.0, stdin: bytes = b"") -> tuple[ProgramResult, bytes]:
     log = Log()
     with Supervisor("test") as programs:
-        finished = programs.supervise(["sh", "-c", script], folder, dict(os.environ), log, timeout, stdin)
+        finished = programs.run(["sh", "-c", script], folder, dict(os.environ), log, timeout, stdin)
     return finished, log.content
 
 
@@ -52,7 +52,7 @@ def test_a_limit_ends_grandchildren_that_left_the_session_and_keeps_half_a_line(
 def test_its_time_is_its_own_however_late_goalseek_looks(tmp_path: Path, takes: float, timed_out: bool) -> None:
     stopped = iter([1.2])  # goalseek does nothing for so long, as after a ^Z
     with Supervisor("test", pulse=lambda: time.sleep(next(stopped, 0.0))) as programs:
-        finished = programs.supervise(["sleep", str(takes)], tmp_path, dict(os.environ), Log(), timeout=0.5)
+        finished = programs.run(["sleep", str(takes)], tmp_path, dict(os.environ), Log(), timeout=0.5)
     assert finished.timed_out == timed_out and finished.exit_code == (None if timed_out else 0)
     assert takes <= finished.seconds < takes + 0.3
 
@@ -85,7 +85,7 @@ def test_endless_output_is_bounded_with_its_head_and_tail(tmp_path: Path) -> Non
 
 def test_a_program_that_cannot_start_is_an_error_of_the_caller(tmp_path: Path) -> None:
     with Supervisor("test") as programs, pytest.raises(FileNotFoundError, match="gone"):
-        programs.supervise([str(tmp_path / "gone")], tmp_path, {}, Log())
+        programs.run([str(tmp_path / "gone")], tmp_path, {}, Log())
 
 
 def test_head_and_tail_together_are_never_more_than_asked_for() -> None:

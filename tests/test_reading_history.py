@@ -43,7 +43,7 @@ def test_the_same_complete_lines_from_either_end(history: History, sizes: tuple[
 def test_where_there_is_no_file_there_is_nothing(history: History) -> None:
     assert history.size() == 0 and history.iteration(0) is None and history.offset_of(0) == 0
     assert not list(history.forward()) and not list(history.backward()) and not list(history.newest())
-    assert history.standing() == Standing() and history.snapshot(lambda seal, body: True) == Snapshot()
+    assert history.standing() == Standing() and history.load_snapshot(lambda seal, body: True) == Snapshot()
 
 
 def test_an_iteration_is_found_by_its_number_wherever_it_is(history: History) -> None:
@@ -82,7 +82,7 @@ def remembered(history: History) -> History:
     """Three records of which two are in the snapshot."""
     records = [run(0), iteration(1, 0, "baseline", "measured"), iteration(2, 1, "kept", "better")]
     history.path.write_text("".join(to_line(record) + "\n" for record in records[:2]))
-    history.remember(history.standing(), sealed)
+    history.save_snapshot(history.standing(), sealed)
     with history.path.open("a") as file:
         file.write(to_line(records[2]) + "\n")
     return history
@@ -90,13 +90,13 @@ def remembered(history: History) -> History:
 
 def test_a_snapshot_is_what_the_records_before_its_end_add_up_to(remembered: History) -> None:
     assert remembered.has_snapshot()
-    snapshot = remembered.snapshot(holds)
+    snapshot = remembered.load_snapshot(holds)
     (rest,) = remembered.forward(snapshot.end)
     assert snapshot.standing == Standing().after(next(remembered.records())).after(
         remembered.parsed(list(remembered.forward())[1])
     )
     assert remembered.parsed(rest).seq == 2
-    assert remembered.folded(snapshot) == remembered.standing() != snapshot.standing
+    assert remembered.replay(snapshot) == remembered.standing() != snapshot.standing
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_a_snapshot_is_what_the_records_before_its_end_add_up_to(remembered: His
 )
 def test_one_that_does_not_fit_is_not_believed(remembered: History, change: Callable[[Path], object]) -> None:
     change(remembered.path)
-    assert remembered.snapshot(holds) == Snapshot()
+    assert remembered.load_snapshot(holds) == Snapshot()
 
 
 def test_one_whose_seal_does_not_hold_is_not_believed(remembered: History) -> None:
-    assert remembered.snapshot(lambda seal, body: False) == Snapshot()
+    assert remembered.load_snapshot(lambda seal, body: False) == Snapshot()
     path = remembered.path.with_name("standing.json")
     head, body = path.read_text().splitlines()
     changed = {**json.loads(body), "keeps": 7}
     path.write_text(f"{head}\n{json.dumps(changed)}\n")
-    assert remembered.snapshot(holds) == Snapshot()
+    assert remembered.load_snapshot(holds) == Snapshot()

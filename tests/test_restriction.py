@@ -26,7 +26,7 @@ for _ in range(layers):
 with Programs("layers") as programs:
     for restriction in (everything, ["--read", "/usr", "--no-such-word"]):
         try:
-            done = programs.supervise(
+            done = programs.run(
                 ["/usr/bin/touch", mark], Path("/"), {}, HeadAndTail(), 20.0, restriction=restriction
             )
             print(done.exit_code)

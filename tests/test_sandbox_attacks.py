@@ -194,7 +194,7 @@ def test_with_its_capabilities_root_would_unmount_the_mask(battlefield: tuple[Ro
     at = ready.arguments.index("--cap-drop")
     arguments = ready.arguments[:at] + ready.arguments[at + 2 :]
     with Supervisor("room") as programs:
-        finished = programs.supervise(arguments, ready.folder, ready.environment, HeadAndTail(), 60.0, is_cage=True)
+        finished = programs.run(arguments, ready.folder, ready.environment, HeadAndTail(), 60.0, is_cage=True)
     assert json.loads(finished.stdout)["unmounting"] == SECRET
 
 

@@ -86,7 +86,7 @@ def test_what_is_written_in_a_climb_is_as_published(climbed: Project, tmp_path: 
         shape = published("records")["$defs"][KINDS[record["kind"]].__name__]
         assert set(record) <= set(shape["properties"])
     noted = StringIO()
-    EventWatch(noted).note("a note")
+    EventWatch(noted).on_note("a note")
     lines = (tmp_path / "events.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in (*lines, noted.getvalue())]
     assert {event["event"] for event in events} == {"note", "sandbox", "phase", "iteration", "stopped"}

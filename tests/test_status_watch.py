@@ -111,22 +111,22 @@ def test_without_watch_the_output_so_far_stands_below(slow: Project) -> None:
 def test_the_kept_output_stays_small(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     kept = OutputLog(Watch(), path)
-    kept.phase(1, "VERIFY")
-    kept.output(b"a" * (BYTES_MOST - 100))
+    kept.on_phase(1, "VERIFY")
+    kept.on_output(b"a" * (BYTES_MOST - 100))
     assert path.read_bytes().startswith(b"[VERIFY of iteration 1]\naaa")
-    kept.output(b"b" * 1000)
+    kept.on_output(b"b" * 1000)
     assert path.read_bytes() == b"b" * 1000
-    kept.output(b"c" * 3 * BYTES_MOST)
+    kept.on_output(b"c" * 3 * BYTES_MOST)
     assert path.stat().st_size == BYTES_MOST
-    kept.stopped(Stop("count", "done"))
+    kept.on_stopped(Stop("count", "done"))
 
 
 def test_output_that_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
     heard: list[bytes] = []
 
     class Hearing(Watch):
-        def output(self, chunk: bytes) -> None:
+        def on_output(self, chunk: bytes) -> None:
             heard.append(chunk)
 
-    OutputLog(Hearing(), tmp_path / "gone" / "output.log").output(b"words")
+    OutputLog(Hearing(), tmp_path / "gone" / "output.log").on_output(b"words")
     assert heard == [b"words"]

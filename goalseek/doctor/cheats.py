@@ -66,7 +66,7 @@ def runs_owed(cheats: Sequence[Cheat], tree: str) -> int:
 
 def tried(run: Project, subject: Target, cheats: Sequence[Cheat], folder: Path) -> Iterator[Finding]:
     """Each cheat's verdict, as a candidate would get it. The bench stands at the subject's own tree afterwards."""
-    manifest = subject.setting.manifest
+    manifest = subject.config.manifest
     try:
         for place, cheat in enumerate(cheats):
             if not cheat.unfit:
@@ -153,7 +153,7 @@ def _verdict(run: Project, subject: Target, cheat: Cheat, place: int, folder: Pa
     if not _is_measured(cheat, subject.tree):
         return Verdict("skipped", "no_change", "it changes nothing that a candidate may change")
     evidence = measure_subject(run, subject, place, folder, cheat.tree)
-    manifest = subject.setting.manifest
+    manifest = subject.config.manifest
     return decide(manifest.metric, manifest.guard, _to_beat(run, subject), evidence, cheat.lines_saved)
 
 

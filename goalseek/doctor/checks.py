@@ -33,7 +33,7 @@ class DoctorContext:
     """
 
     run: Project
-    setting: Config
+    config: Config
     tree: str
     entries: Mapping[str, Entry]
     cheats: tuple[Cheat, ...] = ()
@@ -88,11 +88,11 @@ def committed(patient: DoctorContext) -> Iterator[Finding]:
     if patient.run.standing.baseline is not None:
         return
     try:
-        preflight.refuse_uncommitted(patient.run.repository, patient.setting.scope)
+        preflight.refuse_uncommitted(patient.run.repository, patient.config.scope)
     except GoalseekError as error:
         yield Finding("committed", False, error.message, error.hint)
         return
-    if changed := preflight.uncommitted_words(patient.run.repository, patient.setting.scope, "HEAD"):
+    if changed := preflight.uncommitted_words(patient.run.repository, patient.config.scope, "HEAD"):
         yield Finding("committed", True, changed, "commit them, to climb from them; or stash them")
         return
     yield Finding("committed", True, "all that the number depends on is in HEAD")
@@ -100,11 +100,11 @@ def committed(patient: DoctorContext) -> Iterator[Finding]:
 
 def trees(patient: DoctorContext) -> Iterator[Finding]:
     """Workspace and bench can be made."""
-    run, setting = patient.run, patient.setting
+    run, setting = patient.run, patient.config
     try:
         for sees in dict.fromkeys(command.sees for command in setting.manifest.verify):
             if sees is not None:
-                run.bench(setting).stand_at(sees, patient.tree)
+                run.bench(setting).sync_to(sees, patient.tree)
         if run.standing.incumbent:
             run.workspace(setting)
     except (GoalseekError, OSError) as error:
@@ -132,16 +132,16 @@ def environment(patient: DoctorContext) -> Iterator[Finding]:
     run = patient.run
     try:
         editable_installs.refuse_editable(run.loaded.manifest, run.confines)
-        refuse_unfit_shares(run.loaded, run.repository, run.places, patient.setting.scope, patient.entries)
+        refuse_unfit_shares(run.loaded, run.repository, run.places, patient.config.scope, patient.entries)
         if run.standing.baseline is None:
-            refuse_unfit_gives(patient.setting.manifest, run.places.prefix, patient.setting.scope, patient.entries)
+            refuse_unfit_gives(patient.config.manifest, run.places.prefix, patient.config.scope, patient.entries)
     except GoalseekError as error:
         yield Finding("environment", False, error.message, error.hint)
         return
     for told in editable_installs.notes(run.loaded.manifest, run.confines):
         text, _, remedy = told.partition("; ")
         yield Finding("environment", True, text, remedy)
-    if patient.setting.manifest.scope.share:
+    if patient.config.manifest.scope.share:
         yield Finding("environment", True, "what is shared means the candidate, and shows nothing hidden")
 
 
@@ -155,23 +155,23 @@ def provider(patient: DoctorContext) -> Iterator[Finding]:
     try:
         chosen = chosen_provider(loaded, loaded.manifest.provider)
         chosen.check()
-        told = chosen.look_over(writable_files(patient.run.repository, patient.setting.scope, patient.entries))
+        told = chosen.look_over(writable_files(patient.run.repository, patient.config.scope, patient.entries))
     except GoalseekError as error:
         yield Finding("provider", False, error.message, error.hint)
         return
     yield Finding("provider", True, f"{chosen.name} can start" + (f" and {told}" if told else ""))
-    yield from provider_checks.about(patient.run, patient.setting, patient.entries, chosen, patient.is_live)
+    yield from provider_checks.about(patient.run, patient.config, patient.entries, chosen, patient.is_live)
 
 
 def isolation(patient: DoctorContext) -> Iterator[Finding]:
     """How well each command is kept apart from what it judges."""
-    for words in words_about(patient.setting.manifest):
+    for words in words_about(patient.config.manifest):
         yield Finding("isolation", True, words.text, words.remedy)
 
 
 def confinement(patient: DoctorContext) -> Iterator[Finding]:
     """The level of the sandbox, and what it does not enforce."""
-    confines, manifest = patient.run.confines, patient.setting.manifest
+    confines, manifest = patient.run.confines, patient.config.manifest
     try:
         confines.refuse_unfit()
     except GoalseekError as error:
@@ -193,7 +193,7 @@ def confinement(patient: DoctorContext) -> Iterator[Finding]:
 
 def allowed(patient: DoctorContext) -> Iterator[Finding]:
     """Programs and paths that are shown beside the trees and the system's own folders, and why."""
-    confines, manifest = patient.run.confines, patient.setting.manifest
+    confines, manifest = patient.run.confines, patient.config.manifest
     if confines.level.name == "none":
         return
     found = {}
@@ -225,10 +225,10 @@ FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation,
 
 
 def _counted(patient: DoctorContext, is_whole: bool) -> str:
-    manifest, prefix = patient.setting.manifest, patient.run.places.prefix
+    manifest, prefix = patient.config.manifest, patient.run.places.prefix
     of_kind: dict[str, list[str]] = {}
     for path in patient.entries:
-        of_kind.setdefault(patient.setting.scope.kind(path), []).append(path.removeprefix(prefix))
+        of_kind.setdefault(patient.config.scope.kind(path), []).append(path.removeprefix(prefix))
     hidden = of_kind.get("hidden", [])
     named = list(filter(matcher(manifest.scope.hidden), hidden)) if manifest.scope.hidden else []
     told = [pluralize(len(of_kind.get("writable", [])), "writable file")]

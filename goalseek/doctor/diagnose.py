@@ -53,10 +53,10 @@ def diagnose_sandbox(
 
     def works(manifest: Manifest) -> bool:
         clear(run.places.setup)  # what it gave at another level would hide that it fails at this one
-        tried = replace(subject, setting=run.setting_of(manifest, changed=subject.setting.scope.changed))
+        tried = replace(subject, config=run.config_of(manifest, changed=subject.config.scope.changed))
         return measure_subject(run, tried, next(place), folder).failure is None
 
-    manifest = subject.setting.manifest
+    manifest = subject.config.manifest
     with run.outside():
         is_sandbox = works(manifest)
         found = None if is_sandbox else _outside_too(manifest, works, log)

@@ -74,7 +74,7 @@ def git_version() -> Finding:
 def cost(patient: DoctorContext, subject: Target) -> str:
     """What the verifier's runs will cost, in words."""
     owed, most = max(0, 2 - len(subject.known)), len(BREAKAGES)
-    parts = ["setup once"] if patient.setting.manifest.setup else []
+    parts = ["setup once"] if patient.config.manifest.setup else []
     parts += [f"{pluralize(owed, 'run')} of the verifier"] if owed else []
     parts.append(f"1 to {most} runs with every writable file broken")
     gaming = runs_owed(patient.cheats, subject.tree)
@@ -94,7 +94,7 @@ def _examine(
     ignore_home(run.loaded)
     commit = standing.incumbent.commit if standing.incumbent else run.repository.head()
     tree = run.repository.tree_of(commit)
-    setting = run.setting() if standing.baseline else run.fresh_setting()
+    setting = run.config() if standing.baseline else run.fresh_config()
     entries = run.repository.objects.files(tree)
     patient = DoctorContext(run, setting, tree, entries, prepared(run, setting, tree, entries), is_live)
     needed = [finding for check in NEEDED for finding in check(patient)]

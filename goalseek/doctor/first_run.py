@@ -199,7 +199,7 @@ def try_and_write(loaded: Loaded, plain: dict[str, Any], watch: Watch) -> Measur
         check_fit(run)
         if loaded.manifest.provider:
             chosen_provider(loaded, loaded.manifest.provider).check()
-        subject = baseline_subject(run, run.setting_of(loaded.manifest))
+        subject = baseline_subject(run, run.config_of(loaded.manifest))
         folder = run.places.scratch / "trial"
         evidence = measure_subject(run, subject, 0, folder)
         if (verdict := unfit(loaded.manifest.metric, loaded.manifest.guard, evidence)) is not None:

@@ -48,7 +48,7 @@ def trial(
     is interrupted, but not where the verifier turns out not to fit.
     """
     folder = run.places.scratch / "trial"
-    manifest = subject.setting.manifest
+    manifest = subject.config.manifest
     made: list[Measurement] = []
     is_fit = True
     try:
@@ -177,7 +177,7 @@ def sabotage(run: Project, subject: Target, folder: Path) -> tuple[bool, str]:
 
 def broken_tree(run: Project, subject: Target, content: bytes | None) -> str:
     """The subject's tree with this content in every writable file, or without them."""
-    objects, scope = run.repository.objects, subject.setting.scope
+    objects, scope = run.repository.objects, subject.config.scope
     entries = {
         path: entry
         for path, entry in objects.files(subject.tree).items()

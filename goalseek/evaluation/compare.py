@@ -71,7 +71,7 @@ def sides(run: Project, before: str, after: str | None) -> tuple[Revision, Revis
     same in both, and where there is nothing to compare.
     """
     ignore_home(run.loaded)  # goalseek's own files are no part of the checkout
-    setting = run.fresh_setting()
+    setting = run.fresh_config()
     repository = run.repository
     first = _side(run, setting, *_commit(run, before))
     second = _side(run, setting, *(_commit(run, after) if after is not None else (CHECKOUT, None)))
@@ -120,7 +120,7 @@ def _measured(run: Project, side: Revision, seconds: Mapping[str, float], of: Si
     folder = run.places.scratch / "trial"
     subject = replace(side.subject, baseline_seconds=dict(seconds))
     evidence = measure_subject(run, subject, 0, folder, seed=secrets.randbelow(2**31), of=of)
-    manifest = subject.setting.manifest
+    manifest = subject.config.manifest
     verdict = unfit(manifest.metric, manifest.guard, evidence)
     if verdict is None:
         return measurement_of(evidence)
@@ -185,7 +185,7 @@ def _refuse_other_judge(run: Project, setting: Config, before: Revision, after: 
         hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
         raise GoalseekError(message, hint, USAGE)
     if others:
-        run.watch.note(f"not writable, but different as well, and measured as they are: {abbreviate(others)}")
+        run.watch.on_note(f"not writable, but different as well, and measured as they are: {abbreviate(others)}")
 
 
 @dataclass(frozen=True)
@@ -208,12 +208,12 @@ def settle_on_base(run: Project, base: str, result: str, pairs: int, tell: Calla
 
     Raises GoalseekError where one of them has no number.
     """
-    setting, standing = run.setting(), run.standing
+    setting, standing = run.config(), run.standing
     assert standing.baseline
     objects = run.repository.objects
     before = with_pinned(objects, setting.scope, standing.baseline.tree, base)
     after = with_pinned(objects, setting.scope, standing.baseline.tree, result)
-    setting, ruler = run.setting((before, after)), standing.ruler
+    setting, ruler = run.config((before, after)), standing.ruler
     if any(setting.scope.is_fixed(found.path) for found in objects.differences(standing.baseline.tree, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
     subject = Target(setting, before, ruler, standing.epoch, before)

@@ -66,7 +66,7 @@ def _look(run: Project, setting: Config, of: str) -> None:
     standing = run.standing
     assert setting.manifest.holdout and standing.baseline and standing.best
     mark = standing.baseline if of == "baseline" else standing.best
-    run.watch.phase(mark.iteration, "HOLDOUT")
+    run.watch.on_phase(mark.iteration, "HOLDOUT")
     write_state(run, "running", mark.iteration, "HOLDOUT")
     before = took_outside(run, holdout_key(standing)).phases  # the last look was killed, and this one is charged for it
     begun = HoldoutRecord(
@@ -92,7 +92,7 @@ def _look(run: Project, setting: Config, of: str) -> None:
     made = replace(made, timestamp=run.ledger.now())
     run.measured.add(run.ledger.append(made))
     run.took.forget()
-    run.watch.looked(made)
+    run.watch.on_holdout(made)
 
 
 def _measured(

@@ -40,7 +40,7 @@ class Target:
     ``known`` are the measurements of it that were made before, oldest first.
     """
 
-    setting: Config
+    config: Config
     tree: str
     ruler: str
     epoch: int
@@ -88,7 +88,7 @@ def measure_subject(
     seconds = subject.baseline_seconds
     if tree and not seconds and subject.known:
         seconds = {command.name: command.seconds for command in subject.known[-1].verify}
-    usual = run.verifier(subject.setting, subject.ruler, subject.baseline_tree, seconds, of)
+    usual = run.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, of)
     verifier = replace(usual, own_folder=own_folder, turn=lambda side, number: usual.turn(of, number))
     if iteration is None:
         iteration = run.standing.last_iteration + 1
@@ -108,9 +108,9 @@ def took_outside(run: Project, what: str) -> PhaseSeconds:
 
 def stand_back(run: Project, subject: Target) -> None:
     """Brings the bench to the subject's own tree, after another was measured there."""
-    for sees in dict.fromkeys(command.sees for command in subject.setting.manifest.verify):
+    for sees in dict.fromkeys(command.sees for command in subject.config.manifest.verify):
         if sees is not None:
-            run.bench(subject.setting).stand_at(sees, subject.tree)
+            run.bench(subject.config).sync_to(sees, subject.tree)
 
 
 def measurement_of(evidence: Evidence) -> Measurement:

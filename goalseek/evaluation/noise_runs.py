@@ -67,9 +67,7 @@ def alone_runs(command: AloneCommand, count: int) -> Iterator[Measurement | Fail
             seed = secrets.randbelow(2**31)
             environment = {**os.environ, "GOALSEEK_SEED": str(seed)}
             printed = HeadAndTail()
-            finished = programs.supervise(
-                ["sh", "-c", command.run], command.folder, environment, printed, command.timeout
-            )
+            finished = programs.run(["sh", "-c", command.run], command.folder, environment, printed, command.timeout)
             try:
                 value = _value_of(command, finished)
             except NoNumber as nothing:
@@ -128,8 +126,8 @@ def unchanged_subject(run: Project) -> Target:
     check_fit(run)
     standing = run.standing
     if standing.baseline is None:
-        return baseline_subject(run, run.fresh_setting())
-    subject = incumbent_subject(run, run.setting())
+        return baseline_subject(run, run.fresh_config())
+    subject = incumbent_subject(run, run.config())
     return replace(subject, known=tuple(_runs_before(run, subject)))
 
 
@@ -148,7 +146,7 @@ def unchanged_runs(run: Project, subject: Target, count: int) -> Iterator[Measur
         seeds.add(seed)
         folder = run.places.scratch / "trial"
         evidence = measure_subject(run, subject, 0, folder, seed=seed)
-        manifest = subject.setting.manifest
+        manifest = subject.config.manifest
         verdict = unfit(manifest.metric, manifest.guard, evidence)
         if verdict is None:
             made = measurement_of(evidence)

@@ -52,7 +52,7 @@ def rerun(run: Project, number: int, tell: Callable[[str], None]) -> Rerun:
     record = _record(run, number)
     standing = run.standing
     assert standing.baseline and record.tree_hash and record.commit_hash
-    setting = run.setting((standing.baseline.tree, record.tree_hash))
+    setting = run.config((standing.baseline.tree, record.tree_hash))
     made = _last_run(record)
     recorded = made.value if made and _succeeded(record) else None
     tell(

@@ -60,20 +60,20 @@ def settle_at_end(run: Project, setting: Config) -> SettleRecord | None:
     pairs = pairs_in_time(manifest, spent, run.clock.now())
     later = "settle it with: goalseek report --settle"
     if pairs == 0:
-        run.watch.note(f"no time is left to measure the result afresh; {later}")
+        run.watch.on_note(f"no time is left to measure the result afresh; {later}")
         return None
     if pairs != manifest.metric.settle:
-        run.watch.note(
+        run.watch.on_note(
             f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
         )
-    run.watch.phase(run.standing.last_iteration, "SETTLE")
+    run.watch.on_phase(run.standing.last_iteration, "SETTLE")
     write_state(run, "running", run.standing.last_iteration, "SETTLE")
     try:
         return settle_now(run, setting, pairs)
     except GoalseekError as error:
         if error.stop_reason == "tampered":
             raise
-        run.watch.note(f"{error.message}; {later}")
+        run.watch.on_note(f"{error.message}; {later}")
         return None
 
 
@@ -84,7 +84,7 @@ def settle_on_request(run: Project, setting: Config) -> SettleRecord | None:
     """
     metric, standing = setting.manifest.metric, run.standing
     if standing.best and standing.best != standing.baseline and not standing.noise.differed and metric.noise == "auto":
-        run.watch.note("the metric never moved: its difference is exact, and there is nothing to settle")
+        run.watch.on_note("the metric never moved: its difference is exact, and there is nothing to settle")
         return None
     return settle_now(run, setting, metric.settle or PAIRS)
 
@@ -99,7 +99,7 @@ def settle_now(run: Project, setting: Config, pairs: int) -> SettleRecord:
     if baseline is None or best is None or best == baseline:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
     seconds = 2 * pairs * _seconds_each(standing)
-    run.watch.note(
+    run.watch.on_note(
         f"settling: baseline and best afresh in turn, {pluralize(pairs, 'pair')}, about {format_duration(seconds)}"
     )
     subject = Target(setting, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
@@ -110,7 +110,7 @@ def settle_now(run: Project, setting: Config, pairs: int) -> SettleRecord:
     made = run.ledger.append(record)
     run.measured.add(made)
     assert isinstance(made, SettleRecord)
-    run.watch.settled(made)
+    run.watch.on_settled(made)
     return made
 
 

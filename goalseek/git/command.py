@@ -175,7 +175,7 @@ class BatchProcesses:
         self._git_dir = git_dir
         self._variables = variables
 
-    def tell(self, arguments: tuple[str, ...], words: bytes) -> BatchReply:
+    def send(self, arguments: tuple[str, ...], words: bytes) -> BatchReply:
         """Tells ``git ARGUMENTS`` something. Raises Missing or ObjectsFailed where it has ended."""
         child = self._child(arguments)
         assert child.stdin and child.stdout

@@ -111,7 +111,7 @@ class Objects:
         """The content of an object; ``name`` may be anything that git resolves. Raises Missing."""
 
         def ask() -> bytes:
-            answer = self._conversations.tell(_READ, os.fsencode(name) + b"\n")
+            answer = self._conversations.send(_READ, os.fsencode(name) + b"\n")
             header = answer.line()
             if header.endswith(b" missing"):
                 raise Missing(name)
@@ -124,7 +124,7 @@ class Objects:
         return self._is_there(name) or (self.bring_back() > 0 and self._is_there(name))
 
     def _is_there(self, name: str) -> bool:
-        return not self._conversations.tell(_HAS, os.fsencode(name) + b"\n").line().endswith(b" missing")
+        return not self._conversations.send(_HAS, os.fsencode(name) + b"\n").line().endswith(b" missing")
 
     def _with_all(self, ask: Callable[[], Answer]) -> Answer:
         """What ``ask`` gives; where an object is missing that can be brought back, what it gives then."""
@@ -192,7 +192,7 @@ class Objects:
         return [] if before == after else self._with_all(lambda: self._differences(before, after))
 
     def _differences(self, before: str, after: str) -> list[Difference]:
-        answer = self._conversations.tell(_DIFFER, f"{before} {after}\nend\n".encode())
+        answer = self._conversations.send(_DIFFER, f"{before} {after}\nend\n".encode())
         if answer.line() == b"end":
             raise Missing(f"{before} or {after}")
         found = []
@@ -264,7 +264,7 @@ class Objects:
         """The name of the object that a git process writes. A ``git gc`` may remove its folder, or it, just then."""
         for _ in range(_WRITE_TRIES):
             try:
-                name = self._conversations.tell(arguments, words).line().decode()
+                name = self._conversations.send(arguments, words).line().decode()
             except ObjectsFailed as failed:
                 error = failed
                 if not _FOLDER_IS_GONE.search(str(failed)):

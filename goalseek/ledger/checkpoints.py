@@ -54,7 +54,7 @@ class Checkpoints:
         self._run_id = run_id
         self._follows = follows
 
-    def recall(self, name: str, kind: type[Value], made_from: str) -> Checkpoint | None:
+    def load(self, name: str, kind: type[Value], made_from: str) -> Checkpoint | None:
         """The stored answer, or None where there is none that is ours and made from this."""
         try:
             stored = json.loads((self.folder / f"{name}.json").read_text())
@@ -67,7 +67,7 @@ class Checkpoints:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def keep(self, name: str, value: Any, made_from: str, seconds: float) -> Checkpoint:
+    def save(self, name: str, value: Any, made_from: str, seconds: float) -> Checkpoint:
         """Stores an answer: a temporary name, fsync, rename."""
         content, seal = self._sealed(name, value, made_from, seconds)
         write_durably(self.folder / f"{name}.json", content)
@@ -164,7 +164,7 @@ class PhaseSeconds:
     def __init__(self, memory: Checkpoints, clock: Callable[[], float]) -> None:
         self.clock = clock
         self._memory = memory
-        stored = memory.recall(_NAME, Seconds, _NAME)
+        stored = memory.load(_NAME, Seconds, _NAME)
         self.phases: dict[str, float] = dict(stored.value.phases) if stored else {}
         self._at_work = ""
         self._counted_to = 0.0

@@ -42,12 +42,12 @@ class Ledger:
         self._refuse_moved()
         fetched = self._refuse_forged()
         self.mended = repair_tail(self.history, self._messages)
-        snapshot = self.history.snapshot(lambda seal, body: self.seal.holds(seal, "standing", body))
+        snapshot = self.history.load_snapshot(lambda seal, body: self.seal.holds(seal, "standing", body))
         self.mended = verify_lines(self.history, self._messages, snapshot) or self.mended
         self.mended = "; ".join(filter(None, (fetched, self.mended)))
         self._end = self.history.size()
         self._note_head()
-        self.standing: Standing = self.history.folded(snapshot)
+        self.standing: Standing = self.history.replay(snapshot)
 
     def append(self, record: Written, candidate: str | None = None, ruler: str | None = None) -> Written:
         """Numbers and seals a record and commits it; gives it as written.
@@ -74,7 +74,7 @@ class Ledger:
         self._write(line)
         self.standing = self.standing.after(sealed)
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
-            self.history.remember(self.standing, lambda body: self.seal.of("standing", body))
+            self.history.save_snapshot(self.standing, lambda body: self.seal.of("standing", body))
         return sealed
 
     def pinned(self) -> str | None:

@@ -127,16 +127,16 @@ class History:
 
     def standing(self) -> Standing:
         """The fold over all records."""
-        return self.folded(Snapshot())
+        return self.replay(Snapshot())
 
-    def folded(self, snapshot: Snapshot) -> Standing:
+    def replay(self, snapshot: Snapshot) -> Standing:
         """The fold over a snapshot and the records after it."""
         standing = snapshot.standing
         for line in self.forward(snapshot.end):
             standing = standing.after(self.parsed(line))
         return standing
 
-    def remember(self, standing: Standing, seal: Callable[[str], str]) -> None:
+    def save_snapshot(self, standing: Standing, seal: Callable[[str], str]) -> None:
         """Writes the snapshot: a cache, sealed, and held against the last line before it is used."""
         last = next(self.backward(), None)
         if last is None:
@@ -148,7 +148,7 @@ class History:
         temporary.write_text(content)
         temporary.replace(self.path.with_name(_SNAPSHOT))
 
-    def snapshot(self, holds: Callable[[str, str], bool]) -> Snapshot:
+    def load_snapshot(self, holds: Callable[[str, str], bool]) -> Snapshot:
         """The stored snapshot where it fits the file, and its seal ``holds`` (seal, body); else an empty one."""
         try:
             head, body = self.path.with_name(_SNAPSHOT).read_text().splitlines()
@@ -266,7 +266,7 @@ def load_standing(loaded: Loaded, own: Path | None = None) -> Standing:
         seal = Seal((own / "secret").read_bytes())
     except OSError:
         return history.standing()
-    return history.folded(history.snapshot(lambda found, body: seal.holds(found, "standing", body)))
+    return history.replay(history.load_snapshot(lambda found, body: seal.holds(found, "standing", body)))
 
 
 def own_folder(loaded: Loaded) -> Path | None:

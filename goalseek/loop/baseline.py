@@ -45,13 +45,13 @@ def make_way(run: Project, why_not_finish: Callable[[Config], str]) -> None:
     candidate = _under_way(run, refs)
     if candidate is None:
         return
-    setting = run.setting()
+    setting = run.config()
     try:
         run.refuse_changed(setting)
     except GoalseekError:
         record_left_behind(run, setting, refs, candidate, None, CHANGED)
         return
-    failed = _memory(run).recall(_FAILED, str, "")
+    failed = _memory(run).load(_FAILED, str, "")
     if why := failed.value if failed else why_not_finish(setting):
         why = f"it could not be gone on with, and a new baseline was asked for: {why.splitlines()[0]}"
         record_left_behind(run, setting, refs, candidate, None, why)
@@ -73,15 +73,15 @@ def failure_kept(run: Project) -> Iterator[None]:
     except Paused:
         raise
     except LimitReached as reached:
-        memory.keep(_FAILED, reached.stop.why, "", 0.0)
+        memory.save(_FAILED, reached.stop.why, "", 0.0)
         raise
     except GoalseekError as error:
         if error.stop_reason not in ("disk", "needs_human"):
-            memory.keep(_FAILED, error.message, "", 0.0)
+            memory.save(_FAILED, error.message, "", 0.0)
         raise
     except Exception as error:
         if as_machine_fault(error) is None:
-            memory.keep(_FAILED, f"{type(error).__name__}: {error}", "", 0.0)
+            memory.save(_FAILED, f"{type(error).__name__}: {error}", "", 0.0)
         raise
 
 

@@ -54,7 +54,7 @@ def reporting_end(run: Project) -> Iterator[None]:
     stop = run.stop or Stop("count", "done")
     stop = _typed(run, replace(stop, line=last_line(run.standing, run.loaded.manifest)))
     _leave(run, _STATUS[EXIT_CODES[stop.reason]], stop)
-    run.watch.stopped(stop)
+    run.watch.on_stopped(stop)
 
 
 @contextlib.contextmanager
@@ -85,7 +85,7 @@ def _leave_as(run: Project, error: GoalseekError) -> Stop:
 
 def _failed(run: Project, stop: Stop, begun: int) -> None:
     line = last_line(run.standing, run.loaded.manifest) if run.standing.seq > begun else ""
-    run.watch.failed(_typed(run, replace(stop, line=line)))
+    run.watch.on_failed(_typed(run, replace(stop, line=line)))
 
 
 def _typed(run: Project, stop: Stop) -> Stop:

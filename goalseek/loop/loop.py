@@ -70,12 +70,12 @@ def _climb(run: Project, ends: Ends) -> Iterator[IterationRecord]:
     check_provider(run, entries)
     while True:
         run.repository.objects.bring_back()
-        pack_when_due(run.repository, run.standing.seq, run.watch.note)
-        setting = run.setting()
+        pack_when_due(run.repository, run.standing.seq, run.watch.on_note)
+        setting = run.config()
         _warn(run, setting)
         now = ends.spendings(count, time.monotonic() - began)
         manifest, standing = setting.manifest, run.standing.of_run(run.run_id)
-        run.watch.stands(scene_of(manifest.project.name, manifest.limits, standing, run.recent, now))
+        run.watch.on_progress(scene_of(manifest.project.name, manifest.limits, standing, run.recent, now))
         look(run, setting, is_end=False)
         run.stop = _why_end(run, setting, ends, count, time.monotonic() - began)
         if run.stop:
@@ -105,7 +105,7 @@ def _claim(run: Project, setting: Config, stop: Stop) -> None:
     settle_at_end(run, setting)
     look(run, setting, is_end=True)
     if worn := small_set(setting.manifest.metric, run.standing):
-        run.watch.note(worn)
+        run.watch.on_note(worn)
 
 
 def iteration(run: Project, setting: Config, most: int | None = None) -> IterationRecord:
@@ -124,7 +124,7 @@ def iteration(run: Project, setting: Config, most: int | None = None) -> Iterati
     tries = Attempts()
     try:
         context = desk.do("READ_CONTEXT", "context", Context, partial(_begun, run, setting, refs, folder))
-        setting = run.setting_begun(setting, context)
+        setting = run.config_as_begun(setting, context)
         briefing = briefing_for(run, setting, context)
         plan = plan_with_retry(run, setting, desk, briefing, folder)
         tries = run_attempts(run, setting, desk, briefing, plan, folder)
@@ -167,7 +167,7 @@ def baseline(run: Project, source: str | None = None, most: int | None = None) -
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
     """
     make_way(run, partial(_why_not_finish, run))
-    setting = note_left_out(run, run.fresh_setting(), source)
+    setting = note_left_out(run, run.fresh_config(), source)
     number = run.standing.last_iteration + 1
     ruler = take_ruler(run, setting)
     desk, folder = begin_iteration(run, number, most, f"{ruler.digest} {run.repository.head()} {source or ''}")
@@ -199,7 +199,7 @@ def _begun_baseline(run: Project, setting: Config, folder: Path, source: str | N
     """The context; that the checkout holds what is not measured is said before the measurement."""
     code = source or ("the incumbent" if run.standing.incumbent else "HEAD")
     if changed := uncommitted_words(run.repository, setting.scope, code):
-        run.watch.note(changed)
+        run.watch.on_note(changed)
     return read_baseline_context(run, setting, folder)
 
 
@@ -208,12 +208,12 @@ def step(run: Project) -> tuple[str, str]:
     entries = check_fit(run)
     check_refs(run)
     check_provider(run, entries)
-    pack_when_due(run.repository, run.standing.seq, run.watch.note)
+    pack_when_due(run.repository, run.standing.seq, run.watch.on_note)
     try:
         if run.standing.baseline is None:
             record = baseline(run, most=1)
         else:
-            setting = run.setting()
+            setting = run.config()
             if stop := _why_over(run, setting):
                 raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
             with failure_kept(run):
@@ -277,4 +277,4 @@ def _warn(run: Project, setting: Config) -> None:
     """Says which budgets come near their end, each once a run."""
     told = budget_warnings(setting.manifest.limits, run.standing.of_run(run.run_id))
     for text in new_warnings(run.loaded.logs, run.run_id, told):
-        run.watch.budget(text)
+        run.watch.on_budget(text)

@@ -37,16 +37,16 @@ class NotifyWatch(Relay):
         self._loaded = loaded
         self._programs = programs
         if why := _why_not_run(loaded()):
-            shown.note(f"notify: {why}")
+            shown.on_note(f"notify: {why}")
 
-    def budget(self, text: str) -> None:
+    def on_budget(self, text: str) -> None:
         """Handed on, and told on "budget"."""
-        self._shown.budget(text)
+        self._shown.on_budget(text)
         self._tell({"budget"}, {"event": "budget", "text": text})
 
-    def recorded(self, record: IterationRecord) -> None:
+    def on_record(self, record: IterationRecord) -> None:
         """Handed on; the whole record of a keep is told on "kept"."""
-        self._shown.recorded(record)
+        self._shown.on_record(record)
         if record.outcome == "kept":
             self._tell({"kept"}, to_plain(record))
 
@@ -56,14 +56,14 @@ class NotifyWatch(Relay):
         self._tell({"needs_human"}, {**told, "why": question.verdict.why, "next": commands_for(question)})
         return self._shown.ask(question, given)
 
-    def stopped(self, stop: Stop) -> None:
+    def on_stopped(self, stop: Stop) -> None:
         """Handed on, and told as the end."""
-        self._shown.stopped(stop)
+        self._shown.on_stopped(stop)
         self._tell_end(stop)
 
-    def failed(self, stop: Stop) -> None:
+    def on_failed(self, stop: Stop) -> None:
         """Handed on, and told as the end."""
-        self._shown.failed(stop)
+        self._shown.on_failed(stop)
         self._tell_end(stop)
 
     def _tell_end(self, stop: Stop) -> None:
@@ -88,14 +88,12 @@ class NotifyWatch(Relay):
         except (GoalseekError, OSError, ValueError) as error:
             wrong = str(error)
         if wrong:
-            self._shown.note(f"notify: {wrong}")
+            self._shown.on_note(f"notify: {wrong}")
 
     def _run(self, command: tuple[str, ...], loaded: Loaded, line: str) -> str:
         """Runs the program; gives what was wrong in words, or ""."""
         stdin = line.encode() + b"\n"
-        finished = self._programs.supervise(
-            command, loaded.folder, _users_environment(), HeadAndTail(), SECONDS_MOST, stdin
-        )
+        finished = self._programs.run(command, loaded.folder, _users_environment(), HeadAndTail(), SECONDS_MOST, stdin)
         if finished.timed_out:
             return f"{command[0]} ran past its limit, {SECONDS_MOST:.0f}s"
         if finished.exit_code:

@@ -78,27 +78,27 @@ class StepRunner:
         The seconds of a phase that is not timed, as it waits for a person, count nowhere. Raises Rejected as ``work``
         did, also when it did so before; Paused where no more may be done now.
         """
-        stored = self._memory.recall(stored_as, kind, self._digest)
+        stored = self._memory.load(stored_as, kind, self._digest)
         if stored is None:
             self._raise_remembered(phase, stored_as)
             if self._left == 0:
                 raise Paused(phase)
             self._on_phase(phase, True)
             began = self._took.clock()
-            self.calls.for_answer = stored_as
+            self.calls.current_step = stored_as
             try:
                 with self._took.of(phase) if is_timed else contextlib.nullcontext():
                     value = work()
             except Rejected as rejected:
                 spent = self._took.clock() - began
                 answer = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
-                self._digest = self._memory.keep(rejected_as(stored_as), answer, self._digest, spent).digest
+                self._digest = self._memory.save(rejected_as(stored_as), answer, self._digest, spent).digest
                 self.done[stored_as] = Done(phase, spent, rejected.usage, rejected.reason)
                 if self._left is not None:
                     self._left -= 1
                 raise
             spent = self._took.clock() - began if is_timed else 0.0
-            stored = self._memory.keep(stored_as, value, self._digest, spent)
+            stored = self._memory.save(stored_as, value, self._digest, spent)
             if self._left is not None:
                 self._left -= 1
         if is_timed:
@@ -115,7 +115,7 @@ class StepRunner:
         ``owed`` is asked what the answer so far still lacks: work that gives it with one part more, or None. It is
         asked for a part of ``begin`` at least. Raises Paused where no more may be done now.
         """
-        stored = self._memory.recall(stored_as, type(begin), self._digest)
+        stored = self._memory.load(stored_as, type(begin), self._digest)
         value: Value = stored.value if stored else begin
         spent = stored.seconds if stored else 0.0
         worked = False
@@ -129,7 +129,7 @@ class StepRunner:
             with self._took.of(phase):
                 value = work()
             spent += self._took.clock() - began
-            stored = self._memory.keep(stored_as, value, self._digest, spent)
+            stored = self._memory.save(stored_as, value, self._digest, spent)
         assert stored
         if worked and self._left is not None:
             self._left -= 1
@@ -149,7 +149,7 @@ class StepRunner:
         self._memory.forget(stored_as)
 
     def _raise_remembered(self, phase: str, stored_as: str) -> None:
-        stored = self._memory.recall(rejected_as(stored_as), Rejection, self._digest)
+        stored = self._memory.load(rejected_as(stored_as), Rejection, self._digest)
         if stored is None:
             return
         self._digest = stored.digest
@@ -193,7 +193,7 @@ def begin_iteration(
             folder.mkdir(parents=True, exist_ok=True)
         if not begins:
             return
-        run.watch.phase(number, name)
+        run.watch.on_phase(number, name)
         if name in _LONG_PHASES:
             write_state(run, "running", number, name)
 

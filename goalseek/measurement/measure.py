@@ -200,7 +200,7 @@ def _run(
     kept_outputs: Path,
 ) -> ProgramResult:
     assert command.sees is not None
-    root = verifier.bench.stand_at(command.sees, tree)
+    root = verifier.bench.sync_to(command.sees, tree)
     below = root / verifier.places.prefix
     if command.sees != "hidden":
         give(verifier, below)
@@ -220,7 +220,9 @@ def _touched(verifier: Verifier, command: VerifyCommand) -> Failure | None:
         return None
     prefix, setup = verifier.places.prefix, verifier.manifest.setup
     given = matcher(tuple(map(literal, setup.gives))) if setup else lambda path: False
-    touched = [path for path in verifier.bench.touched(command.sees) if not given(path.removeprefix(prefix))]
+    touched = [
+        path for path in verifier.bench.changed_ruler_files(command.sees) if not given(path.removeprefix(prefix))
+    ]
     if not touched:
         return None
     named = abbreviate([quote_path(path) for path in touched])

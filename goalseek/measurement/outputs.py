@@ -110,7 +110,7 @@ def take_outputs(
 ) -> Failure | None:
     """Takes what the command hands on. ``stale`` gets the files that no command of this measurement made, and why."""
     assert command.sees is not None
-    below = verifier.bench.root(command.sees) / verifier.places.prefix
+    below = verifier.bench.root_for(command.sees) / verifier.places.prefix
     if not command.outputs:
         return None
     prefix, sees, matches = verifier.places.prefix, command.sees, matcher(command.outputs)
@@ -127,7 +127,7 @@ def take_outputs(
     except (FileNotFoundError, NotADirectoryError):
         return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
     for path, found in taken.items():
-        if verifier.bench.is_taken(tree, prefix + path):
+        if verifier.bench.would_shadow_ruler(tree, prefix + path):
             return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
         for part, why in verifier.bench.hijacks(tree, prefix + path):
             if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):

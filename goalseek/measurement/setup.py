@@ -30,7 +30,7 @@ def prepare(verifier: Verifier, log: Sink) -> None:
         return
     command = VerifyCommand(run=setup.run, name="setup", sees="candidate", network=setup.network)
     (verifier.places.scratch / "run").mkdir(parents=True, exist_ok=True)
-    root = verifier.bench.stand_at("candidate", verifier.baseline_tree)
+    root = verifier.bench.sync_to("candidate", verifier.baseline_tree)
     finished = run_command(verifier, command, root, {}, setup.timeout, log)
     if finished.timed_out or finished.exit_code:
         how = "ran past its timeout" if finished.timed_out else f"ended with {finished.exit_code}"

@@ -73,7 +73,7 @@ def run_command(
         ready = confines.launch(
             job_of(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
         )
-        finished = verifier.programs.supervise(
+        finished = verifier.programs.run(
             ready.arguments,
             ready.folder,
             ready.environment,

@@ -54,7 +54,7 @@ class ConfigReader:
         self._scopes: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
         self._narrower: tuple[Scope, Scope] | None = None
 
-    def made(
+    def read(
         self,
         loaded: Loaded,
         manifest: Manifest,

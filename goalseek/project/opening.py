@@ -83,9 +83,12 @@ def opened(
             process.marked(trusted_mark(where.owner)),
         ):
             if kill_leftovers(where.owner, repository.own / PROGRAMS_LOCK):
-                (watch or Watch()).note("programs of a run that was killed were still at work; they were ended")
-            for path in (*AgentHome(where.agent).take_back(), *AgentHome(where.reviewer).take_back()):
-                (watch or Watch()).note(f"a login that the agent renewed before the kill was put back: {path}")
+                (watch or Watch()).on_note("programs of a run that was killed were still at work; they were ended")
+            for path in (
+                *AgentHome(where.agent).collect_renewed_logins(),
+                *AgentHome(where.reviewer).collect_renewed_logins(),
+            ):
+                (watch or Watch()).on_note(f"a login that the agent renewed before the kill was put back: {path}")
             remove_stale_locks(repository, where)
             repository.is_ours = True
             repository.objects.bring_back()
@@ -156,8 +159,8 @@ def check_fit(run: Project) -> Mapping[str, Entry]:
     incumbent = run.standing.incumbent
     entries = files_of(run, incumbent.commit if incumbent else run.repository.head())
     for told in scope_notes(run, entries):
-        run.watch.note(told)
-    _check(run, entries, run.setting().manifest if incumbent else run.loaded.manifest)
+        run.watch.on_note(told)
+    _check(run, entries, run.config().manifest if incumbent else run.loaded.manifest)
     return entries
 
 
@@ -174,7 +177,7 @@ def check_fit_for_baseline(run: Project, code: str | None) -> None:
     preflight.refuse_globs(run.loaded, run.places.prefix, head, {**files, **before})
     refuse_nothing_writable(run, files)
     for told in _writable_notes(run, files):
-        run.watch.note(told)
+        run.watch.on_note(told)
     _check(run, head, run.loaded.manifest)
 
 
@@ -212,23 +215,23 @@ def _check(run: Project, entries: Mapping[str, Entry], manifest: Manifest) -> No
     """What is asked of a tree whatever it is for. ``manifest`` is what programs are started by: a climb's is pinned."""
     preflight.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
     for told in free_room((run.repository.own, run.loaded.folder, run.places.home)):
-        run.watch.note(told)
+        run.watch.on_note(told)
     preflight.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
     check_confines(run, entries, manifest)
     for told in preflight.notes(run.loaded, run.repository, run.places.prefix, entries):
-        run.watch.note(told)
+        run.watch.on_note(told)
     if broken := broken_guard_of(run.loaded.manifest, run.standing):
-        run.watch.note(broken)
+        run.watch.on_note(broken)
     for name in differing(run.loaded, run.repository.location, run.standing):
         adopts = with_manifest_option("goalseek baseline adopts it", run.loaded.path)
-        run.watch.note(f"{name} differs from the pinned ruler; {adopts}")
+        run.watch.on_note(f"{name} differs from the pinned ruler; {adopts}")
     names = run.loaded.manifest.scope.share
     for told in run.shares.notes(names, run.standing.epoch):
-        run.watch.note(told)
+        run.watch.on_note(told)
     if not run.shares.is_whole(names):
-        run.watch.note(f"of the shared folders only {LOOKED_AT_MOST} files are looked at for changes")
+        run.watch.on_note(f"of the shared folders only {LOOKED_AT_MOST} files are looked at for changes")
     if run.ledger.mended:
-        run.watch.note(run.ledger.mended)
+        run.watch.on_note(run.ledger.mended)
 
 
 def check_confines(run: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
@@ -242,9 +245,9 @@ def check_confines(run: Project, entries: Mapping[str, Entry], manifest: Manifes
     is_agent = is_agent or manifest.review is not None
     networked = any(command.network for command in manifest.verify)
     networked = networked or (manifest.setup is not None and manifest.setup.network)
-    run.watch.confined(confines.level, confines.not_enforced(is_agent, networked))
+    run.watch.on_sandbox(confines.level, confines.not_enforced(is_agent, networked))
     for told in (*confines.weaker(), *editable_installs.notes(manifest, confines)):
-        run.watch.note(told)
+        run.watch.on_note(told)
 
 
 def _made_with_the_logs(loaded: Loaded) -> tuple[Path, ...]:
@@ -276,7 +279,7 @@ def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...
 def check_provider(run: Project, entries: Mapping[str, Entry]) -> None:
     """The provider can start, and can do something with the files. Raises GoalseekError where it cannot."""
     refuse_nothing_writable(run, entries)
-    run.provider().look_over(writable_files(run.repository, run.setting().scope, entries))
+    run.provider().look_over(writable_files(run.repository, run.config().scope, entries))
 
 
 def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> Iterator[WritableFile]:

@@ -73,7 +73,7 @@ class Project:
         self.seal = Seal.open(repository.own)
         self.ledger = Ledger(repository, loaded.results, self.seal)
         index = repository.own / "measured.sqlite"
-        self.measured = TreeIndex(index, self.ledger.history, self.standing.seq, lambda text: self.watch.note(text))
+        self.measured = TreeIndex(index, self.ledger.history, self.standing.seq, lambda text: self.watch.on_note(text))
         self.recent: deque[IterationRecord] = deque(self._newest(), maxlen=RECENT)
         self.shares = Shares(repository.own / "share.json", self.folder)
         self.run_id = self.standing.run_id
@@ -133,7 +133,7 @@ class Project:
             last.callback(self._trees.close)
             last.callback(self.programs.close)
 
-    def setting(self, between: tuple[str, str] | None = None) -> Config:
+    def config(self, between: tuple[str, str] | None = None) -> Config:
         """Reads manifest, program and directions afresh. Of a manifest that is wrong now, the last good one holds.
 
         ``between`` are two trees of which candidates made the second out of the first; those of baseline and incumbent
@@ -152,7 +152,7 @@ class Project:
                 self._confines = (self._confines[0], replace(before, elsewhere=now))
         ruler = self._pinned()
         manifest = under(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
-        return self.setting_of(manifest, tuple(told), ruler.hidden_from if ruler else None, self._changed(between))
+        return self.config_of(manifest, tuple(told), ruler.hidden_from if ruler else None, self._changed(between))
 
     def _changed(self, between: tuple[str, str] | None) -> frozenset[str]:
         """The paths on which two trees differ, as ``setting`` takes them; those of one pair are remembered."""
@@ -166,14 +166,14 @@ class Project:
             self._differ = (between, frozenset(difference.path for difference in found))
         return self._differ[1]
 
-    def setting_begun(self, setting: Config, context: Context) -> Config:
+    def config_as_begun(self, setting: Config, context: Context) -> Config:
         """The setting under which an iteration goes on: what a candidate may change is as it was when it began."""
         scope = setting.manifest.scope
         begun = replace(scope, writable=context.writable, generated=context.generated)
         if not context.writable or begun == scope:
             return setting
         manifest = replace(setting.manifest, scope=begun)
-        made = self.setting_of(manifest, (), setting.hidden_from, self._changed(None))
+        made = self.config_of(manifest, (), setting.hidden_from, self._changed(None))
         note = "the manifest's scope has changed since the iteration began: that holds from the next one on"
         return replace(made, notes=(*setting.notes, note))
 
@@ -186,11 +186,11 @@ class Project:
             self._ruler = (self.standing.epoch, Ruler.from_json(text))
         return self._ruler[1]
 
-    def fresh_setting(self) -> Config:
+    def fresh_config(self) -> Config:
         """The setting for a new baseline: keys from the manifest, whatever was pinned."""
         self.loaded = loading.load(self.loaded.path)
         add_own(self.loaded.logs, self.loaded.runs)
-        return self.setting_of(self.loaded.manifest, ())
+        return self.config_of(self.loaded.manifest, ())
 
     def provider(self) -> Chain:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
@@ -207,7 +207,7 @@ class Project:
     def workspace(self, setting: Config) -> Workspace:
         """The agent's tree under this setting, at the incumbent."""
         workspace = self._trees.workspace(self._plan(setting))
-        workspace.stand_at(lambda label: agent_history(self.ledger.history, self.standing, label))
+        workspace.sync_to(lambda label: agent_history(self.ledger.history, self.standing, label))
         return workspace
 
     def bench(self, setting: Config, of: Side = "candidate") -> Bench:
@@ -233,14 +233,14 @@ class Project:
             ruler,
             baseline_tree,
             seconds,
-            on_output=self.watch.output,
+            on_output=self.watch.on_output,
             turn=self._turned,
             waiting=self.waiting,
             refuse_changed=lambda: self.refuse_changed(setting),
         )
 
     def _turned(self, of: Side, place: int) -> None:
-        self.watch.turn(of, place)
+        self.watch.on_measurement(of, place)
         if self.last_phase == "VERIFY":
             self.picture.turned(turn_in_words(of, place))
 
@@ -263,22 +263,22 @@ class Project:
     def waiting(self, text: str) -> Iterator[None]:
         """While this block waits, the picture and the view say what for, and no phase is charged with the time."""
         began = self._waits_since = time.monotonic()
-        self.watch.note(text)
-        self.watch.waits(text)
+        self.watch.on_note(text)
+        self.watch.on_wait(text)
         self.picture.waiting(text)
         try:
             yield
         finally:
             self._waits_since = None
             self._idle += time.monotonic() - began
-            self.watch.waits("")
+            self.watch.on_wait("")
             self.picture.waiting("")
 
     @contextlib.contextmanager
     def _making(self, root: Path) -> Iterator[None]:
         """While this block makes a tree; where that takes longer than a moment, the view is told."""
         text = f"a tree of the repository is being made in {root}: once, later it is only brought up to date"
-        timer = threading.Timer(MOMENT_SECONDS, lambda: self.watch.note(text))
+        timer = threading.Timer(MOMENT_SECONDS, lambda: self.watch.on_note(text))
         timer.daemon = True
         timer.start()
         try:
@@ -292,7 +292,7 @@ class Project:
         self.measured.add(record)
         self.recent.appendleft(record)
 
-    def setting_of(
+    def config_of(
         self,
         manifest: Manifest,
         told: tuple[str, ...] = (),
@@ -305,7 +305,7 @@ class Project:
         candidates have changed. Raises GoalseekError where the files of ``hidden_from`` cannot be had.
         """
         asked = self._provider.asked or self.loaded.manifest.provider
-        return self._settings.made(self.loaded, manifest, asked, self.confines.mounts, told, pinned, changed)
+        return self._settings.read(self.loaded, manifest, asked, self.confines.mounts, told, pinned, changed)
 
     def _plan(self, setting: Config) -> TreePlan:
         made = self._planned

@@ -26,7 +26,7 @@ def update_refs(run: Project) -> None:
     _move_refs(run, refs)
     _show_refs(run, refs, run.loaded.runs / f"{standing.last.iteration:04d}")
     keep_few(run.loaded.runs, run.loaded.manifest.log, standing)
-    run.watch.recorded(standing.last)
+    run.watch.on_record(standing.last)
 
 
 def check_refs(run: Project) -> None:
@@ -116,7 +116,9 @@ def _refuse_moved_branch(run: Project, refs: Refs) -> None:
     if refs.branch is None:
         # A first baseline makes it, and what was climbed elsewhere and fetched was without it.
         if last.iteration > 0 and key_of(last.seal) == run.seal.key:
-            run.watch.note(f"the branch {repository.branch} was deleted; it shows the tip again, {standing.tip[:12]}")
+            run.watch.on_note(
+                f"the branch {repository.branch} was deleted; it shows the tip again, {standing.tip[:12]}"
+            )
         return
     if refs.branch in (last.parent_commit_hash, last.commit_hash):
         return

@@ -19,38 +19,38 @@ if typing.TYPE_CHECKING:
 class Watch:
     """Told by the loop, in the order in which things happen."""
 
-    def note(self, text: str) -> None:
+    def on_note(self, text: str) -> None:
         """Something that a person should know."""
 
-    def confined(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
+    def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """At which level programs are kept in their place, and what they can do in spite of it."""
 
-    def budget(self, text: str) -> None:
+    def on_budget(self, text: str) -> None:
         """Most of a budget is spent."""
-        self.note(text)
+        self.on_note(text)
 
-    def stands(self, scene: Progress) -> None:
+    def on_progress(self, scene: Progress) -> None:
         """Where the climb stands before each iteration and at the end, and what bounds it."""
 
-    def phase(self, iteration: int, name: str) -> None:
+    def on_phase(self, iteration: int, name: str) -> None:
         """A phase begins."""
 
-    def turn(self, of: str, place: int) -> None:
+    def on_measurement(self, of: str, place: int) -> None:
         """VERIFY begins a run, counted from 1, of the "candidate" or the "incumbent"."""
 
-    def waits(self, text: str) -> None:
+    def on_wait(self, text: str) -> None:
         """Nothing goes on but a wait, and what for; "" at its end."""
 
-    def output(self, chunk: bytes) -> None:
+    def on_output(self, chunk: bytes) -> None:
         """A provider or the verifier printed something."""
 
-    def recorded(self, record: IterationRecord) -> None:
+    def on_record(self, record: IterationRecord) -> None:
         """An iteration ended, and counts."""
 
-    def settled(self, record: SettleRecord) -> None:
+    def on_settled(self, record: SettleRecord) -> None:
         """The result was measured afresh."""
 
-    def looked(self, record: HoldoutRecord) -> None:
+    def on_holdout(self, record: HoldoutRecord) -> None:
         """A look at the holdout was made."""
 
     def is_attended(self) -> bool:
@@ -64,10 +64,10 @@ class Watch:
         """
         return None
 
-    def stopped(self, stop: Stop) -> None:
+    def on_stopped(self, stop: Stop) -> None:
         """The invocation ends."""
 
-    def failed(self, stop: Stop) -> None:
+    def on_failed(self, stop: Stop) -> None:
         """The invocation ends by an error, which the command shows."""
 
 
@@ -77,49 +77,49 @@ class Relay(Watch):
     def __init__(self, shown: Watch) -> None:
         self._shown = shown
 
-    def note(self, text: str) -> None:
+    def on_note(self, text: str) -> None:
         """Handed on."""
-        self._shown.note(text)
+        self._shown.on_note(text)
 
-    def confined(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
+    def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """Handed on."""
-        self._shown.confined(level, not_enforced)
+        self._shown.on_sandbox(level, not_enforced)
 
-    def budget(self, text: str) -> None:
+    def on_budget(self, text: str) -> None:
         """Handed on."""
-        self._shown.budget(text)
+        self._shown.on_budget(text)
 
-    def stands(self, scene: Progress) -> None:
+    def on_progress(self, scene: Progress) -> None:
         """Handed on."""
-        self._shown.stands(scene)
+        self._shown.on_progress(scene)
 
-    def phase(self, iteration: int, name: str) -> None:
+    def on_phase(self, iteration: int, name: str) -> None:
         """Handed on."""
-        self._shown.phase(iteration, name)
+        self._shown.on_phase(iteration, name)
 
-    def turn(self, of: str, place: int) -> None:
+    def on_measurement(self, of: str, place: int) -> None:
         """Handed on."""
-        self._shown.turn(of, place)
+        self._shown.on_measurement(of, place)
 
-    def waits(self, text: str) -> None:
+    def on_wait(self, text: str) -> None:
         """Handed on."""
-        self._shown.waits(text)
+        self._shown.on_wait(text)
 
-    def output(self, chunk: bytes) -> None:
+    def on_output(self, chunk: bytes) -> None:
         """Handed on."""
-        self._shown.output(chunk)
+        self._shown.on_output(chunk)
 
-    def recorded(self, record: IterationRecord) -> None:
+    def on_record(self, record: IterationRecord) -> None:
         """Handed on."""
-        self._shown.recorded(record)
+        self._shown.on_record(record)
 
-    def settled(self, record: SettleRecord) -> None:
+    def on_settled(self, record: SettleRecord) -> None:
         """Handed on."""
-        self._shown.settled(record)
+        self._shown.on_settled(record)
 
-    def looked(self, record: HoldoutRecord) -> None:
+    def on_holdout(self, record: HoldoutRecord) -> None:
         """Handed on."""
-        self._shown.looked(record)
+        self._shown.on_holdout(record)
 
     def is_attended(self) -> bool:
         """As the other watch has it."""
@@ -129,13 +129,13 @@ class Relay(Watch):
         """Handed on."""
         return self._shown.ask(question, given)
 
-    def stopped(self, stop: Stop) -> None:
+    def on_stopped(self, stop: Stop) -> None:
         """Handed on."""
-        self._shown.stopped(stop)
+        self._shown.on_stopped(stop)
 
-    def failed(self, stop: Stop) -> None:
+    def on_failed(self, stop: Stop) -> None:
         """Handed on."""
-        self._shown.failed(stop)
+        self._shown.on_failed(stop)
 
 
 OUTPUT = "output.log"
@@ -154,27 +154,27 @@ class OutputLog(Relay):
         self._file: BinaryIO | None = None
         self._title = b""
 
-    def phase(self, iteration: int, name: str) -> None:
+    def on_phase(self, iteration: int, name: str) -> None:
         """Handed on; the phase's name stands above what it prints."""
         self._title = f"[{name} of iteration {iteration}]\n".encode()
-        super().phase(iteration, name)
+        super().on_phase(iteration, name)
 
-    def output(self, chunk: bytes) -> None:
+    def on_output(self, chunk: bytes) -> None:
         """Written, and handed on."""
         with contextlib.suppress(OSError):
             self._write(self._title + chunk[-BYTES_MOST:])
             self._title = b""
-        super().output(chunk)
+        super().on_output(chunk)
 
-    def stopped(self, stop: Stop) -> None:
+    def on_stopped(self, stop: Stop) -> None:
         """Handed on; the file is closed."""
         self._close()
-        super().stopped(stop)
+        super().on_stopped(stop)
 
-    def failed(self, stop: Stop) -> None:
+    def on_failed(self, stop: Stop) -> None:
         """Handed on; the file is closed."""
         self._close()
-        super().failed(stop)
+        super().on_failed(stop)
 
     def _write(self, content: bytes) -> None:
         if self._file is None:

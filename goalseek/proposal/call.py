@@ -101,7 +101,7 @@ def build_call(
     )
 
     def again(why: str, usage: Usage) -> None:
-        run.watch.note(why)
+        run.watch.on_note(why)
         calls.failed(run.last_phase, why, usage)
         workspace.clean()
 
@@ -110,7 +110,7 @@ def build_call(
         context=context,
         history=briefing.history,
         folder=folder,
-        writable=workspace.remembered("writable", lambda: _writable(run, setting, workspace)),
+        writable=workspace.cached("writable", lambda: _writable(run, setting, workspace)),
         prompt=text,
         brief=brief,
         nonce=nonce,
@@ -124,7 +124,7 @@ def build_call(
         wait=lambda seconds, why: wait(run, manifest.limits, seconds, why),
         again=again,
         session=seat.session,
-        went=calls.went,
+        went=calls.set_session,
         read_home=seat.read_home,
         secrets=seat.secrets,
         name=name,

@@ -69,7 +69,7 @@ class AgentLaunch:
         """A file of that HOME, without credentials; "" where there is none."""
         with contextlib.suppress(OSError):
             if self.home.is_of(self._label(name)):
-                return self.secrets.hidden(self.home.read(path)).decode("utf-8", "replace")
+                return self.secrets.redact(self.home.read(path)).decode("utf-8", "replace")
         return ""
 
     def start(self, asked: LaunchSpec) -> ProgramResult:
@@ -90,13 +90,13 @@ class AgentLaunch:
         self.secrets.add_files(file.real for file in asked.login.files)
         with self._login(asked):
             job = self._job(asked)
-            stands_in = self._stands_in(job)
+            stands_in = self._placeholder_files(job)
             ready = confines.launch(job, asked.arguments, environment, self.folder)
-            shown = self.secrets.stream(run.watch.output)
+            shown = self.secrets.stream(run.watch.on_output)
             if self.calls:
                 self.calls.begin(self.phase, self._label(asked.home))
             try:
-                finished = run.programs.supervise(
+                finished = run.programs.run(
                     ready.arguments,
                     ready.folder,
                     ready.environment,
@@ -115,7 +115,7 @@ class AgentLaunch:
         if self.calls:
             self.calls.ended(finished.killed, finished.timed_out)
         refuse_full(self.files)  # half an edit is no proposal
-        hidden = self.secrets.hidden
+        hidden = self.secrets.redact
         return replace(finished, stdout=hidden(finished.stdout), stderr=hidden(finished.stderr))
 
     def _write_files(self) -> None:
@@ -144,7 +144,7 @@ class AgentLaunch:
         program = Path(asked.arguments[0])
         return (program,) if program.is_relative_to(self.run.confines.top) and program.is_file() else ()
 
-    def _stands_in(self, job: ProgramAccess) -> list[Path]:
+    def _placeholder_files(self, job: ProgramAccess) -> list[Path]:
         top = self.run.confines.top
         own = [path.relative_to(top) for path in job.readable if path.is_relative_to(top)]
         return [place for path in own if not (place := self.tree / path).exists()]
@@ -168,7 +168,7 @@ class AgentLaunch:
             finally:
                 self.secrets.add_files(home.path / file.below_home for file in asked.login.files if file.below_home)
                 self.secrets.add_files(file.real for file in asked.login.files)
-                home.take_back()
+                home.collect_renewed_logins()
 
     def _links(self, login: Login) -> dict[str, tuple[Path, Path]]:
         seen = self.run.confines.credential_at

@@ -60,20 +60,20 @@ class UsageLog:
         self._memory = memory
         self._reported = reported
         self._usual = usual
-        self.for_answer = ""
-        stored = memory.recall("calls", NewCall, "calls")
+        self.current_step = ""
+        stored = memory.load("calls", NewCall, "calls")
         self._begun: tuple[CallEntry, ...] = stored.value.calls if stored else ()
 
     def begin(self, phase: str, home: str = "") -> None:
         """Says durably that a call begins."""
-        self._store((*self._begun, CallEntry(phase, answer=self.for_answer, home=home)))
+        self._store((*self._begun, CallEntry(phase, answer=self.current_step, home=home)))
 
     def ended(self, killed: int, timed_out: bool) -> None:
         """Notes how many programs the last call left running, and whether its time was up."""
         if killed or timed_out:
             self._store((*self._begun[:-1], replace(self._begun[-1], killed=killed, timed_out=timed_out)))
 
-    def went(self, session: Session) -> None:
+    def set_session(self, session: Session) -> None:
         """Notes in which session the last call was."""
         self._store((*self._begun[:-1], replace(self._begun[-1], session=session)))
 
@@ -84,8 +84,8 @@ class UsageLog:
     def failed(self, phase: str, why: str, usage: Usage) -> None:
         """Notes that the last call came to no answer by itself, and what it used; also where it started nothing."""
         earlier, last = self._begun[:-1], self._begun[-1:]
-        if not last or last[0].answer != self.for_answer:
-            earlier, last = self._begun, (CallEntry(phase, answer=self.for_answer),)
+        if not last or last[0].answer != self.current_step:
+            earlier, last = self._begun, (CallEntry(phase, answer=self.current_step),)
         (call,) = last
         if call.timed_out and call.charged is None:
             usage = killed_call(usage, self.usual())
@@ -126,7 +126,7 @@ class UsageLog:
 
     def _store(self, begun: tuple[CallEntry, ...]) -> None:
         self._begun = begun
-        self._memory.keep("calls", NewCall(begun), "calls", 0.0)
+        self._memory.save("calls", NewCall(begun), "calls", 0.0)
 
 
 def sum_of(usages: Collection[Usage]) -> Usage:

@@ -39,7 +39,7 @@ class AgentHome:
 
         ``links`` are by path below it: the real file, and the path by which the program finds that. Raises OSError.
         """
-        self.take_back()
+        self.collect_renewed_logins()
         if not self.is_of(label):
             make_anew(self.path, 0o700)
         stored = {"label": label, "links": {path: str(real) for path, (real, _) in links.items()}}
@@ -51,7 +51,7 @@ class AgentHome:
                 with open(home.create(path, 0o644), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
                     file.write(text)
 
-    def take_back(self) -> list[str]:
+    def collect_renewed_logins(self) -> list[str]:
         """Moves credentials that a program wrote anew to their own places; gives the paths of those.
 
         What is older than the real file stays behind: the user has logged in since. So does what is no regular file

@@ -39,11 +39,11 @@ class Redactor:
             except (ValueError, RecursionError):
                 self._add(line.partition("=")[2].strip("'\" ") or line for line in text.splitlines())
 
-    def are_in(self, content: bytes) -> bool:
+    def contains(self, content: bytes) -> bool:
         """Whether a content holds any of them."""
         return any(value in content for value in self._values)
 
-    def hidden(self, content: bytes) -> bytes:
+    def redact(self, content: bytes) -> bytes:
         """The content, with a mark in the place of each."""
         for value in sorted(self._values, key=len, reverse=True):
             content = content.replace(value, HIDDEN)
@@ -51,7 +51,7 @@ class Redactor:
 
     def hidden_text(self, text: str) -> str:
         """The same of a text."""
-        return self.hidden(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+        return self.redact(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def stream(self, tell: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """A way to pass output on as it comes, whole lines at a time; an empty chunk passes on what is left."""
@@ -64,7 +64,7 @@ class Redactor:
             if len(kept) - end > _LINE_MOST:
                 end = len(kept) - longest
             if end:
-                tell(self.hidden(bytes(kept[:end])))
+                tell(self.redact(bytes(kept[:end])))
                 del kept[:end]
 
         return take

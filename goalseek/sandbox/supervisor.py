@@ -67,7 +67,7 @@ class Supervisor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def supervise(
+    def run(
         self,
         arguments: Sequence[str],
         folder: Path,

@@ -92,39 +92,39 @@ class EventWatch(Watch):
         self._stream = stream
         self._select = select
 
-    def note(self, text: str) -> None:
+    def on_note(self, text: str) -> None:
         """A note."""
         self._emit({"event": "note", "text": text})
 
-    def confined(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
+    def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """The level of the sandbox."""
         told = {"level": level.name, "not_enforced": not_enforced, "because": level.reason}
         self._emit({"event": "sandbox", **told})
 
-    def phase(self, iteration: int, name: str) -> None:
+    def on_phase(self, iteration: int, name: str) -> None:
         """A phase begins."""
         self._emit({"event": "phase", "iteration": iteration, "phase": name})
 
-    def recorded(self, record: IterationRecord) -> None:
+    def on_record(self, record: IterationRecord) -> None:
         """An iteration counts: its whole record."""
         self._emit({"event": "iteration", "record": to_plain(record)})
 
-    def settled(self, record: SettleRecord) -> None:
+    def on_settled(self, record: SettleRecord) -> None:
         """The result was measured afresh."""
         self._emit({"event": "settle", "record": to_plain(record)})
 
-    def looked(self, record: HoldoutRecord) -> None:
+    def on_holdout(self, record: HoldoutRecord) -> None:
         """A look at the holdout was made."""
         self._emit({"event": "holdout", "record": to_plain(record)})
 
-    def stopped(self, stop: Stop) -> None:
+    def on_stopped(self, stop: Stop) -> None:
         """The end."""
         told = {"stop_reason": stop.reason, "why": stop.why, "next": stop.next}
         self._emit({"event": "stopped", **told, "exit": EXIT_CODES.get(stop.reason), "line": stop.line})
 
-    def failed(self, stop: Stop) -> None:
+    def on_failed(self, stop: Stop) -> None:
         """The end by an error or a signal; what it says stands on stderr too."""
-        self.stopped(stop)
+        self.on_stopped(stop)
 
     def _emit(self, event: dict[str, object]) -> None:
         shown = self._select(event) if self._select else event

@@ -38,7 +38,7 @@ class ConfinedWatch(Watch):
         self._paint_level = paint
         self._wants_less = is_quiet
 
-    def confined(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
+    def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """The level."""
         if self._wants_less and level.name == "bubblewrap":
             return
@@ -56,41 +56,41 @@ class LineWatch(AskingWatch, ConfinedWatch):
         self._is_quiet = is_quiet
         self._is_verbose = is_verbose
 
-    def note(self, text: str) -> None:
+    def on_note(self, text: str) -> None:
         """A line of chatter."""
         print(f"note: {harmless(text)}", file=sys.stderr)
 
-    def phase(self, iteration: int, name: str) -> None:
+    def on_phase(self, iteration: int, name: str) -> None:
         """A line of chatter where it is wanted."""
         if self._is_verbose:
             print(f"{iteration:>4}  {name}", file=sys.stderr)
 
-    def recorded(self, record: IterationRecord) -> None:
+    def on_record(self, record: IterationRecord) -> None:
         """The iteration's line."""
         print(record_line(record, self._paint, width_of(sys.stdout)), flush=True)
         for note in record.notes:
-            self.note(note)
+            self.on_note(note)
         if record.dropped_files and not self._is_quiet:
-            self.note(f"left out: {', '.join(record.dropped_files)}")
+            self.on_note(f"left out: {', '.join(record.dropped_files)}")
         took = sum(record.seconds.values())
         if self._is_verbose:
             print(f"      took {format_duration(took)}", file=sys.stderr)
 
-    def settled(self, record: SettleRecord) -> None:
+    def on_settled(self, record: SettleRecord) -> None:
         """The claim."""
         print(settled_line(record), flush=True)
 
-    def looked(self, record: HoldoutRecord) -> None:
+    def on_holdout(self, record: HoldoutRecord) -> None:
         """What the holdout said."""
         print(f"holdout, look {record.look}: {one_line(record.why)}", flush=True)
 
-    def stopped(self, stop: Stop) -> None:
+    def on_stopped(self, stop: Stop) -> None:
         """Why it ended, and what to do next."""
         if not self._is_quiet:
             print(f"stopped: {stop.why}" + (f"; {stop.next}" if stop.next else ""), file=sys.stderr, flush=True)
         self._say_last(stop)
 
-    def failed(self, stop: Stop) -> None:
+    def on_failed(self, stop: Stop) -> None:
         """What it came to so far; the command says why it ended. The terminal may be closed: that is why, then."""
         with contextlib.suppress(OSError):
             self._say_last(stop)

@@ -47,18 +47,18 @@ class LiveWatch(LineWatch):
         if screen:
             screen.stop()
 
-    def stands(self, scene: Progress) -> None:
+    def on_progress(self, scene: Progress) -> None:
         """The panel shows it."""
         self._scene, self._told_at = scene, time.monotonic()
         self._open()
 
-    def phase(self, iteration: int, name: str) -> None:
+    def on_phase(self, iteration: int, name: str) -> None:
         """The panel shows it; a line of chatter where it is wanted."""
         self._iteration, self._phase, self._turn, self._turns = iteration, name, "", 0
         self._began, self._tail = time.monotonic(), b""
-        super().phase(iteration, name)
+        super().on_phase(iteration, name)
 
-    def turn(self, of: str, place: int) -> None:
+    def on_measurement(self, of: str, place: int) -> None:
         """The panel shows it."""
         self._turns += 1
         self._tail = b""
@@ -67,7 +67,7 @@ class LiveWatch(LineWatch):
         elif self._phase == "VERIFY":
             self._turn = turn_in_words(of, place)
 
-    def waits(self, text: str) -> None:
+    def on_wait(self, text: str) -> None:
         """The panel shows it; neither the phase nor the budget is charged with the time."""
         now = time.monotonic()
         if self._waits and not text:
@@ -75,7 +75,7 @@ class LiveWatch(LineWatch):
             self._told_at += now - self._waited_at
         self._waits, self._waited_at = one_line(text), now
 
-    def output(self, chunk: bytes) -> None:
+    def on_output(self, chunk: bytes) -> None:
         """Of what is printed the panel shows the last line."""
         self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
 
@@ -88,15 +88,15 @@ class LiveWatch(LineWatch):
         self._open()
         return word
 
-    def stopped(self, stop: Stop) -> None:
+    def on_stopped(self, stop: Stop) -> None:
         """The panel goes, the last line stays."""
         self.close()
-        super().stopped(stop)
+        super().on_stopped(stop)
 
-    def failed(self, stop: Stop) -> None:
+    def on_failed(self, stop: Stop) -> None:
         """The panel goes."""
         self.close()
-        super().failed(stop)
+        super().on_failed(stop)
 
     def _open(self) -> None:
         if self._screen:

@@ -69,24 +69,24 @@ class Bench:
 
     def forget(self, sees: Sees) -> None:
         """Has the tree of such a command made anew before the next one: what is kept between measurements goes too."""
-        checkout = self._trees.pop(self.root(sees))
+        checkout = self._trees.pop(self.root_for(sees))
         clear(checkout.state)
 
     def is_whole(self) -> bool:
         """Whether every tree that was made is still there."""
         return all(root.is_dir() for root in self._trees)
 
-    def root(self, sees: Sees) -> Path:
+    def root_for(self, sees: Sees) -> Path:
         """Where a command with this ``sees`` runs. One folder serves "candidate" and "both", as build folders need."""
         return self.folder / ("ruler" if sees == "hidden" else "tree")
 
-    def stand_at(self, sees: Sees, tree: str) -> Path:
+    def sync_to(self, sees: Sees, tree: str) -> Path:
         """The folder that shows ``tree`` as a command with this ``sees`` may see it, clean.
 
         Raises GoalseekError, ``tampered``, where a file of the ruler cannot be had as it was pinned.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        root = self.root(sees)
+        root = self.root_for(sees)
         is_seen = self._scope.seen_by(sees)
         view = f"{sees} {self._scope_key}"
         label = f"{tree} {view}"
@@ -101,7 +101,7 @@ class Bench:
             self._clean(checkout)
             if view_before == view:
                 changes = visible_changes(self._objects, before, tree, is_seen)
-                checkout.bring(changes, label)
+                checkout.update(changes, label)
                 self._open_of(checkout).update(path for path in changes if not self._scope.is_fixed(path))
                 return root
         except (Missing, ObjectsFailed, FileNotFoundError, NotADirectoryError):
@@ -110,7 +110,7 @@ class Bench:
             return root
         wanted = self._wanted(sees, tree)
         gone = {path: None for path in checkout.entries if path not in wanted}
-        checkout.bring({**gone, **wanted}, label)
+        checkout.update({**gone, **wanted}, label)
         self._open.pop(root, None)
         return root
 
@@ -118,9 +118,9 @@ class Bench:
         """Raises GoalseekError where a tree to be measured does not have the baseline's ruler."""
         refuse_other_ruler(self._objects, self._scope, baseline_tree, tree)
 
-    def touched(self, sees: Sees) -> list[str]:
+    def changed_ruler_files(self, sees: Sees) -> list[str]:
         """The files of the ruler that a command wrote, removed or put something else in place of, in its own tree."""
-        root = self.root(sees)
+        root = self.root_for(sees)
         checkout = self._trees[root]
         try:
             found = checkout.changes()
@@ -132,11 +132,11 @@ class Bench:
 
     def is_untouched(self, sees: Sees, path: str) -> bool:
         """Whether a file stands there as goalseek put it there, so that no command made it."""
-        return self._trees[self.root(sees)].is_as_recorded(path)
+        return self._trees[self.root_for(sees)].is_as_recorded(path)
 
     def is_of_ruler(self, sees: Sees, path: str) -> bool:
         """Whether that is so, and the file is not the candidate's: every command has it anyhow."""
-        checkout = self._trees[self.root(sees)]
+        checkout = self._trees[self.root_for(sees)]
         return path in checkout.entries and self._is_rulers(checkout, path) and checkout.is_as_recorded(path)
 
     def hijacks(self, tree: str, path: str) -> Iterator[Hazard]:
@@ -159,7 +159,7 @@ class Bench:
             level = self._level(entry.blob)
         return name in level
 
-    def is_taken(self, tree: str, path: str) -> bool:
+    def would_shadow_ruler(self, tree: str, path: str) -> bool:
         """Whether a command's file at this path would come to stand in the place of the ruler's, or in its way."""
         level, parts = self._level(tree), path.split("/")
         if self._scope.kind(path) == "hidden" or self._scope.share_at(path):
@@ -199,12 +199,12 @@ class Bench:
             clear(checkout.root / path)
         found, pulse = self._walked.pop(checkout.root, (Changes(), None))
         if pulse is not None and pulse == self._pulse(checkout):
-            checkout.put_back(found)
+            checkout.restore(found)
         else:
             checkout.clean()
 
     def _pulse(self, checkout: Checkout) -> object:
-        return checkout.pulse(sorted(self._open_of(checkout) & checkout.entries.keys()))
+        return checkout.fingerprint(sorted(self._open_of(checkout) & checkout.entries.keys()))
 
     def _open_of(self, checkout: Checkout) -> set[str]:
         """The files that are the candidate's: nobody looks at these again after its command."""

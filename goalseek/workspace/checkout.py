@@ -97,7 +97,7 @@ class Checkout:
         self.label = label
         self.save()
 
-    def bring(self, wanted: Mapping[str, Entry | None], label: str) -> None:
+    def update(self, wanted: Mapping[str, Entry | None], label: str) -> None:
         """Changes the folder, clean before, to hold these entries at these paths; None removes a file."""
         with own_folder(self.root) as folder:
             for path, entry in wanted.items():
@@ -111,7 +111,7 @@ class Checkout:
         self._record(changed)
         self.label = label
 
-    def lay(self, wanted: Mapping[str, Entry | None]) -> None:
+    def overlay(self, wanted: Mapping[str, Entry | None]) -> None:
         """Puts these entries there, unrecorded: a walk finds them as changes. None removes a file."""
         with own_folder(self.root) as folder:
             for path, entry in wanted.items():
@@ -125,7 +125,7 @@ class Checkout:
         """What differs from what is recorded, by one walk of the folder."""
         return walk(self.root, self._recorded, self._differs, self._is_left_alone)
 
-    def put_back(self, changes: Changes) -> None:
+    def restore(self, changes: Changes) -> None:
         """Undoes what a walk found, path by path."""
         with own_folder(self.root) as folder:
             for path in (*changes.added, *changes.folders):
@@ -138,9 +138,9 @@ class Checkout:
     def clean(self) -> None:
         """Puts back whatever is not as recorded."""
         if found := self.changes():
-            self.put_back(found)
+            self.restore(found)
 
-    def pulse(self, paths: Iterable[str]) -> tuple[tuple[int, ...], ...] | None:
+    def fingerprint(self, paths: Iterable[str]) -> tuple[tuple[int, ...], ...] | None:
         """How every recorded folder and these files look now: while that stays, nothing was added, nothing removed.
 
         None where one of them is gone, or was changed too near to now to tell a later change.

@@ -90,7 +90,7 @@ class Workspace:
                 self.git_folder.save()
         self._store.close()
 
-    def stand_at(self, steps: Callable[[str], Iterable[AgentCommit]]) -> None:
+    def sync_to(self, steps: Callable[[str], Iterable[AgentCommit]]) -> None:
         """Brings tree and history to the last of the steps.
 
         ``steps(label)`` gives the steps after the one with that label, oldest first; all of them for an unknown label.
@@ -122,7 +122,7 @@ class Workspace:
         except (Missing, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
             self.tree.label = ""
 
-    def remembered(self, name: str, made: Callable[[], Made]) -> Made:
+    def cached(self, name: str, made: Callable[[], Made]) -> Made:
         """Something made of the files that stand here: made once, as long as they stay the same."""
         label, value = self._made.get(name, ("", None))
         if label != self.tree.label:
@@ -138,17 +138,17 @@ class Workspace:
         found = self.tree.changes()
         return replace(found, added=(*found.added, *occupied(self.root, self._mounted)))
 
-    def put_back(self, changes: Changes) -> None:
+    def restore(self, changes: Changes) -> None:
         """Brings the tree back, and the git folder with it."""
         if changes:
-            self.tree.put_back(changes)
+            self.tree.restore(changes)
         if not (self.root / ".git").is_dir() or (self.root / ".git").is_symlink():
             make_anew(self.root / ".git")
         self.git_folder.clean()
 
     def clean(self) -> None:
         """Puts back whatever is not as the tool left it."""
-        self.put_back(self.changes())
+        self.restore(self.changes())
 
     def _start(self) -> None:
         """An empty workspace with a new git folder."""
@@ -191,7 +191,7 @@ class Workspace:
         commit = self._commit(step, changed, before.commit)
         label = f"{step.label} {self._scope_key} {step.tree} {commit}"
         if before.tree:
-            self.tree.bring(changed, label)
+            self.tree.update(changed, label)
             return
         self.tree.build({**{path: entry for path, entry in changed.items() if entry}, **self._links}, label)
         with contextlib.suppress(GitFailed):  # only so that the agent's first git status is quick
@@ -236,7 +236,7 @@ class Workspace:
             self.git_folder.build({path: entry for path, entry in wanted.items() if entry}, "mirror")
         else:
             gone = {path: None for path in self.git_folder.entries if path not in wanted}
-            self.git_folder.bring({**gone, **wanted}, "mirror")
+            self.git_folder.update({**gone, **wanted}, "mirror")
 
     def _content(self, path: str, entry: Entry) -> bytes:
         return self._objects.read(entry.blob)

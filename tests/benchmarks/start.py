@@ -82,7 +82,7 @@ def start(programs: Supervisor, make_ready: Callable[[], Launch]) -> float:
     """Makes a program ready and runs it to its end; milliseconds."""
     began = time.perf_counter()
     ready = make_ready()
-    done = programs.supervise(
+    done = programs.run(
         ready.arguments,
         ready.folder,
         ready.environment,

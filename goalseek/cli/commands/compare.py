@@ -83,7 +83,7 @@ def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
                 f"compare: interrupted after {len(pairs)} of {pluralize(options.count, 'pair')}; nothing is recorded",
             )
         if pairs:
-            _show(options, before.subject.setting.manifest, (before, after), pairs)
+            _show(options, before.subject.config.manifest, (before, after), pairs)
         sys.stdout.flush()
         if opened_run.standing.seq < 0:
             raise _Ended(code)

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     with opened(manifest, doing="exec") as run_now:
         if run_now.standing.incumbent is None:
             raise GoalseekError("nothing is measured yet", "goalseek baseline, then again", USAGE)
-        setting = run_now.setting()
+        setting = run_now.config()
         tree, iteration = run_now.standing.incumbent.tree, run_now.standing.incumbent.iteration
         if options.at:
             record = find_record(manifest, options.at)
@@ -85,7 +85,7 @@ def _verify(
     assert command.sees and standing.baseline
     verifier = run_now.verifier(setting, standing.ruler, standing.baseline.tree, standing.baseline.seconds)
     _set_up(verifier)
-    root = bench.stand_at(command.sees, tree)
+    root = bench.sync_to(command.sees, tree)
     below = root / run_now.places.prefix
     if command.sees != "hidden":
         give(verifier, below)

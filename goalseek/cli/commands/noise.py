@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 def _of_project(options: argparse.Namespace) -> int:
     with opened(loaded(options), watch_in_words(options), doing="noise") as opened_run:
         subject = unchanged_subject(opened_run)
-        manifest, standing = subject.setting.manifest, opened_run.standing
+        manifest, standing = subject.config.manifest, opened_run.standing
         metric, limit = manifest.metric, manifest.limits.iterations
         commit = standing.incumbent.commit if standing.incumbent else opened_run.repository.head()
         what = f"{metric.name} of {commit[:12]}, {'the incumbent' if standing.incumbent else 'HEAD'}"

@@ -70,7 +70,7 @@ def _settle(options: argparse.Namespace) -> None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
     with opened(loaded(options), watch_in_words(options), doing="report --settle") as run_now:
         check_fit(run_now)
-        settle_on_request(run_now, run_now.setting())
+        settle_on_request(run_now, run_now.config())
 
 
 def source_of(options: argparse.Namespace) -> Source:

@@ -65,7 +65,7 @@ def apply_change(
     kept = entries_of(begun.edits)
     if kept:
         store_again(objects, begun.edits, begun.snapshot)
-        workspace.tree.lay(kept)
+        workspace.tree.overlay(kept)
         call = replace(call, again=_laid_again(call, workspace, kept))
     reply, failure = _asked(provider, call, plan)
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
@@ -74,7 +74,7 @@ def apply_change(
     changes = workspace.changes()
     try:
         _refuse_secrets(workspace.tree, changes, call, reply)
-        ignored = workspace.remembered("ignored", lambda: ignored_by(workspace.tree, objects))
+        ignored = workspace.cached("ignored", lambda: ignored_by(workspace.tree, objects))
         newcomers = AddedFiles(objects, parent_tree, scope, changes.added, changes.missing)
         sifted = screen(Screening(workspace.tree, scope, ignored, newcomers, objects, snapshot), changes)
         tried = {**sifted.edits, **sifted.beyond}
@@ -85,7 +85,7 @@ def apply_change(
         call.keep(reply, failure, _diff(objects, before, spliced)[0] if kept else patch)
         sifted.refused.extend(_pushing_out(objects, parent_tree, spliced, tried))
     finally:
-        workspace.put_back(changes)
+        workspace.restore(changes)
     with (run_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
         file.write(reply.output)
     if failure:
@@ -129,7 +129,7 @@ def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) 
             if full.lstat().st_size > BYTES_MOST:
                 continue  # as a flood it is refused unread
             held += os.fsencode(os.readlink(full)) if full.is_symlink() else read_regular(tree.root, path)
-        if call.secrets.are_in(held):
+        if call.secrets.contains(held):
             named = quote_path(call.secrets.hidden_text(path))
             why = f"{named} holds a credential; nothing of this change is stored"
             refusal = Rejected("skipped", "out_of_scope", why, usage=reply.usage)
@@ -142,7 +142,7 @@ def _laid_again(call: Call, workspace: Workspace, kept: Mapping[str, Entry | Non
 
     def again(why: str, usage: Usage) -> None:
         call.again(why, usage)
-        workspace.tree.lay(kept)
+        workspace.tree.overlay(kept)
 
     return again
 

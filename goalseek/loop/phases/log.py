@@ -140,7 +140,7 @@ def record_iteration(
     run.ledger.mended = ""
     sealed = run.ledger.append(record, candidate, ruler.to_json() if ruler else None)
     if run.ledger.mended:
-        run.watch.note(run.ledger.mended)
+        run.watch.on_note(run.ledger.mended)
     if run.took:
         run.took.forget()
     write_for_people(folder, sealed)

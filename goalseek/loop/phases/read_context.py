@@ -44,7 +44,7 @@ def read_context(run: Project, setting: Config, refs: Refs, run_folder: Path) ->
         flattened=limit is not None and standing.stagnation >= limit,
         program=setting.program,
         directions=tuple(direction.text for direction in setting.directions if direction.holds_at(iteration)),
-        files=workspace.remembered("visible", lambda: visible_files(workspace.tree, setting.scope)),
+        files=workspace.cached("visible", lambda: visible_files(workspace.tree, setting.scope)),
         files_total=len(workspace.tree.entries),
         commits=commits,
         crashes=standing.crashes,

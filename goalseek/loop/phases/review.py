@@ -92,13 +92,13 @@ def _showing(workspace: Workspace, edits: Mapping[str, Entry | None]) -> Iterato
     """
     tree = workspace.tree
     label, before = tree.label, {path: tree.entries.get(path) for path in edits}
-    tree.bring(edits, "")
+    tree.update(edits, "")
     try:
         yield
     finally:
         if workspace.is_whole():
             workspace.clean()
-            tree.bring(before, label)
+            tree.update(before, label)
 
 
 def _why(name: str, reply: Reply, failure: Rejected | None) -> str:

@@ -38,7 +38,7 @@ def next_measurement(
         verifier = run.verifier(setting, standing.ruler, baseline.tree, baseline.seconds, of)
         made = add_measurement(verifier, of, tree, evidence, _seed(run, number, evidence, before), number, folder)
         if is_incumbent_failing(made):
-            run.watch.note("the incumbent, measured again, has no number; it is measured once more")
+            run.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
         return made
 
     return measured
