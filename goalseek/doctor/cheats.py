@@ -54,9 +54,9 @@ class CheatFinding(Finding):
     value: float | None = None
 
 
-def prepared(run: Project, setting: Config, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
+def prepared(project: Project, config: Config, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
     """Every cheat of the manifest, applied to a tree, of which only the writable paths are taken."""
-    return tuple(_prepared(run, setting, tree, entries, cheat.patch) for cheat in setting.manifest.cheat)
+    return tuple(_prepared(project, config, tree, entries, cheat.patch) for cheat in config.manifest.cheat)
 
 
 def runs_owed(cheats: Sequence[Cheat], tree: str) -> int:
@@ -64,24 +64,24 @@ def runs_owed(cheats: Sequence[Cheat], tree: str) -> int:
     return sum(_is_measured(cheat, tree) for cheat in cheats)
 
 
-def tried(run: Project, subject: Target, cheats: Sequence[Cheat], folder: Path) -> Iterator[Finding]:
+def tried(project: Project, subject: Target, cheats: Sequence[Cheat], folder: Path) -> Iterator[Finding]:
     """Each cheat's verdict, as a candidate would get it. The bench stands at the subject's own tree afterwards."""
     manifest = subject.config.manifest
     try:
         for place, cheat in enumerate(cheats):
             if not cheat.unfit:
-                verdict = _verdict(run, subject, cheat, _FIRST_PLACE + place, folder)
+                verdict = _verdict(project, subject, cheat, _FIRST_PLACE + place, folder)
                 yield _finding(manifest, cheat, verdict, _is_measured(cheat, subject.tree))
     finally:
-        stand_back(run, subject)
+        stand_back(project, subject)
 
 
-def _prepared(run: Project, setting: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
-    objects, place = run.repository.objects, run.folder / name
-    if place.is_file() and place.resolve() != run.folder.resolve() / Path(name):
+def _prepared(project: Project, config: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
+    objects, place = project.repository.objects, project.folder / name
+    if place.is_file() and place.resolve() != project.folder.resolve() / Path(name):
         return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
     try:
-        after = patched(objects, tree, place.read_bytes(), run.places.prefix)
+        after = patched(objects, tree, place.read_bytes(), project.places.prefix)
     except OSError as error:
         return Cheat(name, f"cannot be read: {error.strerror}")
     except DoesNotApply as error:
@@ -91,16 +91,16 @@ def _prepared(run: Project, setting: Config, tree: str, entries: Mapping[str, En
     differences = list(objects.differences(tree, after))
     added = [found.path for found in differences if found.before is None]
     removed = [found.path for found in differences if found.after is None]
-    newcomers = AddedFiles(objects, tree, setting.scope, added, removed)
+    newcomers = AddedFiles(objects, tree, config.scope, added, removed)
     for found in differences:
-        why = _refusal(found, objects, setting.scope, entries, newcomers)
+        why = _refusal(found, objects, config.scope, entries, newcomers)
         if why:
             refused.append(why)
-        elif setting.scope.kind(found.path) == "writable" and not DROPPINGS(found.path):
+        elif config.scope.kind(found.path) == "writable" and not DROPPINGS(found.path):
             edits[found.path] = found.after
-        elif setting.scope.kind(found.path) in ("other", "kept") and not DROPPINGS(found.path):
+        elif config.scope.kind(found.path) in ("other", "kept") and not DROPPINGS(found.path):
             strays.append(quote_path(found.path))
-    if strays and setting.manifest.scope.strays == "reject":
+    if strays and config.manifest.scope.strays == "reject":
         refused.append(f"new files outside the scope: {', '.join(strays)}")
     if refused:
         return Cheat(name, refused="; ".join(refused))
@@ -147,19 +147,19 @@ def _is_measured(cheat: Cheat, tree: str) -> bool:
     return bool(cheat.tree) and cheat.tree != tree
 
 
-def _verdict(run: Project, subject: Target, cheat: Cheat, place: int, folder: Path) -> Verdict:
+def _verdict(project: Project, subject: Target, cheat: Cheat, place: int, folder: Path) -> Verdict:
     if cheat.refused:
         return Verdict("skipped", "out_of_scope", cheat.refused)
     if not _is_measured(cheat, subject.tree):
         return Verdict("skipped", "no_change", "it changes nothing that a candidate may change")
-    evidence = measure_subject(run, subject, place, folder, cheat.tree)
+    evidence = measure_subject(project, subject, place, folder, cheat.tree)
     manifest = subject.config.manifest
-    return decide(manifest.metric, manifest.guard, _to_beat(run, subject), evidence, cheat.lines_saved)
+    return decide(manifest.metric, manifest.guard, _to_beat(project, subject), evidence, cheat.lines_saved)
 
 
-def _to_beat(run: Project, subject: Target) -> Reference:
+def _to_beat(project: Project, subject: Target) -> Reference:
     """What a candidate would have to beat: the incumbent, or the baseline that the known numbers will be."""
-    standing = run.standing
+    standing = project.standing
     if standing.incumbent and standing.baseline:
         return Reference(standing.incumbent.value, standing.baseline.guards)
     return Reference(representative([made.value for made in subject.known]), subject.known[-1].guards)

@@ -43,9 +43,9 @@ class DoctorContext:
 Check = Callable[[DoctorContext], Iterator[Finding]]
 
 
-def repository(patient: DoctorContext) -> Iterator[Finding]:
+def repository(context: DoctorContext) -> Iterator[Finding]:
     """Branch and records are as goalseek left them, and nothing is in the way."""
-    run = patient.run
+    run = context.run
     try:
         run.repository.refuse_branch_in_the_way()
         check_refs(run)
@@ -60,19 +60,19 @@ def repository(patient: DoctorContext) -> Iterator[Finding]:
     yield Finding("repository", True, f"{run.repository.top}; climbs from {where}")
 
 
-def globs(patient: DoctorContext) -> Iterator[Finding]:
+def globs(context: DoctorContext) -> Iterator[Finding]:
     """Every glob matches, and what is named is there."""
-    run, prefix = patient.run, patient.run.places.prefix
+    run, prefix = context.run, context.run.places.prefix
     if run.standing.baseline is None:
-        problems = list(preflight.glob_problems(run.loaded, prefix, patient.entries))
+        problems = list(preflight.glob_problems(run.loaded, prefix, context.entries))
         for problem in problems:
             yield Finding("globs", False, problem, preflight.GLOBS)
         if problems:
             return
     try:
-        notes = scope_notes(run, patient.entries)
-        refuse_nothing_writable(run, patient.entries)
-        preflight.refuse_unfit(run.loaded, run.repository, prefix, patient.entries)
+        notes = scope_notes(run, context.entries)
+        refuse_nothing_writable(run, context.entries)
+        preflight.refuse_unfit(run.loaded, run.repository, prefix, context.entries)
         preflight.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
     except GoalseekError as error:
         yield Finding("globs", False, error.message, error.hint)
@@ -80,31 +80,31 @@ def globs(patient: DoctorContext) -> Iterator[Finding]:
     for told in notes:
         text, _, remedy = told.rpartition("; ")
         yield Finding("globs", True, text, remedy)
-    yield Finding("globs", True, _counted(patient, is_whole=not notes))
+    yield Finding("globs", True, _counted(context, is_whole=not notes))
 
 
-def committed(patient: DoctorContext) -> Iterator[Finding]:
+def committed(context: DoctorContext) -> Iterator[Finding]:
     """What the first baseline depends on is in HEAD. Later ones were pinned."""
-    if patient.run.standing.baseline is not None:
+    if context.run.standing.baseline is not None:
         return
     try:
-        preflight.refuse_uncommitted(patient.run.repository, patient.config.scope)
+        preflight.refuse_uncommitted(context.run.repository, context.config.scope)
     except GoalseekError as error:
         yield Finding("committed", False, error.message, error.hint)
         return
-    if changed := preflight.uncommitted_words(patient.run.repository, patient.config.scope, "HEAD"):
+    if changed := preflight.uncommitted_words(context.run.repository, context.config.scope, "HEAD"):
         yield Finding("committed", True, changed, "commit them, to climb from them; or stash them")
         return
     yield Finding("committed", True, "all that the number depends on is in HEAD")
 
 
-def trees(patient: DoctorContext) -> Iterator[Finding]:
+def trees(context: DoctorContext) -> Iterator[Finding]:
     """Workspace and bench can be made."""
-    run, setting = patient.run, patient.config
+    run, setting = context.run, context.config
     try:
         for sees in dict.fromkeys(command.sees for command in setting.manifest.verify):
             if sees is not None:
-                run.bench(setting).sync_to(sees, patient.tree)
+                run.bench(setting).sync_to(sees, context.tree)
         if run.standing.incumbent:
             run.workspace(setting)
     except (GoalseekError, OSError) as error:
@@ -113,41 +113,41 @@ def trees(patient: DoctorContext) -> Iterator[Finding]:
     yield Finding("trees", True, f"made in {run.places.home}")
 
 
-def left_out(patient: DoctorContext) -> Iterator[Finding]:
+def left_out(context: DoctorContext) -> Iterator[Finding]:
     """Files of the checkout that are not in goalseek's trees."""
-    run = patient.run
-    for told in preflight.notes(run.loaded, run.repository, run.places.prefix, patient.entries):
+    run = context.run
+    for told in preflight.notes(run.loaded, run.repository, run.places.prefix, context.entries):
         text, _, remedy = told.rpartition("; ")
         yield Finding("left out", True, text, remedy)
 
 
-def ruler(patient: DoctorContext) -> Iterator[Finding]:
+def ruler(context: DoctorContext) -> Iterator[Finding]:
     """Manifest and files are what was pinned."""
-    for name in differing(patient.run.loaded, patient.run.repository.location, patient.run.standing):
+    for name in differing(context.run.loaded, context.run.repository.location, context.run.standing):
         yield Finding("ruler", True, f"{name} differs from the pinned ruler", "goalseek baseline adopts it")
 
 
-def environment(patient: DoctorContext) -> Iterator[Finding]:
+def environment(context: DoctorContext) -> Iterator[Finding]:
     """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
-    run = patient.run
+    run = context.run
     try:
         editable_installs.refuse_editable(run.loaded.manifest, run.confines)
-        refuse_unfit_shares(run.loaded, run.repository, run.places, patient.config.scope, patient.entries)
+        refuse_unfit_shares(run.loaded, run.repository, run.places, context.config.scope, context.entries)
         if run.standing.baseline is None:
-            refuse_unfit_gives(patient.config.manifest, run.places.prefix, patient.config.scope, patient.entries)
+            refuse_unfit_gives(context.config.manifest, run.places.prefix, context.config.scope, context.entries)
     except GoalseekError as error:
         yield Finding("environment", False, error.message, error.hint)
         return
     for told in editable_installs.notes(run.loaded.manifest, run.confines):
         text, _, remedy = told.partition("; ")
         yield Finding("environment", True, text, remedy)
-    if patient.config.manifest.scope.share:
+    if context.config.manifest.scope.share:
         yield Finding("environment", True, "what is shared means the candidate, and shows nothing hidden")
 
 
-def provider(patient: DoctorContext) -> Iterator[Finding]:
+def provider(context: DoctorContext) -> Iterator[Finding]:
     """Who proposes can start, and may."""
-    loaded = patient.run.loaded
+    loaded = context.run.loaded
     if loaded.manifest.provider is None:
         remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
         yield Finding("provider", True, "the manifest names none", remedy)
@@ -155,23 +155,23 @@ def provider(patient: DoctorContext) -> Iterator[Finding]:
     try:
         chosen = chosen_provider(loaded, loaded.manifest.provider)
         chosen.check()
-        told = chosen.look_over(writable_files(patient.run.repository, patient.config.scope, patient.entries))
+        told = chosen.look_over(writable_files(context.run.repository, context.config.scope, context.entries))
     except GoalseekError as error:
         yield Finding("provider", False, error.message, error.hint)
         return
     yield Finding("provider", True, f"{chosen.name} can start" + (f" and {told}" if told else ""))
-    yield from provider_checks.about(patient.run, patient.config, patient.entries, chosen, patient.is_live)
+    yield from provider_checks.about(context.run, context.config, context.entries, chosen, context.is_live)
 
 
-def isolation(patient: DoctorContext) -> Iterator[Finding]:
+def isolation(context: DoctorContext) -> Iterator[Finding]:
     """How well each command is kept apart from what it judges."""
-    for words in words_about(patient.config.manifest):
+    for words in words_about(context.config.manifest):
         yield Finding("isolation", True, words.text, words.remedy)
 
 
-def confinement(patient: DoctorContext) -> Iterator[Finding]:
+def confinement(context: DoctorContext) -> Iterator[Finding]:
     """The level of the sandbox, and what it does not enforce."""
-    confines, manifest = patient.run.confines, patient.config.manifest
+    confines, manifest = context.run.confines, context.config.manifest
     try:
         confines.refuse_unfit()
     except GoalseekError as error:
@@ -191,9 +191,9 @@ def confinement(patient: DoctorContext) -> Iterator[Finding]:
         yield Finding("sandbox", True, sentence, "leave sandbox.cache out where a build is quick without")
 
 
-def allowed(patient: DoctorContext) -> Iterator[Finding]:
+def allowed(context: DoctorContext) -> Iterator[Finding]:
     """Programs and paths that are shown beside the trees and the system's own folders, and why."""
-    confines, manifest = patient.run.confines, patient.config.manifest
+    confines, manifest = context.run.confines, context.config.manifest
     if confines.level.name == "none":
         return
     found = {}
@@ -201,7 +201,7 @@ def allowed(patient: DoctorContext) -> Iterator[Finding]:
     for run, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
         given = program_environment(manifest.env.verify, {}, confines.scratch)
         found.update({need.path: need.why for need in confines.needed([run], given, cwd)})
-    for words in programs_of(patient.run.loaded):
+    for words in programs_of(context.run.loaded):
         given = program_environment(manifest.env.agent, {}, confines.scratch)
         found.update({need.path: need.why for need in confines.needed([words], given)})
     found.update(dict.fromkeys(confines.shared, "scope.share"))
@@ -212,10 +212,10 @@ def allowed(patient: DoctorContext) -> Iterator[Finding]:
     yield Finding("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
 
 
-def cheats(patient: DoctorContext) -> Iterator[Finding]:
+def cheats(context: DoctorContext) -> Iterator[Finding]:
     """Every cheat is a patch that applies."""
     remedy = "make it again from the tree that is climbed from, with git diff, or take it out of the manifest"
-    for cheat in patient.cheats:
+    for cheat in context.cheats:
         if cheat.unfit:
             yield Finding("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
 
@@ -224,18 +224,18 @@ NEEDED: tuple[Check, ...] = (repository, globs, committed)
 FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, confinement, allowed, cheats, trees)
 
 
-def _counted(patient: DoctorContext, is_whole: bool) -> str:
-    manifest, prefix = patient.config.manifest, patient.run.places.prefix
+def _counted(context: DoctorContext, is_whole: bool) -> str:
+    manifest, prefix = context.config.manifest, context.run.places.prefix
     of_kind: dict[str, list[str]] = {}
-    for path in patient.entries:
-        of_kind.setdefault(patient.config.scope.kind(path), []).append(path.removeprefix(prefix))
+    for path in context.entries:
+        of_kind.setdefault(context.config.scope.kind(path), []).append(path.removeprefix(prefix))
     hidden = of_kind.get("hidden", [])
     named = list(filter(matcher(manifest.scope.hidden), hidden)) if manifest.scope.hidden else []
     told = [pluralize(len(of_kind.get("writable", [])), "writable file")]
     told += [pluralize(len(named), "hidden file")] if manifest.scope.hidden else []
     if manifest.scope.read_only:
         is_read_only = matcher(manifest.scope.read_only)
-        count = sum(is_read_only(path.removeprefix(prefix)) for path in patient.entries)
+        count = sum(is_read_only(path.removeprefix(prefix)) for path in context.entries)
         told.append(pluralize(count, "read-only file"))
     text = f"{'every one matches: ' if is_whole else ''}{', '.join(told)}"
     if own := [quote_path(path) for path in hidden if path not in named]:

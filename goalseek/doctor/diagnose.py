@@ -30,17 +30,17 @@ _NAMED_MOST = 8
 
 
 def diagnose_sandbox(
-    run: Project, subject: Target, folder: Path, may_leave: Callable[[bool], bool], is_named: bool
+    project: Project, subject: Target, folder: Path, may_leave: Callable[[bool], bool], is_named: bool
 ) -> Iterator[Finding]:
     """What the sandbox has to do with a verifier that failed; ``folder`` has its log. ``may_leave`` asks for consent.
 
     It is told whether the cause is known: where that ``is_named`` and the output names no path that is not shown.
     Without consent nothing is run outside; the finding says how to give it, unless the cause is known.
     """
-    if run.confines.level.name == "none":
+    if project.confines.level.name == "none":
         return
     log = _log(folder)
-    paths = _unseen(run, log)
+    paths = _unseen(project, log)
     guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
     is_known = is_named and not paths
     if not may_leave(is_known):
@@ -52,20 +52,20 @@ def diagnose_sandbox(
     place = iter(range(_FIRST_PLACE, _FIRST_PLACE + 10))
 
     def works(manifest: Manifest) -> bool:
-        clear(run.places.setup)  # what it gave at another level would hide that it fails at this one
-        tried = replace(subject, config=run.config_of(manifest, changed=subject.config.scope.changed))
-        return measure_subject(run, tried, next(place), folder).failure is None
+        clear(project.places.setup)  # what it gave at another level would hide that it fails at this one
+        tried = replace(subject, config=project.config_of(manifest, changed=subject.config.scope.changed))
+        return measure_subject(project, tried, next(place), folder).failure is None
 
     manifest = subject.config.manifest
-    with run.outside():
+    with project.outside():
         is_sandbox = works(manifest)
         found = None if is_sandbox else _outside_too(manifest, works, log)
-        clear(run.places.setup)
+        clear(project.places.setup)
     if found:
         yield found
         return
-    yield _cause(run, manifest, works, paths, log)
-    clear(run.places.setup)
+    yield _cause(project, manifest, works, paths, log)
+    clear(project.places.setup)
 
 
 def _outside_too(manifest: Manifest, works: Callable[[Manifest], bool], log: str) -> Finding:
@@ -83,7 +83,7 @@ def _outside_too(manifest: Manifest, works: Callable[[Manifest], bool], log: str
 
 
 def _cause(
-    run: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
+    project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
 ) -> Finding:
     """It works outside: what has to be allowed inside."""
     networked = replace(
@@ -94,7 +94,7 @@ def _cause(
     if works(networked):
         text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
         return Finding("outside", False, text, "network = true for the command that needs it; setup may download first")
-    if paths and _works_with(run, manifest, works, paths):
+    if paths and _works_with(project, manifest, works, paths):
         text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
         return Finding("outside", False, text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths]))
     read_only = [line for line in log.splitlines() if "Read-only file system" in line or "Permission denied" in line]
@@ -107,16 +107,16 @@ def _cause(
     return Finding("outside", False, text, remedy)
 
 
-def _works_with(run: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
-    with run.reading(tuple(map(str, paths))):
+def _works_with(project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
+    with project.reading(tuple(map(str, paths))):
         return works(manifest)
 
 
-def _unseen(run: Project, log: str) -> tuple[Path, ...]:
+def _unseen(project: Project, log: str) -> tuple[Path, ...]:
     """Paths that the output names, that are there, and that no command is shown. The outermost of them."""
-    confines = run.confines
+    confines = project.confines
     masked = (*confines.masked, *confines.elsewhere)
-    seen = [*confines.shared, *confines.readable(), confines.top, run.places.home, Path("/proc"), Path("/dev")]
+    seen = [*confines.shared, *confines.readable(), confines.top, project.places.home, Path("/proc"), Path("/dev")]
     found = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
     unseen = [
         path

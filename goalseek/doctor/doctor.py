@@ -71,13 +71,13 @@ def git_version() -> Finding:
     return Finding("git", True, text)
 
 
-def cost(patient: DoctorContext, subject: Target) -> str:
+def cost(context: DoctorContext, subject: Target) -> str:
     """What the verifier's runs will cost, in words."""
     owed, most = max(0, 2 - len(subject.known)), len(BREAKAGES)
-    parts = ["setup once"] if patient.config.manifest.setup else []
+    parts = ["setup once"] if context.config.manifest.setup else []
     parts += [f"{pluralize(owed, 'run')} of the verifier"] if owed else []
     parts.append(f"1 to {most} runs with every writable file broken")
-    gaming = runs_owed(patient.cheats, subject.tree)
+    gaming = runs_owed(context.cheats, subject.tree)
     parts += [f"{gaming} runs with a cheat each" if gaming > 1 else "1 run with a cheat"] if gaming else []
     runs = ", then ".join(parts)
     if not subject.known:
@@ -88,20 +88,20 @@ def cost(patient: DoctorContext, subject: Target) -> str:
 
 
 def _examine(
-    run: Project, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[bool], bool], is_live: bool
+    project: Project, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[bool], bool], is_live: bool
 ) -> Iterator[Finding]:
-    standing = run.standing
-    ignore_home(run.loaded)
-    commit = standing.incumbent.commit if standing.incumbent else run.repository.head()
-    tree = run.repository.tree_of(commit)
-    setting = run.config() if standing.baseline else run.fresh_config()
-    entries = run.repository.objects.files(tree)
-    patient = DoctorContext(run, setting, tree, entries, prepared(run, setting, tree, entries), is_live)
+    standing = project.standing
+    ignore_home(project.loaded)
+    commit = standing.incumbent.commit if standing.incumbent else project.repository.head()
+    tree = project.repository.tree_of(commit)
+    config = project.config() if standing.baseline else project.fresh_config()
+    entries = project.repository.objects.files(tree)
+    patient = DoctorContext(project, config, tree, entries, prepared(project, config, tree, entries), is_live)
     needed = [finding for check in NEEDED for finding in check(patient)]
     is_sound = all(finding.ok for finding in needed)
     subject = None
     if is_sound and not is_quick:
-        subject = incumbent_subject(run, setting) if standing.baseline else baseline_subject(run, setting)
+        subject = incumbent_subject(project, config) if standing.baseline else baseline_subject(project, config)
         tell(cost(patient, subject))
     yield from needed
     for check in FURTHER:
@@ -114,11 +114,11 @@ def _examine(
     if subject is None or not is_sound:
         yield Finding("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
         return
-    yield from trial(run, subject, patient.cheats, tell, may_leave)
+    yield from trial(project, subject, patient.cheats, tell, may_leave)
 
 
-def _untried(patient: DoctorContext) -> Iterator[Finding]:
-    fit = [cheat.patch for cheat in patient.cheats if not cheat.unfit]
+def _untried(context: DoctorContext) -> Iterator[Finding]:
+    fit = [cheat.patch for cheat in context.cheats if not cheat.unfit]
     if fit:
         yield Finding("cheat", True, f"applies: {', '.join(fit)}", "whether it loses, goalseek doctor shows")
 

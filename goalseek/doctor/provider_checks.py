@@ -33,33 +33,33 @@ _NONCE = "000000"
 
 
 def about(
-    run: Project, setting: Config, entries: Mapping[str, Entry], chosen: Chain, is_live: bool
+    project: Project, config: Config, entries: Mapping[str, Entry], chosen: Chain, is_live: bool
 ) -> Iterator[Finding]:
     """Every provider that may be asked, each with what there is to know of it; then what a night will cost."""
     for provider in chosen.everybody:
         if isinstance(provider, AgentProvider):
-            yield _version(run, setting, provider)
+            yield _version(project, config, provider)
             yield _login(provider)
-            if setting.manifest.sandbox.agent_network:
+            if config.manifest.sandbox.agent_network:
                 yield from _endpoint(provider)
         elif isinstance(provider, CommandProvider) and provider.credentials:
             yield _login(provider)
         if is_live:
-            yield _live(run, setting, provider)
-    commands, scope = commands_of(chosen), setting.scope
-    text, remedy = agent_out_of_sight(commands, run.folder, scope, setting.manifest.scope.share, entries)
+            yield _live(project, config, provider)
+    commands, scope = commands_of(chosen), config.scope
+    text, remedy = agent_out_of_sight(commands, project.folder, scope, config.manifest.scope.share, entries)
     if text:
         yield Finding("provider", False, text, remedy)
-    told = forecast_cost(run.recent, setting.manifest.limits)
+    told = forecast_cost(project.recent, config.manifest.limits)
     if told:
         yield Finding("provider", True, told)
 
 
-def _version(run: Project, setting: Config, provider: AgentProvider) -> Finding:
+def _version(project: Project, config: Config, provider: AgentProvider) -> Finding:
     """The program starts where it will work, and says which version it is."""
     program, name = provider.program(), provider.name
     assert program
-    seat = _seat(run, setting)
+    seat = _seat(project, config)
     words = (program, *provider.words[1:])
     asked = LaunchSpec((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
     try:
@@ -109,11 +109,11 @@ def _endpoint(provider: AgentProvider) -> Iterator[Finding]:
     yield Finding("endpoint", True, f"{provider.name}: {address} answers")
 
 
-def _live(run: Project, setting: Config, provider: Provider) -> Finding:
+def _live(project: Project, config: Config, provider: Provider) -> Finding:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, AgentProvider | CommandProvider):
         return Finding("live", True, f"{provider.name} starts no program")
-    seat = _seat(run, setting)
+    seat = _seat(project, config)
     timed = _timed(provider)
     call = Call(
         phase="plan",
@@ -124,13 +124,13 @@ def _live(run: Project, setting: Config, provider: Provider) -> Finding:
         prompt=seat.prompt,
         brief={},
         nonce=_NONCE,
-        metric=setting.manifest.metric.name,
-        direction=setting.manifest.metric.direction,
+        metric=config.manifest.metric.name,
+        direction=config.manifest.metric.direction,
         start=seat.start,
         usage_file=seat.files / "usage.json",
         prompt_file=seat.files / "prompt.md",
-        home_at=run.confines.home_at(seat.home.path),
-        confined=run.confines.level.name != "none",
+        home_at=project.confines.home_at(seat.home.path),
+        confined=project.confines.level.name != "none",
         read_home=seat.read_home,
         secrets=seat.secrets,
     )
@@ -158,13 +158,13 @@ def _shown(usage: Usage) -> str:
     return f"{usage.tokens} tokens" + ("" if cost is None else f", ${cost:.4f}")
 
 
-def _seat(run: Project, setting: Config) -> AgentLaunch:
-    tree = run.places.scratch / "tree"
+def _seat(project: Project, config: Config) -> AgentLaunch:
+    tree = project.places.scratch / "tree"
     make_anew(tree)
-    folder = tree / Path(run.places.prefix)
+    folder = tree / Path(project.places.prefix)
     folder.mkdir(parents=True, exist_ok=True)
-    given = agent_variables(setting.manifest, _NOTHING, "plan", _NONCE)
-    return AgentLaunch(run, setting.manifest, tree, folder, "doctor", _QUESTION, {}, given, "doctor")
+    given = agent_variables(config.manifest, _NOTHING, "plan", _NONCE)
+    return AgentLaunch(project, config.manifest, tree, folder, "doctor", _QUESTION, {}, given, "doctor")
 
 
 _NOTHING = Context(

@@ -36,7 +36,7 @@ NUMBERS = 2
 
 
 def trial(
-    run: Project,
+    project: Project,
     subject: Target,
     cheats: Sequence[Cheat],
     tell: Callable[[str], None],
@@ -47,20 +47,20 @@ def trial(
     ``may_leave`` is asked before anything is run outside the sandbox. The numbers go into the ledger, also where this
     is interrupted, but not where the verifier turns out not to fit.
     """
-    folder = run.places.scratch / "trial"
+    folder = project.places.scratch / "trial"
     manifest = subject.config.manifest
     made: list[Measurement] = []
     is_fit = True
     try:
         while len(subject.known) < NUMBERS:
-            evidence = measure_subject(run, subject, len(made), folder)
+            evidence = measure_subject(project, subject, len(made), folder)
             if (verdict := unfit(manifest.metric, manifest.guard, evidence)) is not None:
                 is_fit = False
-                entries = run.repository.objects.files(subject.tree)
-                remedy = out_of_sight(manifest, evidence.verify, run.folder, run.places.prefix, entries)
+                entries = project.repository.objects.files(subject.tree)
+                remedy = out_of_sight(manifest, evidence.verify, project.folder, project.places.prefix, entries)
                 error = failed_baseline(verdict, folder, remedy=remedy)
                 yield Finding("verifier", False, error.message, error.hint)
-                yield from diagnose_sandbox(run, subject, folder, may_leave, bool(remedy))
+                yield from diagnose_sandbox(project, subject, folder, may_leave, bool(remedy))
                 return
             measurement = measurement_of(evidence)
             if not subject.known:
@@ -72,21 +72,21 @@ def trial(
         yield _shown(manifest, subject.known)
         yield unchanged(manifest, subject.known)
         yield from seed_hint(subject.known)
-        yield _cost(run, manifest, subject.known)
-        noticed, told = sabotage(run, subject, folder)
+        yield _cost(project, manifest, subject.known)
+        noticed, told = sabotage(project, subject, folder)
         is_fit = noticed
         remedy = "" if noticed else "make the verifier run or read the writable files of the tree in which it runs"
         yield Finding(
             "sabotage", noticed, told if noticed else f"the verifier does not read the candidate: {told}", remedy
         )
         if noticed:
-            yield from tried(run, subject, cheats, folder)
+            yield from tried(project, subject, cheats, folder)
         elif cheats:
             yield Finding("cheat", True, "none was tried: first mend the verifier", "then: goalseek doctor")
     finally:
-        if is_fit or run.standing.seq >= 0:
+        if is_fit or project.standing.seq >= 0:
             for measurement in made:
-                record_measurement(run, subject, measurement, "doctor")
+                record_measurement(project, subject, measurement, "doctor")
 
 
 def unchanged(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
@@ -123,9 +123,9 @@ def seed_hint(known: Sequence[Measurement]) -> Iterator[Finding]:
         yield Finding("seed", True, f"{len(known)} runs gave the same number", told)
 
 
-def _cost(run: Project, manifest: Manifest, known: Sequence[Measurement]) -> Finding:
+def _cost(project: Project, manifest: Manifest, known: Sequence[Measurement]) -> Finding:
     """What the rule will cost in time."""
-    is_noisy = run.standing.noise.differed or len({made.value for made in known}) > 1
+    is_noisy = project.standing.noise.differed or len({made.value for made in known}) > 1
     return Finding("cost", True, cost_of_deciding(manifest, is_noisy, median([made.seconds for made in known])))
 
 
@@ -153,7 +153,7 @@ BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
 _NOISE = 10
 
 
-def sabotage(run: Project, subject: Target, folder: Path) -> tuple[bool, str]:
+def sabotage(project: Project, subject: Target, folder: Path) -> tuple[bool, str]:
     """Whether breaking the candidate was noticed, and in words by what. The subject has its unbroken numbers.
 
     The breakages are tried in turn until one is noticed. Nothing of them is in a ref or a record, and the bench stands
@@ -162,22 +162,22 @@ def sabotage(run: Project, subject: Target, folder: Path) -> tuple[bool, str]:
     unnoticed = []
     try:
         for place, (how, content) in enumerate(BREAKAGES):
-            tree = broken_tree(run, subject, content)
+            tree = broken_tree(project, subject, content)
             if tree == subject.tree:
                 continue
-            evidence = measure_subject(run, subject, 1000 + place, folder, tree, _seed(subject.known))
+            evidence = measure_subject(project, subject, 1000 + place, folder, tree, _seed(subject.known))
             if told := noticed(evidence, subject.known):
                 return True, f"every writable file {how}: {told}"
             made = measurement_of(evidence)
             unnoticed.append(f"{how}: {format_number(made.value) if made else 'no number'}")
     finally:
-        stand_back(run, subject)
+        stand_back(project, subject)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
 
 
-def broken_tree(run: Project, subject: Target, content: bytes | None) -> str:
+def broken_tree(project: Project, subject: Target, content: bytes | None) -> str:
     """The subject's tree with this content in every writable file, or without them."""
-    objects, scope = run.repository.objects, subject.config.scope
+    objects, scope = project.repository.objects, subject.config.scope
     entries = {
         path: entry
         for path, entry in objects.files(subject.tree).items()

@@ -64,31 +64,31 @@ class Comparison:
         return f"{told}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
 
 
-def sides(run: Project, before: str, after: str | None) -> tuple[Revision, Revision]:
+def sides(project: Project, before: str, after: str | None) -> tuple[Revision, Revision]:
     """The two, ready to be measured; ``after`` is None for the checkout as it is.
 
     Raises GoalseekError where one is not there, where a tree does not fit the manifest, where what measures is not the
     same in both, and where there is nothing to compare.
     """
-    ignore_home(run.loaded)  # goalseek's own files are no part of the checkout
-    setting = run.fresh_config()
-    repository = run.repository
-    first = _side(run, setting, *_commit(run, before))
-    second = _side(run, setting, *(_commit(run, after) if after is not None else (CHECKOUT, None)))
+    ignore_home(project.loaded)  # goalseek's own files are no part of the checkout
+    config = project.fresh_config()
+    repository = project.repository
+    first = _side(project, config, *_commit(project, before))
+    second = _side(project, config, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
     trees = (first.subject.tree, second.subject.tree)
     if trees[0] == trees[1]:
         message = f"{first.name} and {second.name} are the same tree"
         raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
     entries = [repository.objects.files(tree) for tree in trees]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
-        _refuse_unfit(run, setting, side.name, files, others)
-    _refuse_other_judge(run, setting, first, second)
-    check_confines(run, entries[1], setting.manifest)
+        _refuse_unfit(project, config, side.name, files, others)
+    _refuse_other_judge(project, config, first, second)
+    check_confines(project, entries[1], config.manifest)
     return first, second
 
 
 def pairs_in_turn(
-    run: Project, before: Revision, after: Revision, count: int
+    project: Project, before: Revision, after: Revision, count: int
 ) -> Iterator[tuple[Measurement, Measurement]]:
     """So many pairs of runs (before, after), each with a seed of its own; every other pair begins with ``after``.
 
@@ -100,7 +100,7 @@ def pairs_in_turn(
     while len(made) < count and not is_exact(made):
         found = {}
         for side in (before, after) if len(made) % 2 == 0 else (after, before):
-            found[side.name] = _measured(run, side, seconds, "candidate" if side is before else "incumbent")
+            found[side.name] = _measured(project, side, seconds, "candidate" if side is before else "incumbent")
             seconds = seconds or {command.name: command.seconds for command in found[side.name].verify}
         made.append((found[before.name], found[after.name]))
         yield made[-1]
@@ -116,10 +116,10 @@ def compare_revisions(direction: str, pairs: Sequence[tuple[Measurement, Measure
     return Comparison(settle(direction, [(first.value, second.value) for first, second in pairs]), is_exact(pairs))
 
 
-def _measured(run: Project, side: Revision, seconds: Mapping[str, float], of: Side) -> Measurement:
-    folder = run.places.scratch / "trial"
+def _measured(project: Project, side: Revision, seconds: Mapping[str, float], of: Side) -> Measurement:
+    folder = project.places.scratch / "trial"
     subject = replace(side.subject, baseline_seconds=dict(seconds))
-    evidence = measure_subject(run, subject, 0, folder, seed=secrets.randbelow(2**31), of=of)
+    evidence = measure_subject(project, subject, 0, folder, seed=secrets.randbelow(2**31), of=of)
     manifest = subject.config.manifest
     verdict = unfit(manifest.metric, manifest.guard, evidence)
     if verdict is None:
@@ -128,19 +128,19 @@ def _measured(run: Project, side: Revision, seconds: Mapping[str, float], of: Si
     raise GoalseekError(failed.message, "what has no number cannot be compared", failed.exit_code)
 
 
-def _commit(run: Project, revision: str) -> tuple[str, str]:
+def _commit(project: Project, revision: str) -> tuple[str, str]:
     """A side's name and commit: git's revision first, else ``best``, ``baseline``, or an iteration's number."""
-    found = run.repository.resolve(revision)
+    found = project.repository.resolve(revision)
     if found is not None:
         return revision, found
-    standing = run.standing
+    standing = project.standing
     marks = {"best": standing.best, "baseline": standing.baseline}
     if mark := marks.get(revision):
         return revision, mark.commit
     if revision in marks:
         raise GoalseekError(f"{revision}: nothing is measured yet", "goalseek baseline, then again", USAGE)
     if revision.isascii() and revision.isdigit():
-        record = run.ledger.history.iteration(int(revision))
+        record = project.ledger.history.iteration(int(revision))
         if record and record.commit_hash:
             return f"iteration {record.iteration}", record.commit_hash
         what = f"iteration {record.iteration} has no candidate" if record else f"there is no iteration {revision}"
@@ -149,31 +149,31 @@ def _commit(run: Project, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _side(run: Project, setting: Config, name: str, commit: str | None) -> Revision:
-    repository = run.repository
+def _side(project: Project, config: Config, name: str, commit: str | None) -> Revision:
+    repository = project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
-    files = digest_of_files(repository.objects.files(tree).items(), setting.scope)
-    ruler = Ruler(keys_of(setting.manifest), files, setting.hidden_from).digest
-    return Revision(name, commit, Target(setting, tree, ruler, run.standing.epoch, tree))
+    files = digest_of_files(repository.objects.files(tree).items(), config.scope)
+    ruler = Ruler(keys_of(config.manifest), files, config.hidden_from).digest
+    return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree))
 
 
 def _refuse_unfit(
-    run: Project, setting: Config, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
+    project: Project, config: Config, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
 ) -> None:
     """``others`` are the other side's files: a writable one may be in either."""
     try:
-        preflight.refuse_globs(run.loaded, run.places.prefix, entries, others)
-        preflight.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
-        preflight.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
+        preflight.refuse_globs(project.loaded, project.places.prefix, entries, others)
+        preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
+        preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
     except GoalseekError as error:
         raise GoalseekError(f"{name}: {error.message}", error.hint, error.exit_code, error.stop_reason) from None
 
 
-def _refuse_other_judge(run: Project, setting: Config, before: Revision, after: Revision) -> None:
+def _refuse_other_judge(project: Project, config: Config, before: Revision, after: Revision) -> None:
     """What measures is what is hidden or named read-only; other files may differ, which is said of them."""
     judges, others = [], []
-    scope = setting.scope
-    for found in run.repository.objects.differences(before.subject.tree, after.subject.tree):
+    scope = config.scope
+    for found in project.repository.objects.differences(before.subject.tree, after.subject.tree):
         if scope.is_apart(found.path):
             continue
         if scope.kind(found.path) in ("hidden", "read_only"):
@@ -185,7 +185,7 @@ def _refuse_other_judge(run: Project, setting: Config, before: Revision, after: 
         hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
         raise GoalseekError(message, hint, USAGE)
     if others:
-        run.watch.on_note(f"not writable, but different as well, and measured as they are: {abbreviate(others)}")
+        project.watch.on_note(f"not writable, but different as well, and measured as they are: {abbreviate(others)}")
 
 
 @dataclass(frozen=True)
@@ -203,31 +203,31 @@ class SettledOnBase:
         return bool(self.broken) or (interval is not None and interval[1] < 0)
 
 
-def settle_on_base(run: Project, base: str, result: str, pairs: int, tell: Callable[[str], None]) -> SettledOnBase:
+def settle_on_base(project: Project, base: str, result: str, pairs: int, tell: Callable[[str], None]) -> SettledOnBase:
     """Measures the tree ``base`` against ``result``, at most so many pairs, under the pinned ruler; records nothing.
 
     Raises GoalseekError where one of them has no number.
     """
-    setting, standing = run.config(), run.standing
+    config, standing = project.config(), project.standing
     assert standing.baseline
-    objects = run.repository.objects
-    before = with_pinned(objects, setting.scope, standing.baseline.tree, base)
-    after = with_pinned(objects, setting.scope, standing.baseline.tree, result)
-    setting, ruler = run.config((before, after)), standing.ruler
-    if any(setting.scope.is_fixed(found.path) for found in objects.differences(standing.baseline.tree, before)):
+    objects = project.repository.objects
+    before = with_pinned(objects, config.scope, standing.baseline.tree, base)
+    after = with_pinned(objects, config.scope, standing.baseline.tree, result)
+    config, ruler = project.config((before, after)), standing.ruler
+    if any(config.scope.is_fixed(found.path) for found in objects.differences(standing.baseline.tree, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
-    subject = Target(setting, before, ruler, standing.epoch, before)
+    subject = Target(config, before, ruler, standing.epoch, before)
     usual = format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
     tell(f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {usual}; nothing is recorded")
     sides = Revision("the base", None, subject), Revision("the result", None, replace(subject, tree=after))
-    made = list(pairs_in_turn(run, *sides, pairs))
+    made = list(pairs_in_turn(project, *sides, pairs))
     first, last = made[-1]
     told = (
-        guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in setting.manifest.guard
+        guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in config.manifest.guard
     )
     seconds = round(sum(measured.seconds for pair in made for measured in pair), 6)
     return SettledOnBase(
-        compare_revisions(setting.manifest.metric.direction, made), tuple(text for text in told if text), seconds
+        compare_revisions(config.manifest.metric.direction, made), tuple(text for text in told if text), seconds
     )
 
 

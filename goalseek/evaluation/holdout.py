@@ -31,10 +31,10 @@ def looks_owed(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[st
     return tuple(of for of, commit in wanted if (of, commit) not in seen)
 
 
-def look(run: Project, setting: Config, is_end: bool) -> None:
+def look(project: Project, config: Config, is_end: bool) -> None:
     """Makes the looks that are owed. One whose command fails is recorded as that, and not made again."""
-    for of in looks_owed(setting.manifest, run.standing, is_end):
-        _look(run, setting, of)
+    for of in looks_owed(config.manifest, project.standing, is_end):
+        _look(project, config, of)
 
 
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
@@ -62,20 +62,22 @@ def gain_of(direction: str, before: float, after: float) -> float:
     return after - before if direction == "maximize" else before - after
 
 
-def _look(run: Project, setting: Config, of: str) -> None:
-    standing = run.standing
-    assert setting.manifest.holdout and standing.baseline and standing.best
+def _look(project: Project, config: Config, of: str) -> None:
+    standing = project.standing
+    assert config.manifest.holdout and standing.baseline and standing.best
     mark = standing.baseline if of == "baseline" else standing.best
-    run.watch.on_phase(mark.iteration, "HOLDOUT")
-    write_state(run, "running", mark.iteration, "HOLDOUT")
-    before = took_outside(run, holdout_key(standing)).phases  # the last look was killed, and this one is charged for it
+    project.watch.on_phase(mark.iteration, "HOLDOUT")
+    write_state(project, "running", mark.iteration, "HOLDOUT")
+    before = took_outside(
+        project, holdout_key(standing)
+    ).phases  # the last look was killed, and this one is charged for it
     begun = HoldoutRecord(
         seq=0,
         kind="holdout",
-        project=run.repository.name,
-        run_id=run.run_id,
+        project=project.repository.name,
+        run_id=project.run_id,
         epoch=standing.epoch,
-        timestamp=run.ledger.now(),
+        timestamp=project.ledger.now(),
         look=standing.looks + 1,
         of=of,
         iteration=mark.iteration,
@@ -85,28 +87,28 @@ def _look(run: Project, setting: Config, of: str) -> None:
         seconds=round(sum(before.values()), 6),
         why=f"a look at the {of}, iteration {mark.iteration}, begins",
     )
-    run.measured.add(run.ledger.append(begun))
-    run.took = took_outside(run, holdout_key(run.standing))
-    with run.took.of("HOLDOUT"):
-        made = _measured(run, setting, setting.manifest.holdout, mark, replace(begun, seconds=0.0))
-    made = replace(made, timestamp=run.ledger.now())
-    run.measured.add(run.ledger.append(made))
-    run.took.forget()
-    run.watch.on_holdout(made)
+    project.measured.add(project.ledger.append(begun))
+    project.took = took_outside(project, holdout_key(project.standing))
+    with project.took.of("HOLDOUT"):
+        made = _measured(project, config, config.manifest.holdout, mark, replace(begun, seconds=0.0))
+    made = replace(made, timestamp=project.ledger.now())
+    project.measured.add(project.ledger.append(made))
+    project.took.forget()
+    project.watch.on_holdout(made)
 
 
 def _measured(
-    run: Project, setting: Config, holdout: Holdout, mark: MeasuredCommit, begun: HoldoutRecord
+    project: Project, config: Config, holdout: Holdout, mark: MeasuredCommit, begun: HoldoutRecord
 ) -> HoldoutRecord:
     """What came of a look."""
-    standing, of = run.standing, begun.of
+    standing, of = project.standing, begun.of
     assert standing.baseline
-    below = replace(setting, manifest=with_holdout(setting.manifest, holdout))
+    below = replace(config, manifest=with_holdout(config.manifest, holdout))
     baseline = standing.baseline
     subject = Target(below, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     side: Side = "candidate" if of == "baseline" else "incumbent"
     try:
-        evidence = measure_subject(run, subject, 0, run.places.scratch / COMMAND, of=side, own_folder=COMMAND)
+        evidence = measure_subject(project, subject, 0, project.places.scratch / COMMAND, of=side, own_folder=COMMAND)
     except GoalseekError as error:
         if error.stop_reason == "tampered":
             raise

@@ -49,26 +49,26 @@ class Target:
     known: tuple[Measurement, ...] = ()
 
 
-def incumbent_subject(run: Project, setting: Config) -> Target:
+def incumbent_subject(project: Project, config: Config) -> Target:
     """The incumbent of a climb that has begun."""
-    standing = run.standing
+    standing = project.standing
     incumbent, start = standing.incumbent, standing.baseline
     assert incumbent and start
     runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
     first = Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
-    known = (first, *_pooled(run, incumbent.tree, standing.ruler))
-    return Target(setting, incumbent.tree, standing.ruler, standing.epoch, start.tree, start.seconds, known)
+    known = (first, *_pooled(project, incumbent.tree, standing.ruler))
+    return Target(config, incumbent.tree, standing.ruler, standing.epoch, start.tree, start.seconds, known)
 
 
-def baseline_subject(run: Project, setting: Config) -> Target:
+def baseline_subject(project: Project, config: Config) -> Target:
     """What the first baseline will measure. Raises GoalseekError for an uncommitted change of the ruler's files."""
-    ruler = take_ruler(run, setting).digest
-    tree = run.repository.tree_of(run.repository.head())
-    return Target(setting, tree, ruler, run.standing.epoch + 1, tree, known=_pooled(run, tree, ruler))
+    ruler = take_ruler(project, config).digest
+    tree = project.repository.tree_of(project.repository.head())
+    return Target(config, tree, ruler, project.standing.epoch + 1, tree, known=_pooled(project, tree, ruler))
 
 
 def measure_subject(
-    run: Project,
+    project: Project,
     subject: Target,
     place: int,
     folder: Path,
@@ -88,29 +88,29 @@ def measure_subject(
     seconds = subject.baseline_seconds
     if tree and not seconds and subject.known:
         seconds = {command.name: command.seconds for command in subject.known[-1].verify}
-    usual = run.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, of)
+    usual = project.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, of)
     verifier = replace(usual, own_folder=own_folder, turn=lambda side, number: usual.turn(of, number))
     if iteration is None:
-        iteration = run.standing.last_iteration + 1
+        iteration = project.standing.last_iteration + 1
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
-        seed = run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place))
+        seed = project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + place))
     return add_measurement(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
 
 
-def took_outside(run: Project, what: str) -> PhaseSeconds:
+def took_outside(project: Project, what: str) -> PhaseSeconds:
     """Counts what a measurement takes that the limits count and no iteration has; ``what`` names the record to come.
 
     What was counted for the same one before was killed, or failed.
     """
-    return PhaseSeconds(Checkpoints(run.repository.own, run.seal, run.run_id, what), run.active_seconds)
+    return PhaseSeconds(Checkpoints(project.repository.own, project.seal, project.run_id, what), project.active_seconds)
 
 
-def stand_back(run: Project, subject: Target) -> None:
+def stand_back(project: Project, subject: Target) -> None:
     """Brings the bench to the subject's own tree, after another was measured there."""
     for sees in dict.fromkeys(command.sees for command in subject.config.manifest.verify):
         if sees is not None:
-            run.bench(subject.config).sync_to(sees, subject.tree)
+            project.bench(subject.config).sync_to(sees, subject.tree)
 
 
 def measurement_of(evidence: Evidence) -> Measurement:
@@ -120,16 +120,16 @@ def measurement_of(evidence: Evidence) -> Measurement:
     return Measurement(made.value, evidence.guards, evidence.verify, made.seconds, made.seed)
 
 
-def record_measurement(run: Project, subject: Target, made: Measurement, asked_by: str) -> None:
+def record_measurement(project: Project, subject: Target, made: Measurement, asked_by: str) -> None:
     """Writes a measurement into the ledger, where the next baseline finds it."""
-    ignore_home(run.loaded)
+    ignore_home(project.loaded)
     record = MeasurementRecord(
         seq=0,
         kind="measurement",
-        project=run.repository.name,
-        run_id=run.run_id,
+        project=project.repository.name,
+        run_id=project.run_id,
         epoch=subject.epoch,
-        timestamp=run.ledger.now(),
+        timestamp=project.ledger.now(),
         tree=subject.tree,
         ruler=subject.ruler,
         asked_by=asked_by,
@@ -139,13 +139,13 @@ def record_measurement(run: Project, subject: Target, made: Measurement, asked_b
         guards=made.guards,
         verify=made.verify,
     )
-    run.measured.add(run.ledger.append(record))
+    project.measured.add(project.ledger.append(record))
 
 
-def _pooled(run: Project, tree: str, ruler: str) -> tuple[Measurement, ...]:
+def _pooled(project: Project, tree: str, ruler: str) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(record.value, record.guards, record.verify, record.seconds, record.seed, before=True)
-        for record in run.standing.pooled(tree, ruler)
+        for record in project.standing.pooled(tree, ruler)
     )
 
 
@@ -164,16 +164,16 @@ def evidence_from_pool(pooled: Sequence[MeasurementRecord], run_folder: Path) ->
 _LINES_SHOWN = 20
 
 
-def take_ruler(run: Project, setting: Config) -> Ruler:
+def take_ruler(project: Project, config: Config) -> Ruler:
     """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
     and where HEAD tracks what is shared, or what setup gives anew.
     """
-    preflight.refuse_uncommitted(run.repository, setting.scope)
-    entries = run.repository.objects.files(run.repository.tree_of(run.repository.head()))
-    preflight.refuse_hidden_clashes(setting.manifest, run.places.prefix, setting.hidden_from, entries)
-    refuse_unfit_shares(run.loaded, run.repository, run.places, setting.scope, entries)
-    refuse_unfit_gives(setting.manifest, run.places.prefix, setting.scope, entries)
-    return Ruler(keys_of(setting.manifest), digest_of_files(entries.items(), setting.scope), setting.hidden_from)
+    preflight.refuse_uncommitted(project.repository, config.scope)
+    entries = project.repository.objects.files(project.repository.tree_of(project.repository.head()))
+    preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
+    refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
+    refuse_unfit_gives(config.manifest, project.places.prefix, config.scope, entries)
+    return Ruler(keys_of(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)
 
 
 def failed_baseline(verdict: Verdict, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:

@@ -118,20 +118,20 @@ def _nothing(nothing: NoNumber, printed: bytes) -> GoalseekError:
 FAILURES_MOST = 3
 
 
-def unchanged_subject(run: Project) -> Target:
+def unchanged_subject(project: Project) -> Target:
     """What is to be run again and again; ``known`` are its runs so far, but the lucky one for which it was kept.
 
     Raises GoalseekError where repository and manifest do not fit.
     """
-    check_fit(run)
-    standing = run.standing
+    check_fit(project)
+    standing = project.standing
     if standing.baseline is None:
-        return baseline_subject(run, run.fresh_config())
-    subject = incumbent_subject(run, run.config())
-    return replace(subject, known=tuple(_runs_before(run, subject)))
+        return baseline_subject(project, project.fresh_config())
+    subject = incumbent_subject(project, project.config())
+    return replace(subject, known=tuple(_runs_before(project, subject)))
 
 
-def unchanged_runs(run: Project, subject: Target, count: int) -> Iterator[Measurement | Failure]:
+def unchanged_runs(project: Project, subject: Target, count: int) -> Iterator[Measurement | Failure]:
     """Gives ``count`` runs, each as soon as it is known: the newest that were made before, then new ones, recorded.
 
     A run that failed does not count; after three of them no more are made. Raises GoalseekError where the first run of
@@ -142,17 +142,17 @@ def unchanged_runs(run: Project, subject: Target, count: int) -> Iterator[Measur
     seeds = {made.seed for made in subject.known}
     values = failures = 0
     while len(known) + values < count and failures < FAILURES_MOST:
-        seed = _unused_seed(run, seeds)
+        seed = _unused_seed(project, seeds)
         seeds.add(seed)
-        folder = run.places.scratch / "trial"
-        evidence = measure_subject(run, subject, 0, folder, seed=seed)
+        folder = project.places.scratch / "trial"
+        evidence = measure_subject(project, subject, 0, folder, seed=seed)
         manifest = subject.config.manifest
         verdict = unfit(manifest.metric, manifest.guard, evidence)
         if verdict is None:
             made = measurement_of(evidence)
             values += 1
             with deferring_signals():
-                record_measurement(run, subject, made, "noise")
+                record_measurement(project, subject, made, "noise")
             yield made
             continue
         if not known and not values:
@@ -161,23 +161,25 @@ def unchanged_runs(run: Project, subject: Target, count: int) -> Iterator[Measur
         yield Failure(verdict.reason, verdict.why)
 
 
-def _unused_seed(run: Project, used: set[int | None]) -> int:
+def _unused_seed(project: Project, used: set[int | None]) -> int:
     """Another seed than all that were used for this tree, made as every measurement outside an iteration has it."""
-    iteration = run.standing.last_iteration + 1
-    seeds = (run.seal.seed(run.run_id, iteration, -(run.standing.seq + 2 + place)) for place in itertools.count())
+    iteration = project.standing.last_iteration + 1
+    seeds = (
+        project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + place)) for place in itertools.count()
+    )
     return next(seed for seed in seeds if seed not in used)
 
 
-def _runs_before(run: Project, subject: Target) -> Iterator[Measurement]:
+def _runs_before(project: Project, subject: Target) -> Iterator[Measurement]:
     """The incumbent's runs in the order in which they were recorded."""
-    standing = run.standing
+    standing = project.standing
     assert standing.incumbent
-    kept = run.ledger.history.iteration(standing.incumbent.iteration)
+    kept = project.ledger.history.iteration(standing.incumbent.iteration)
     found: list[tuple[int, Sequence[VerifierRun]]] = []
     if kept:
         own = [made for made in kept.runs if made.of == "candidate"]
         found.append((kept.seq, own if kept.outcome == "baseline" else own[1:]))
-    for record in run.recent:
+    for record in project.recent:
         if record.seq > standing.incumbent.seq:
             found.append((record.seq, [made for made in record.runs if made.of == "incumbent"]))
     for pooled in standing.pooled(subject.tree, subject.ruler):

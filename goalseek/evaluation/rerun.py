@@ -40,7 +40,7 @@ class Rerun:
     found: Reproduction
 
 
-def rerun(run: Project, number: int, tell: Callable[[str], None]) -> Rerun:
+def rerun(project: Project, number: int, tell: Callable[[str], None]) -> Rerun:
     """Measures the commit of an iteration again, with the seed of its last run. ``tell`` is told what it will cost.
 
     Where another number may be noise, it is measured once more.
@@ -48,11 +48,11 @@ def rerun(run: Project, number: int, tell: Callable[[str], None]) -> Rerun:
     Raises GoalseekError where the records do not hold, where there is nothing to compare with, and where another
     ruler than the pinned one measured it.
     """
-    _refuse_deviations(run)
-    record = _record(run, number)
-    standing = run.standing
+    _refuse_deviations(project)
+    record = _record(project, number)
+    standing = project.standing
     assert standing.baseline and record.tree_hash and record.commit_hash
-    setting = run.config((standing.baseline.tree, record.tree_hash))
+    config = project.config((standing.baseline.tree, record.tree_hash))
     made = _last_run(record)
     recorded = made.value if made and _succeeded(record) else None
     tell(
@@ -60,24 +60,24 @@ def rerun(run: Project, number: int, tell: Callable[[str], None]) -> Rerun:
         + (f"it took {format_duration(made.seconds)}" if made else "how long it takes is not recorded")
     )
     subject = Target(
-        setting, record.tree_hash, standing.ruler, standing.epoch, standing.baseline.tree, standing.baseline.seconds
+        config, record.tree_hash, standing.ruler, standing.epoch, standing.baseline.tree, standing.baseline.seconds
     )
     seed = made.seed if made else None
-    folder = run.places.scratch / "rerun"
+    folder = project.places.scratch / "rerun"
 
     def measured(place: int) -> Evidence:
         given = -1 if seed is None else seed
-        return measure_subject(run, subject, place, folder, record.tree_hash or "", given, record.iteration)
+        return measure_subject(project, subject, place, folder, record.tree_hash or "", given, record.iteration)
 
     evidence = measured(0)
     verify = evidence.verify
-    found = same_again(setting.manifest, standing.baseline.guards, record, recorded, evidence)
+    found = same_again(config.manifest, standing.baseline.guards, record, recorded, evidence)
     if may_be_noise(found, standing.noise):
         tell("audit: it is another number; measuring once more, to see whether it moves by itself")
         second = measured(1)
         verify += second.verify
         if not second.failure and (value := second.runs[0].value) is not None:
-            found = among_noise(found, setting.manifest.metric.direction, standing.noise, value)
+            found = among_noise(found, config.manifest.metric.direction, standing.noise, value)
     return Rerun(
         record.iteration,
         record.outcome,
@@ -91,18 +91,18 @@ def rerun(run: Project, number: int, tell: Callable[[str], None]) -> Rerun:
     )
 
 
-def _refuse_deviations(run: Project) -> None:
-    deviations = audit(run.loaded, run.repository).deviations
+def _refuse_deviations(project: Project) -> None:
+    deviations = audit(project.loaded, project.repository).deviations
     if deviations:
         first = deviations[0]
         message = f"the records do not hold, so nothing is compared with them: {first.where}: {first.what}"
         raise GoalseekError(message, "goalseek audit names every difference", BAD_FINDING)
 
 
-def _record(run: Project, number: int) -> IterationRecord:
+def _record(project: Project, number: int) -> IterationRecord:
     """The record to compare with. Raises GoalseekError where there is none that can be."""
-    standing = run.standing
-    record = run.ledger.history.iteration(number)
+    standing = project.standing
+    record = project.ledger.history.iteration(number)
     if record is None or standing.baseline is None:
         raise GoalseekError(f"there is no record of iteration {number}", "see: goalseek log", USAGE)
     if record.epoch != standing.epoch or record.digests.get("ruler") != standing.ruler:

@@ -51,66 +51,66 @@ def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
     return min(manifest.metric.settle, max(0, int(left / each)))
 
 
-def settle_at_end(run: Project, setting: Config) -> SettleRecord | None:
+def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
     """Settles where that is owed, with the pairs that there is time for. A failure is told, and is no error."""
-    manifest = setting.manifest
-    if not needs_settling(manifest, run.standing):
+    manifest = config.manifest
+    if not needs_settling(manifest, project.standing):
         return None
-    spent = run.standing.of_run(run.run_id).spending(killed_seconds(run), Usage())
-    pairs = pairs_in_time(manifest, spent, run.clock.now())
+    spent = project.standing.of_run(project.run_id).spending(killed_seconds(project), Usage())
+    pairs = pairs_in_time(manifest, spent, project.clock.now())
     later = "settle it with: goalseek report --settle"
     if pairs == 0:
-        run.watch.on_note(f"no time is left to measure the result afresh; {later}")
+        project.watch.on_note(f"no time is left to measure the result afresh; {later}")
         return None
     if pairs != manifest.metric.settle:
-        run.watch.on_note(
+        project.watch.on_note(
             f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
         )
-    run.watch.on_phase(run.standing.last_iteration, "SETTLE")
-    write_state(run, "running", run.standing.last_iteration, "SETTLE")
+    project.watch.on_phase(project.standing.last_iteration, "SETTLE")
+    write_state(project, "running", project.standing.last_iteration, "SETTLE")
     try:
-        return settle_now(run, setting, pairs)
+        return settle_now(project, config, pairs)
     except GoalseekError as error:
         if error.stop_reason == "tampered":
             raise
-        run.watch.on_note(f"{error.message}; {later}")
+        project.watch.on_note(f"{error.message}; {later}")
         return None
 
 
-def settle_on_request(run: Project, setting: Config) -> SettleRecord | None:
+def settle_on_request(project: Project, config: Config) -> SettleRecord | None:
     """Settles where a person asks for it. A metric that never moved has nothing to settle, and that is told.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
-    metric, standing = setting.manifest.metric, run.standing
+    metric, standing = config.manifest.metric, project.standing
     if standing.best and standing.best != standing.baseline and not standing.noise.differed and metric.noise == "auto":
-        run.watch.on_note("the metric never moved: its difference is exact, and there is nothing to settle")
+        project.watch.on_note("the metric never moved: its difference is exact, and there is nothing to settle")
         return None
-    return settle_now(run, setting, metric.settle or PAIRS)
+    return settle_now(project, config, metric.settle or PAIRS)
 
 
-def settle_now(run: Project, setting: Config, pairs: int) -> SettleRecord:
+def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
     """Measures baseline and best afresh in turn, and records the difference.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
-    standing = run.standing
+    standing = project.standing
     baseline, best = standing.baseline, standing.best
     if baseline is None or best is None or best == baseline:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
     seconds = 2 * pairs * _seconds_each(standing)
-    run.watch.on_note(
+    project.watch.on_note(
         f"settling: baseline and best afresh in turn, {pluralize(pairs, 'pair')}, about {format_duration(seconds)}"
     )
-    subject = Target(setting, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    subject = Target(config, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     for place in range(len(standing.settling), 2 * pairs):
         side = _side(place)
-        _measure(run, replace(subject, tree=baseline.tree if side == "candidate" else best.tree), side)
-    record = _record(run, setting, baseline, best, 2 * pairs)
-    made = run.ledger.append(record)
-    run.measured.add(made)
+        _measure(project, replace(subject, tree=baseline.tree if side == "candidate" else best.tree), side)
+    record = _record(project, config, baseline, best, 2 * pairs)
+    made = project.ledger.append(record)
+    project.measured.add(made)
     assert isinstance(made, SettleRecord)
-    run.watch.on_settled(made)
+    project.watch.on_settled(made)
     return made
 
 
@@ -119,44 +119,46 @@ def _side(place: int) -> Side:
     return "candidate" if place % 4 in (0, 3) else "incumbent"
 
 
-def _measure(run: Project, subject: Target, side: Side) -> None:
-    folder, before = run.places.scratch / "settle", killed_seconds(run)
-    run.took = took_outside(run, settle_key(run.standing))
-    with run.took.of("SETTLE"):
-        evidence = measure_subject(run, subject, 0, folder, of=side)
+def _measure(project: Project, subject: Target, side: Side) -> None:
+    folder, before = project.places.scratch / "settle", killed_seconds(project)
+    project.took = took_outside(project, settle_key(project.standing))
+    with project.took.of("SETTLE"):
+        evidence = measure_subject(project, subject, 0, folder, of=side)
     if evidence.failure:
         named = "the baseline" if side == "candidate" else "the best"
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
         raise GoalseekError(message, "goalseek doctor", BAD_FINDING, "incumbent_failed")
     made = measurement_of(evidence)
-    record_measurement(run, subject, replace(made, seconds=round(made.seconds + before, 6)), ASKED_BY)
-    run.took.forget()
+    record_measurement(project, subject, replace(made, seconds=round(made.seconds + before, 6)), ASKED_BY)
+    project.took.forget()
 
 
-def killed_seconds(run: Project) -> float:
+def killed_seconds(project: Project) -> float:
     """What the next run of a settling took before, as it was killed or failed: its record is charged with it."""
-    return sum(took_outside(run, settle_key(run.standing)).phases.values())
+    return sum(took_outside(project, settle_key(project.standing)).phases.values())
 
 
-def _record(run: Project, setting: Config, baseline: MeasuredCommit, best: MeasuredCommit, count: int) -> SettleRecord:
-    made = run.standing.settling[:count]
+def _record(
+    project: Project, config: Config, baseline: MeasuredCommit, best: MeasuredCommit, count: int
+) -> SettleRecord:
+    made = project.standing.settling[:count]
     values = [record.value for record in made]
     of = [_side(place) for place in range(count)]
     befores = [value for value, side in zip(values, of, strict=True) if side == "candidate"]
     afters = [value for value, side in zip(values, of, strict=True) if side == "incumbent"]
     pairs = tuple(zip(befores, afters, strict=True))
-    metric = setting.manifest.metric
+    metric = config.manifest.metric
     found = settle(metric.direction, pairs)
     return SettleRecord(
         seq=0,
         kind="settle",
-        project=run.repository.name,
-        run_id=run.run_id,
-        epoch=run.standing.epoch,
-        timestamp=run.ledger.now(),
+        project=project.repository.name,
+        run_id=project.run_id,
+        epoch=project.standing.epoch,
+        timestamp=project.ledger.now(),
         metric=metric.name,
         direction=metric.direction,
-        ruler=run.standing.ruler,
+        ruler=project.standing.ruler,
         baseline_commit_hash=baseline.commit,
         best_commit_hash=best.commit,
         iteration=best.iteration,

@@ -161,10 +161,10 @@ class Seconds:
 class PhaseSeconds:
     """What the next record has to tell. ``memory`` binds it to that; ``clock`` counts active seconds."""
 
-    def __init__(self, memory: Checkpoints, clock: Callable[[], float]) -> None:
+    def __init__(self, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self._memory = memory
-        stored = memory.load(_NAME, Seconds, _NAME)
+        self._memory = checkpoints
+        stored = checkpoints.load(_NAME, Seconds, _NAME)
         self.phases: dict[str, float] = dict(stored.value.phases) if stored else {}
         self._at_work = ""
         self._counted_to = 0.0

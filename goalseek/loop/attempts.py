@@ -73,36 +73,36 @@ class Attempts:
         return self.change, self.candidate, self.evidence
 
 
-def plan_with_retry(run: Project, setting: Config, desk: StepRunner, briefing: Briefing, folder: Path) -> Plan:
+def plan_with_retry(project: Project, config: Config, steps: StepRunner, briefing: Briefing, folder: Path) -> Plan:
     """The plan. An answer that is none is asked for once more, with what was wrong. Raises Rejected."""
-    provider = run.provider()
+    provider = project.provider()
 
     def asked(number: int, problem: Problem | None = None) -> Plan:
         if number == 1:
             clear_attempts(folder)
-        call = build_call(run, setting, briefing, "plan", None, desk.calls, folder, number, problem)
+        call = build_call(project, config, briefing, "plan", None, steps.calls, folder, number, problem)
         return make_plan(provider, call, folder)
 
     try:
-        return desk.do("PLAN", "plan", Plan, lambda: asked(1))
+        return steps.do("PLAN", "plan", Plan, lambda: asked(1))
     except Rejected as rejected:
         if rejected.reason != "no_plan":
             raise
         problem = Problem(rejected.why)
-    return desk.do("PLAN", named("plan", 2), Plan, lambda: asked(2, problem))
+    return steps.do("PLAN", named("plan", 2), Plan, lambda: asked(2, problem))
 
 
 def run_attempts(
-    run: Project, setting: Config, desk: StepRunner, briefing: Briefing, plan: Plan, folder: Path
+    project: Project, config: Config, steps: StepRunner, briefing: Briefing, plan: Plan, folder: Path
 ) -> Attempts:
     """Tries until a try need not, or may not, go back to its author."""
-    return _attempt_loop(run, setting, desk, briefing, plan, folder, Attempts(), PriorAttempt(), None)
+    return _attempt_loop(project, config, steps, briefing, plan, folder, Attempts(), PriorAttempt(), None)
 
 
 def continue_attempts(
-    run: Project,
-    setting: Config,
-    desk: StepRunner,
+    project: Project,
+    config: Config,
+    steps: StepRunner,
     briefing: Briefing,
     plan: Plan,
     folder: Path,
@@ -118,14 +118,14 @@ def continue_attempts(
     found = replace(before, review=review, so_far=replace(before.so_far, cycle=before.so_far.cycle + 1))
     problem = Problem(_REVIEWED, "\n".join(review.reasons))
     return _attempt_loop(
-        run, setting, desk, briefing, plan, folder, found, PriorAttempt(change.edits, candidate.tree), problem
+        project, config, steps, briefing, plan, folder, found, PriorAttempt(change.edits, candidate.tree), problem
     )
 
 
 def _attempt_loop(
-    run: Project,
-    setting: Config,
-    desk: StepRunner,
+    project: Project,
+    config: Config,
+    steps: StepRunner,
     briefing: Briefing,
     plan: Plan,
     folder: Path,
@@ -133,7 +133,7 @@ def _attempt_loop(
     begun: PriorAttempt,
     problem: Problem | None,
 ) -> Attempts:
-    most = run.provider_table().repair if run.provider().repairs else 0
+    most = project.provider_table().repair if project.provider().repairs else 0
     before = found.so_far
     number, runs, shown, repairs = before.tries + 1, before.runs, before.shown, before.repairs
     first, verdict = number, named("verdict", before.cycle)
@@ -143,28 +143,28 @@ def _attempt_loop(
         place = place_of(folder, number, shown)
         change = None
         try:
-            work = partial(_applied, run, setting, desk, briefing, plan, folder, number, begun, problem, shown)
-            change = desk.do("APPLY_CHANGE", named("change", number), Change, work)
-            committed = partial(_committed, run, setting, briefing, change, folder, place, shown, earlier)
-            candidate = desk.do("COMMIT", named("candidate", number), Candidate, committed)
+            work = partial(_applied, project, config, steps, briefing, plan, folder, number, begun, problem, shown)
+            change = steps.do("APPLY_CHANGE", named("change", number), Change, work)
+            committed = partial(_committed, project, config, briefing, change, folder, place, shown, earlier)
+            candidate = steps.do("COMMIT", named("candidate", number), Candidate, committed)
         except LimitReached:
             if number == first:
                 raise
             return found  # what is there can be decided about without another try
         except Rejected as rejected:
             found = _with_rejected(found, change, rejected)
-            if rejected.edits is None or not _goes_on(desk, number, repairs < most, verdict):
+            if rejected.edits is None or not _goes_on(steps, number, repairs < most, verdict):
                 return found
             begun, problem = PriorAttempt(rejected.edits), Problem(_OUT_OF_SCOPE, rejected.why)
         else:
-            owed = partial(next_measurement, run, setting, change, candidate, folder, runs)
-            evidence = desk.gather("VERIFY", named("evidence", number), Evidence(), owed)
+            owed = partial(next_measurement, project, config, change, candidate, folder, runs)
+            evidence = steps.gather("VERIFY", named("evidence", number), Evidence(), owed)
             found = _with_candidate(found, change, candidate, evidence)
             shown = number
             runs += len(evidence.runs)
             found = replace(found, so_far=AttemptCounts(number, repairs, runs, shown, before.cycle))
-            crash = crash_of(evidence, setting.manifest.verify)
-            if crash is None or not _goes_on(desk, number, repairs < most, verdict):
+            crash = crash_of(evidence, config.manifest.verify)
+            if crash is None or not _goes_on(steps, number, repairs < most, verdict):
                 return found
             begun, problem = (
                 PriorAttempt(change.edits, candidate.tree),
@@ -183,18 +183,18 @@ def crash_of(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | N
     return failure if sees.get(evidence.verify[-1].name) == "candidate" else None
 
 
-def _goes_on(desk: StepRunner, number: int, may: bool, verdict: str) -> bool:
+def _goes_on(steps: StepRunner, number: int, may: bool, verdict: str) -> bool:
     """Whether there is another try: one that was begun is gone on with, and after a verdict none begins."""
     following = named("change", number + 1)
-    if desk.has(following, rejected_as(following)):
+    if steps.has(following, rejected_as(following)):
         return True
-    return may and not desk.has(verdict, "record")
+    return may and not steps.has(verdict, "record")
 
 
 def _applied(
-    run: Project,
-    setting: Config,
-    desk: StepRunner,
+    project: Project,
+    config: Config,
+    steps: StepRunner,
     briefing: Briefing,
     plan: Plan,
     folder: Path,
@@ -211,24 +211,24 @@ def _applied(
         else:
             put_by(folder, number - 1)
         begun = replace(begun, snapshot=snapshot_of(folder, number - 1))
-    assert run.standing.incumbent
+    assert project.standing.incumbent
     return apply_change(
-        run.provider(),
-        build_call(run, setting, briefing, phase, plan, desk.calls, folder, count, problem),
+        project.provider(),
+        build_call(project, config, briefing, phase, plan, steps.calls, folder, count, problem),
         plan,
-        run.workspace(setting),
-        run.repository.objects,
-        setting.scope,
-        setting.manifest.scope.strays,
-        run.standing.incumbent.tree,
+        project.workspace(config),
+        project.repository.objects,
+        config.scope,
+        config.manifest.scope.strays,
+        project.standing.incumbent.tree,
         place,
         begun,
     )
 
 
 def _committed(
-    run: Project,
-    setting: Config,
+    project: Project,
+    config: Config,
     briefing: Briefing,
     change: Change,
     folder: Path,
@@ -236,7 +236,7 @@ def _committed(
     shown: int,
     earlier: tuple[str, ...],
 ) -> Candidate:
-    candidate = commit(run, setting, briefing.context, change, place / "snapshot", earlier)
+    candidate = commit(project, config, briefing.context, change, place / "snapshot", earlier)
     if place != folder:
         publish(folder, place, shown)
     return candidate
@@ -288,7 +288,7 @@ _OUT_OF_SCOPE = (
 
 
 def decide_and_review(
-    run: Project, setting: Config, desk: StepRunner, briefing: Briefing, plan: Plan, folder: Path, tries: Attempts
+    project: Project, config: Config, steps: StepRunner, briefing: Briefing, plan: Plan, folder: Path, tries: Attempts
 ) -> tuple[Attempts, Decision]:
     """The decision, and the tries that it is about. Raises Rejected where there is nothing to decide about.
 
@@ -298,19 +298,21 @@ def decide_and_review(
         change, candidate, evidence = tries.measured()
         cycle = tries.so_far.cycle
         about = (change, candidate, evidence)
-        work = partial(judge, run.repository, setting.manifest, run.standing, briefing.context, *about)
-        decision = desk.do("DECIDE", named("verdict", cycle), Decision, work)
+        work = partial(judge, project.repository, config.manifest, project.standing, briefing.context, *about)
+        decision = steps.do("DECIDE", named("verdict", cycle), Decision, work)
         stored_as = named("review", cycle)
         if not decision.verdict:
             return tries, decision
-        if setting.manifest.review is None and not desk.has(stored_as):  # one that is there counts all the same
+        if config.manifest.review is None and not steps.has(stored_as):  # one that is there counts all the same
             return tries, decision
-        asked = partial(reviewed, run, setting, briefing, plan, change, candidate, decision, desk.calls, folder, cycle)
-        review = desk.do("REVIEW", stored_as, Review, asked)
+        asked = partial(
+            reviewed, project, config, briefing, plan, change, candidate, decision, steps.calls, folder, cycle
+        )
+        review = steps.do("REVIEW", stored_as, Review, asked)
         tries = replace(tries, notes=(*tries.notes, *notes_of(review)))
         if not review.goes_on:
             return tries, review.decision
-        again = continue_attempts(run, setting, desk, briefing, plan, folder, tries, review)
+        again = continue_attempts(project, config, steps, briefing, plan, folder, tries, review)
         if again.candidate == tries.candidate:
             return again, review.decision
         tries = again

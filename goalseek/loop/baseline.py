@@ -35,76 +35,78 @@ NEW_RUN = "a new run was begun before it had a verdict"
 _FAILED = "failed"
 
 
-def make_way(run: Project, why_not_finish: Callable[[Config], str]) -> None:
+def make_way(project: Project, why_not_finish: Callable[[Config], str]) -> None:
     """Makes way for a new baseline where an iteration has its candidate on the tip, and no record yet.
 
     Raises GoalseekError where ``goalseek iterate`` can finish it. Where it cannot, as ``scope.hidden_from`` is not as
     it was pinned, ``why_not_finish`` gives a reason, or the last call that tried failed, it is recorded as interrupted.
     """
-    refs = run.repository.refs()
-    candidate = _under_way(run, refs)
+    refs = project.repository.refs()
+    candidate = _under_way(project, refs)
     if candidate is None:
         return
-    setting = run.config()
+    config = project.config()
     try:
-        run.refuse_changed(setting)
+        project.refuse_changed(config)
     except GoalseekError:
-        record_left_behind(run, setting, refs, candidate, None, CHANGED)
+        record_left_behind(project, config, refs, candidate, None, CHANGED)
         return
-    failed = _memory(run).load(_FAILED, str, "")
-    if why := failed.value if failed else why_not_finish(setting):
+    failed = _memory(project).load(_FAILED, str, "")
+    if why := failed.value if failed else why_not_finish(config):
         why = f"it could not be gone on with, and a new baseline was asked for: {why.splitlines()[0]}"
-        record_left_behind(run, setting, refs, candidate, None, why)
+        record_left_behind(project, config, refs, candidate, None, why)
         return
-    message = f"iteration {run.standing.last_iteration + 1} is under way: its candidate has no verdict on record yet"
+    message = (
+        f"iteration {project.standing.last_iteration + 1} is under way: its candidate has no verdict on record yet"
+    )
     raise GoalseekError(message, "goalseek iterate finishes it; then goalseek baseline", USAGE)
 
 
 @contextlib.contextmanager
-def failure_kept(run: Project) -> Iterator[None]:
+def failure_kept(project: Project) -> Iterator[None]:
     """Around going on with an iteration: what ends that without its record is kept for ``make_way``.
 
     Signals, a person's word that is missing and what the machine refuses go away by themselves, and are not kept.
     """
-    memory = _memory(run)
-    memory.forget(_FAILED)
+    checkpoints = _memory(project)
+    checkpoints.forget(_FAILED)
     try:
         yield
     except Paused:
         raise
     except LimitReached as reached:
-        memory.save(_FAILED, reached.stop.why, "", 0.0)
+        checkpoints.save(_FAILED, reached.stop.why, "", 0.0)
         raise
     except GoalseekError as error:
         if error.stop_reason not in ("disk", "needs_human"):
-            memory.save(_FAILED, error.message, "", 0.0)
+            checkpoints.save(_FAILED, error.message, "", 0.0)
         raise
     except Exception as error:
         if as_machine_fault(error) is None:
-            memory.save(_FAILED, f"{type(error).__name__}: {error}", "", 0.0)
+            checkpoints.save(_FAILED, f"{type(error).__name__}: {error}", "", 0.0)
         raise
 
 
-def _memory(run: Project) -> Checkpoints:
+def _memory(project: Project) -> Checkpoints:
     """The memory of the iteration that comes next, of no run in particular."""
-    standing = run.standing
-    folder = run.loaded.runs / f"{standing.last_iteration + 1:04d}"
-    return Checkpoints(folder, run.seal, "", standing.last.seal if standing.last else "")
+    standing = project.standing
+    folder = project.loaded.runs / f"{standing.last_iteration + 1:04d}"
+    return Checkpoints(folder, project.seal, "", standing.last.seal if standing.last else "")
 
 
-def left_behind(run: Project, desk: StepRunner, refs: Refs) -> Candidate | None:
+def left_behind(project: Project, steps: StepRunner, refs: Refs) -> Candidate | None:
     """The candidate on the tip whose stored answers are gone; None where there is none."""
-    candidate = _under_way(run, refs)
+    candidate = _under_way(project, refs)
     if candidate is None:
         return None
-    chain = desk.chain()
+    chain = steps.chain()
     changes = sum(name.startswith("change") for name in chain)
     refused = sum(name.startswith("rejected-candidate") for name in chain)
     return candidate if changes - refused < len(candidate.commits) else None
 
 
-def _under_way(run: Project, refs: Refs) -> Candidate | None:
-    standing, repository, tip = run.standing, run.repository, refs.tip
+def _under_way(project: Project, refs: Refs) -> Candidate | None:
+    standing, repository, tip = project.standing, project.repository, refs.tip
     if not tip or not standing.tip or tip == standing.tip:
         return None
     commits = candidate_commits(repository, standing, tip)
@@ -112,17 +114,17 @@ def _under_way(run: Project, refs: Refs) -> Candidate | None:
 
 
 def record_left_behind(
-    run: Project, setting: Config, refs: Refs, candidate: Candidate, most: int | None, why: str = ""
+    project: Project, config: Config, refs: Refs, candidate: Candidate, most: int | None, why: str = ""
 ) -> IterationRecord:
     """Records such a candidate, taken back. ``why`` is told where it is given, else what can be seen.
 
     Raises Paused where no more may be done now.
     """
     if not why:
-        why = WHY if _trailer(run, candidate, "Run") == run.run_id else NEW_RUN
-    repository, number = run.repository, run.standing.last_iteration + 1
-    desk, folder = begin_iteration(run, number, most, f"left behind {candidate.commit}")
-    context = desk.do("READ_CONTEXT", "context", Context, lambda: read_context(run, setting, refs, folder))
+        why = WHY if _trailer(project, candidate, "Run") == project.run_id else NEW_RUN
+    repository, number = project.repository, project.standing.last_iteration + 1
+    steps, folder = begin_iteration(project, number, most, f"left behind {candidate.commit}")
+    context = steps.do("READ_CONTEXT", "context", Context, lambda: read_context(project, config, refs, folder))
     verdict = Verdict("skipped", "interrupted", why)
     rollback = roll_back(repository, candidate, repository.moment_of(candidate.commit))
     found = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
@@ -132,43 +134,43 @@ def record_left_behind(
         else Edit(difference.path, "", "")
         for difference in found
     )
-    author = _trailer(run, candidate, "Provider")
-    change = Change(_title(run, candidate), "", edits, (), 0, 0, provider=author)
+    author = _trailer(project, candidate, "Provider")
+    change = Change(_title(project, candidate), "", edits, (), 0, 0, provider=author)
     attempts = tuple(Attempt(commit, verdict.reason) for commit in candidate.earlier)
     decision = Decision(verdict, rollback)
     outcome = IterationResult(context, verdict, None, change, candidate, None, decision, attempts)
-    record = record_iteration(run, setting, desk, outcome, folder)
-    update_refs(run)
+    record = record_iteration(project, config, steps, outcome, folder)
+    update_refs(project)
     return record
 
 
-def _title(run: Project, candidate: Candidate) -> str:
-    message = run.repository.objects.read(candidate.commits[0]).partition(b"\n\n")[2]
+def _title(project: Project, candidate: Candidate) -> str:
+    message = project.repository.objects.read(candidate.commits[0]).partition(b"\n\n")[2]
     return message.split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
 
 
-def _trailer(run: Project, candidate: Candidate, name: str) -> str:
+def _trailer(project: Project, candidate: Candidate, name: str) -> str:
     """What the candidate's message says under ``Goalseek-<name>``; "" where that is not there."""
-    lines = run.repository.objects.read(candidate.commits[0]).decode("utf-8", "surrogateescape").splitlines()
+    lines = project.repository.objects.read(candidate.commits[0]).decode("utf-8", "surrogateescape").splitlines()
     start = f"Goalseek-{name}: "
     return next((line.removeprefix(start) for line in lines if line.startswith(start)), "")
 
 
-def baseline_candidate(run: Project, setting: Config, context: Context, source: str | None) -> Candidate:
+def baseline_candidate(project: Project, config: Config, context: Context, source: str | None) -> Candidate:
     """The commit that a baseline measures: HEAD's ruler under the incumbent's code, or under that of ``source``.
 
     The first is HEAD itself. A later one is a commit on the tip, unless the tip is just that already.
     """
-    repository, standing = run.repository, run.standing
+    repository, standing = project.repository, project.standing
     head = repository.head()
     code = code_asked_for(repository, source) or (standing.incumbent.commit if standing.incumbent else head)
-    tree = composed(repository.tree_of(head), repository.tree_of(code), setting.scope, run)
+    tree = composed(repository.tree_of(head), repository.tree_of(code), config.scope, project)
     if not standing.tip and tree == repository.tree_of(head):
         return Candidate(head, tree, "")
     if standing.tip and tree == repository.tree_of(standing.tip):
         return Candidate(standing.tip, tree, standing.tip)
     parents = tuple(dict.fromkeys(filter(None, (standing.tip, head, code if source else ""))))
-    message = message_of(f"New baseline of {repository.name}", repository.name, run.run_id, context.iteration, "")
+    message = message_of(f"New baseline of {repository.name}", repository.name, project.run_id, context.iteration, "")
     made = repository.commit(tree, parents, message, context.moment)
     return Candidate(made, tree, parents[0])
 
@@ -183,24 +185,24 @@ def code_asked_for(repository: Repository, source: str | None) -> str | None:
     return found
 
 
-def note_left_out(run: Project, setting: Config, source: str | None) -> Config:
+def note_left_out(project: Project, config: Config, source: str | None) -> Config:
     """The setting, with a note where a file of the incumbent's code is writable no more, so that HEAD's is taken."""
-    standing, repository = run.standing, run.repository
+    standing, repository = project.standing, project.repository
     if source is not None or standing.baseline is None or standing.incumbent is None:
-        return setting
+        return config
     kept = {found.path for found in repository.objects.differences(standing.baseline.tree, standing.incumbent.tree)}
     unlike = repository.objects.differences(repository.tree_of(repository.head()), standing.incumbent.tree)
-    left = [found.path for found in unlike if found.path in kept and setting.scope.is_fixed(found.path)]
+    left = [found.path for found in unlike if found.path in kept and config.scope.is_fixed(found.path)]
     if not left:
-        return setting
+        return config
     named = abbreviate([quote_path(path) for path in left])
     note = f"writable no more, so as HEAD has them: {named}; goalseek promote takes home what was kept in them"
-    return replace(setting, notes=(*setting.notes, note))
+    return replace(config, notes=(*config.notes, note))
 
 
-def composed(ruler_tree: str, code_tree: str, scope: Scope, run: Project) -> str:
+def composed(ruler_tree: str, code_tree: str, scope: Scope, project: Project) -> str:
     """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
-    objects = run.repository.objects
+    objects = project.repository.objects
     edits = {
         found.path: found.after
         for found in objects.differences(ruler_tree, code_tree)

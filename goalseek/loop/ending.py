@@ -23,84 +23,84 @@ _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"
 
 
 @contextlib.contextmanager
-def reporting_end(run: Project) -> Iterator[None]:
+def reporting_end(project: Project) -> Iterator[None]:
     """Around a climb. What the machine refuses leaves it as a GoalseekError, such as one with the stop reason ``disk``.
 
     What ends it early tells its last line where something was recorded meanwhile.
     """
-    begun = run.standing.seq
+    begun = project.standing.seq
     try:
         yield
     except GeneratorExit:
-        _leave(run, "completed", Stop("asked", "the caller asked for no more", _GO_ON))
+        _leave(project, "completed", Stop("asked", "the caller asked for no more", _GO_ON))
         raise
     except (KeyboardInterrupt, Interrupted):
         stop = Stop("interrupted", "interrupted by a signal", _GO_ON)
-        _leave(run, "interrupted", stop)
-        _failed(run, stop, begun)
+        _leave(project, "interrupted", stop)
+        _failed(project, stop, begun)
         raise
     except GoalseekError as error:
-        _blocked(run, error, begun)
+        _blocked(project, error, begun)
         raise
     except Exception as error:
         fault = as_machine_fault(error)
         if fault:
-            _blocked(run, fault, begun)
+            _blocked(project, fault, begun)
             raise fault from error
         stop = Stop("bug", f"a bug: {type(error).__name__}: {error}", "please report it")
-        _leave(run, "failed", stop)
-        _failed(run, stop, begun)
+        _leave(project, "failed", stop)
+        _failed(project, stop, begun)
         raise
-    stop = run.stop or Stop("count", "done")
-    stop = _typed(run, replace(stop, line=last_line(run.standing, run.loaded.manifest)))
-    _leave(run, _STATUS[EXIT_CODES[stop.reason]], stop)
-    run.watch.on_stopped(stop)
+    stop = project.stop or Stop("count", "done")
+    stop = _typed(project, replace(stop, line=last_line(project.standing, project.loaded.manifest)))
+    _leave(project, _STATUS[EXIT_CODES[stop.reason]], stop)
+    project.watch.on_stopped(stop)
 
 
 @contextlib.contextmanager
-def shown_at_the_end(run: Project) -> Iterator[None]:
+def shown_at_the_end(project: Project) -> Iterator[None]:
     """Around a baseline that is asked for: only ``state.json`` shows how it ended."""
     try:
         yield
     except (KeyboardInterrupt, Interrupted):
-        _leave(run, "interrupted", Stop("interrupted", "interrupted by a signal", _GO_ON))
+        _leave(project, "interrupted", Stop("interrupted", "interrupted by a signal", _GO_ON))
         raise
     except GoalseekError as error:
-        _leave_as(run, error)
+        _leave_as(project, error)
         raise
-    _leave(run, "completed", _typed(run, Stop("count", "done", "goalseek iterate goes on")))
+    _leave(project, "completed", _typed(project, Stop("count", "done", "goalseek iterate goes on")))
 
 
-def _blocked(run: Project, error: GoalseekError, begun: int) -> None:
-    _failed(run, _leave_as(run, error), begun)
+def _blocked(project: Project, error: GoalseekError, begun: int) -> None:
+    _failed(project, _leave_as(project, error), begun)
 
 
-def _leave_as(run: Project, error: GoalseekError) -> Stop:
+def _leave_as(project: Project, error: GoalseekError) -> Stop:
     """Leaves the last picture of an error, and gives its end. A usage error has none: the one before stays."""
-    stop = _typed(run, Stop(error.stop_reason, error.message, error.hint))
-    if error.exit_code != USAGE or run.picture.is_shown:
-        _leave(run, _STATUS.get(error.exit_code, "failed"), stop)
+    stop = _typed(project, Stop(error.stop_reason, error.message, error.hint))
+    if error.exit_code != USAGE or project.picture.is_shown:
+        _leave(project, _STATUS.get(error.exit_code, "failed"), stop)
     return stop
 
 
-def _failed(run: Project, stop: Stop, begun: int) -> None:
-    line = last_line(run.standing, run.loaded.manifest) if run.standing.seq > begun else ""
-    run.watch.on_failed(_typed(run, replace(stop, line=line)))
+def _failed(project: Project, stop: Stop, begun: int) -> None:
+    line = last_line(project.standing, project.loaded.manifest) if project.standing.seq > begun else ""
+    project.watch.on_failed(_typed(project, replace(stop, line=line)))
 
 
-def _typed(run: Project, stop: Stop) -> Stop:
+def _typed(project: Project, stop: Stop) -> Stop:
     """With the manifest named in what is to be typed, where it needs to be."""
-    path = run.loaded.path
+    path = project.loaded.path
     return replace(stop, next=with_manifest_option(stop.next, path), line=with_manifest_option(stop.line, path))
 
 
-def _leave(run: Project, status: str, stop: Stop) -> None:
+def _leave(project: Project, status: str, stop: Stop) -> None:
     """The last picture; where the disk is full, the one before stays."""
-    if run.standing.seq < 0:
+    if project.standing.seq < 0:
         return
-    last = run.standing.last_iteration
+    last = project.standing.last_iteration
     with contextlib.suppress(OSError):
-        write_state(run, status, last if last >= 0 else None, None, stop.reason, stop.next)
+        write_state(project, status, last if last >= 0 else None, None, stop.reason, stop.next)
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:

@@ -54,227 +54,227 @@ from goalseek.values import Stop, Usage
 __all__ = ["Ends", "baseline", "iterate", "iteration", "step"]
 
 
-def iterate(run: Project, ends: Ends) -> Iterator[IterationRecord]:
+def iterate(project: Project, ends: Ends) -> Iterator[IterationRecord]:
     """Climbs until something ends it, yielding each record once it counts. ``run.stop`` says then what it was."""
-    notified = NotifyWatch(run.watch, lambda: run.loaded, run.programs)
-    run.watch = OutputLog(notified, run.loaded.logs / OUTPUT)
-    with reporting_end(run):
-        yield from _climb(run, ends)
+    notified = NotifyWatch(project.watch, lambda: project.loaded, project.programs)
+    project.watch = OutputLog(notified, project.loaded.logs / OUTPUT)
+    with reporting_end(project):
+        yield from _climb(project, ends)
 
 
-def _climb(run: Project, ends: Ends) -> Iterator[IterationRecord]:
+def _climb(project: Project, ends: Ends) -> Iterator[IterationRecord]:
     began, count = time.monotonic(), 0
-    run.ends_at = None if ends.seconds is None else began + ends.seconds
-    entries = check_fit(run)
-    check_refs(run)
-    check_provider(run, entries)
+    project.ends_at = None if ends.seconds is None else began + ends.seconds
+    entries = check_fit(project)
+    check_refs(project)
+    check_provider(project, entries)
     while True:
-        run.repository.objects.bring_back()
-        pack_when_due(run.repository, run.standing.seq, run.watch.on_note)
-        setting = run.config()
-        _warn(run, setting)
+        project.repository.objects.bring_back()
+        pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
+        config = project.config()
+        _warn(project, config)
         now = ends.spendings(count, time.monotonic() - began)
-        manifest, standing = setting.manifest, run.standing.of_run(run.run_id)
-        run.watch.on_progress(scene_of(manifest.project.name, manifest.limits, standing, run.recent, now))
-        look(run, setting, is_end=False)
-        run.stop = _why_end(run, setting, ends, count, time.monotonic() - began)
-        if run.stop:
-            _claim(run, setting, run.stop)
+        manifest, standing = config.manifest, project.standing.of_run(project.run_id)
+        project.watch.on_progress(scene_of(manifest.project.name, manifest.limits, standing, project.recent, now))
+        look(project, config, is_end=False)
+        project.stop = _why_end(project, config, ends, count, time.monotonic() - began)
+        if project.stop:
+            _claim(project, config, project.stop)
             return
-        if run.standing.baseline is None:
-            yield baseline(run)
+        if project.standing.baseline is None:
+            yield baseline(project)
             continue
         try:
-            with failure_kept(run):
-                record = iteration(run, setting)
+            with failure_kept(project):
+                record = iteration(project, config)
         except LimitReached as reached:
-            run.stop = reached.stop
-            _claim(run, setting, run.stop)
+            project.stop = reached.stop
+            _claim(project, config, project.stop)
             return
         count += 1
         yield record
-        if said_stop(setting.manifest, record.verify):
-            run.stop = Stop("verifier_said_stop", record.why, "see its output: goalseek show")
+        if said_stop(config.manifest, record.verify):
+            project.stop = Stop("verifier_said_stop", record.why, "see its output: goalseek show")
             return
 
 
-def _claim(run: Project, setting: Config, stop: Stop) -> None:
+def _claim(project: Project, config: Config, stop: Stop) -> None:
     """What is claimed is measured afresh where the run ends by a limit or at its target, and the holdout looked at."""
     if stop.reason not in ENDS_THE_RUN:
         return
-    settle_at_end(run, setting)
-    look(run, setting, is_end=True)
-    if worn := small_set(setting.manifest.metric, run.standing):
-        run.watch.on_note(worn)
+    settle_at_end(project, config)
+    look(project, config, is_end=True)
+    if worn := small_set(config.manifest.metric, project.standing):
+        project.watch.on_note(worn)
 
 
-def iteration(run: Project, setting: Config, most: int | None = None) -> IterationRecord:
+def iteration(project: Project, config: Config, most: int | None = None) -> IterationRecord:
     """One iteration, or what is still owed of it. Raises Paused where ``most`` phases were done before its end.
 
     Raises LimitReached where a phase that spends would begin past a limit.
     """
-    standing = run.standing
+    standing = project.standing
     number = standing.last_iteration + 1
-    desk, folder = begin_iteration(run, number, most, limits=setting.manifest.limits)
-    refs = run.repository.refs()
-    if lost := left_behind(run, desk, refs):
-        return record_left_behind(run, setting, refs, lost, most)
-    run.provider()
+    steps, folder = begin_iteration(project, number, most, limits=config.manifest.limits)
+    refs = project.repository.refs()
+    if lost := left_behind(project, steps, refs):
+        return record_left_behind(project, config, refs, lost, most)
+    project.provider()
     context = plan = decision = None
     tries = Attempts()
     try:
-        context = desk.do("READ_CONTEXT", "context", Context, partial(_begun, run, setting, refs, folder))
-        setting = run.config_as_begun(setting, context)
-        briefing = briefing_for(run, setting, context)
-        plan = plan_with_retry(run, setting, desk, briefing, folder)
-        tries = run_attempts(run, setting, desk, briefing, plan, folder)
-        tries, decision = decide_and_review(run, setting, desk, briefing, plan, folder, tries)
-        if needs_approval(run, setting, decision):
+        context = steps.do("READ_CONTEXT", "context", Context, partial(_begun, project, config, refs, folder))
+        config = project.config_as_begun(config, context)
+        briefing = briefing_for(project, config, context)
+        plan = plan_with_retry(project, config, steps, briefing, folder)
+        tries = run_attempts(project, config, steps, briefing, plan, folder)
+        tries, decision = decide_and_review(project, config, steps, briefing, plan, folder, tries)
+        if needs_approval(project, config, decision):
             candidate = tries.measured()[1]
-            said = partial(apply_approval, run, context, candidate, decision)
-            decision = desk.do("APPROVE", "word", Decision, said, is_timed=False)
+            said = partial(apply_approval, project, context, candidate, decision)
+            decision = steps.do("APPROVE", "word", Decision, said, is_timed=False)
         verdict = decision.verdict
     except Rejected as rejected:
-        verdict = Verdict(rejected.outcome, rejected.reason, rejected.why + _out_of_sight(run, setting, rejected))
+        verdict = Verdict(rejected.outcome, rejected.reason, rejected.why + _out_of_sight(project, config, rejected))
     assert context
     found = (tries.change, tries.candidate, tries.evidence)
     outcome = IterationResult(context, verdict, plan, *found, decision, tries.attempts, tries.notes)
-    record = record_iteration(run, setting, desk, outcome, folder)
-    update_refs(run)
-    remove_approval(run.loaded.logs)
+    record = record_iteration(project, config, steps, outcome, folder)
+    update_refs(project)
+    remove_approval(project.loaded.logs)
     return record
 
 
-def _out_of_sight(run: Project, setting: Config, rejected: Rejected) -> str:
+def _out_of_sight(project: Project, config: Config, rejected: Rejected) -> str:
     """What is likely to have kept a provider from answering, after what it said itself; or ""."""
-    if rejected.reason != "provider_failed" or run.standing.incumbent is None:
+    if rejected.reason != "provider_failed" or project.standing.incumbent is None:
         return ""
-    entries = run.repository.objects.files(run.standing.incumbent.tree)
-    share = setting.manifest.scope.share
-    said = agent_out_of_sight(commands_of(run.provider()), run.folder, setting.scope, share, entries)
+    entries = project.repository.objects.files(project.standing.incumbent.tree)
+    share = config.manifest.scope.share
+    said = agent_out_of_sight(commands_of(project.provider()), project.folder, config.scope, share, entries)
     return "; " + ": ".join(said) if said[0] else ""
 
 
-def _begun(run: Project, setting: Config, refs: Refs, folder: Path) -> Context:
+def _begun(project: Project, config: Config, refs: Refs, folder: Path) -> Context:
     """The context; a ruler that is not as it was pinned is found before anybody is paid for a proposal."""
-    run.refuse_changed(setting)
-    return read_context(run, setting, refs, folder)
+    project.refuse_changed(config)
+    return read_context(project, config, refs, folder)
 
 
-def baseline(run: Project, source: str | None = None, most: int | None = None) -> IterationRecord:
+def baseline(project: Project, source: str | None = None, most: int | None = None) -> IterationRecord:
     """A new ruler from HEAD, measured under the incumbent's code; with ``source``, under that revision's.
 
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
     """
-    make_way(run, partial(_why_not_finish, run))
-    setting = note_left_out(run, run.fresh_config(), source)
-    number = run.standing.last_iteration + 1
-    ruler = take_ruler(run, setting)
-    desk, folder = begin_iteration(run, number, most, f"{ruler.digest} {run.repository.head()} {source or ''}")
-    context = desk.do("READ_CONTEXT", "context", Context, partial(_begun_baseline, run, setting, folder, source))
-    candidate = desk.do("COMMIT", "candidate", Candidate, lambda: baseline_candidate(run, setting, context, source))
-    if not run.repository.objects.has(candidate.commit):
-        desk.forget("candidate")
+    make_way(project, partial(_why_not_finish, project))
+    config = note_left_out(project, project.fresh_config(), source)
+    number = project.standing.last_iteration + 1
+    ruler = take_ruler(project, config)
+    steps, folder = begin_iteration(project, number, most, f"{ruler.digest} {project.repository.head()} {source or ''}")
+    context = steps.do("READ_CONTEXT", "context", Context, partial(_begun_baseline, project, config, folder, source))
+    candidate = steps.do("COMMIT", "candidate", Candidate, lambda: baseline_candidate(project, config, context, source))
+    if not project.repository.objects.has(candidate.commit):
+        steps.forget("candidate")
         raise Missing(candidate.commit)
-    owed = partial(next_baseline_measurement, run, setting, ruler.digest, candidate, folder)
-    evidence = desk.gather("VERIFY", "evidence", Evidence(), owed)
-    metric, guards = setting.manifest.metric, setting.manifest.guard
+    owed = partial(next_baseline_measurement, project, config, ruler.digest, candidate, folder)
+    evidence = steps.gather("VERIFY", "evidence", Evidence(), owed)
+    metric, guards = config.manifest.metric, config.manifest.guard
     verdict = baseline_verdict(metric, guards, evidence, candidate.commit)
     assert verdict is not None  # else VERIFY would not have ended
-    decision = desk.do("DECIDE", "verdict", Decision, lambda: Decision(verdict))
+    decision = steps.do("DECIDE", "verdict", Decision, lambda: Decision(verdict))
     if not decision.verdict:
-        desk.forget("evidence")
-        entries = run.repository.objects.files(candidate.tree)
-        remedy = out_of_sight(setting.manifest, evidence.verify, run.folder, run.places.prefix, entries)
+        steps.forget("evidence")
+        entries = project.repository.objects.files(candidate.tree)
+        remedy = out_of_sight(config.manifest, evidence.verify, project.folder, project.places.prefix, entries)
         raise failed_baseline(decision.verdict, folder, remedy=remedy)
     broken = guard_warning(guards, "the baseline", evidence.guards, {})
     notes = (broken,) if broken else ()
     outcome = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
-    record = record_iteration(run, setting, desk, outcome, folder, ruler)
-    update_refs(run)
+    record = record_iteration(project, config, steps, outcome, folder, ruler)
+    update_refs(project)
     return record
 
 
-def _begun_baseline(run: Project, setting: Config, folder: Path, source: str | None) -> Context:
+def _begun_baseline(project: Project, config: Config, folder: Path, source: str | None) -> Context:
     """The context; that the checkout holds what is not measured is said before the measurement."""
-    code = source or ("the incumbent" if run.standing.incumbent else "HEAD")
-    if changed := uncommitted_words(run.repository, setting.scope, code):
-        run.watch.on_note(changed)
-    return read_baseline_context(run, setting, folder)
+    code = source or ("the incumbent" if project.standing.incumbent else "HEAD")
+    if changed := uncommitted_words(project.repository, config.scope, code):
+        project.watch.on_note(changed)
+    return read_baseline_context(project, config, folder)
 
 
-def step(run: Project) -> tuple[str, str]:
+def step(project: Project) -> tuple[str, str]:
     """Does exactly one phase; gives its name and that of the next one."""
-    entries = check_fit(run)
-    check_refs(run)
-    check_provider(run, entries)
-    pack_when_due(run.repository, run.standing.seq, run.watch.on_note)
+    entries = check_fit(project)
+    check_refs(project)
+    check_provider(project, entries)
+    pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
     try:
-        if run.standing.baseline is None:
-            record = baseline(run, most=1)
+        if project.standing.baseline is None:
+            record = baseline(project, most=1)
         else:
-            setting = run.config()
-            if stop := _why_over(run, setting):
+            config = project.config()
+            if stop := _why_over(project, config):
                 raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
-            with failure_kept(run):
-                record = iteration(run, setting, most=1)
+            with failure_kept(project):
+                record = iteration(project, config, most=1)
     except LimitReached as reached:
         stop = reached.stop
         raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason) from None
     except Paused as paused:
-        return run.last_phase, paused.following
+        return project.last_phase, paused.following
     return f"LOG (iteration {record.iteration}: {record.outcome})", "READ_CONTEXT"
 
 
-def _why_end(run: Project, setting: Config, ends: Ends, count: int, seconds: float) -> Stop | None:
+def _why_end(project: Project, config: Config, ends: Ends, count: int, seconds: float) -> Stop | None:
     """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
-    asked = asked_to_stop(run.repository.own)
-    stop = _why_over(run, setting, _usual_seconds(run))
-    return stop or asked or ends.reached(run.standing, count, seconds) or _played_out(run, ends)
+    asked = asked_to_stop(project.repository.own)
+    stop = _why_over(project, config, _usual_seconds(project))
+    return stop or asked or ends.reached(project.standing, count, seconds) or _played_out(project, ends)
 
 
-def _played_out(run: Project, ends: Ends) -> Stop | None:
+def _played_out(project: Project, ends: Ends) -> Stop | None:
     """The end of a script, where nothing else bounds the iterations: each further one would fail."""
-    standing = run.standing
-    is_begun = (run.loaded.runs / f"{standing.last_iteration + 1:04d}").exists()
+    standing = project.standing
+    is_begun = (project.loaded.runs / f"{standing.last_iteration + 1:04d}").exists()
     if ends.count is not None or standing.baseline is None or is_begun:
         return None
-    why = run.provider().played_out(standing.tried)
+    why = project.provider().played_out(standing.tried)
     return Stop("failures", why, "add a [[move]]; or take the best home: goalseek promote") if why else None
 
 
-def _why_over(run: Project, setting: Config, usual: float | None = None) -> Stop | None:
+def _why_over(project: Project, config: Config, usual: float | None = None) -> Stop | None:
     """The limit of the run that is reached; not asked where the next iteration has its verdict: all of it is spent."""
-    if question_of(run.loaded.runs, run.standing, run.run_id):
+    if question_of(project.loaded.runs, project.standing, project.run_id):
         return None
-    standing, manifest = run.standing.of_run(run.run_id), setting.manifest
-    if run.standing.baseline is None:  # no phase of a baseline asks for itself
-        standing = standing.spending(unrecorded_seconds(run.loaded.runs / "0000", run.run_id, ""), Usage())
-    reserved = seconds_to_settle(manifest, run.standing)
-    return why_stop(manifest.limits, manifest.metric, standing, run.clock.now(), usual, reserved)
+    standing, manifest = project.standing.of_run(project.run_id), config.manifest
+    if project.standing.baseline is None:  # no phase of a baseline asks for itself
+        standing = standing.spending(unrecorded_seconds(project.loaded.runs / "0000", project.run_id, ""), Usage())
+    reserved = seconds_to_settle(manifest, project.standing)
+    return why_stop(manifest.limits, manifest.metric, standing, project.clock.now(), usual, reserved)
 
 
-def _why_not_finish(run: Project, setting: Config) -> str:
+def _why_not_finish(project: Project, config: Config) -> str:
     """Why ``iterate`` would not go on with what is under way; "" where nothing is in its way."""
-    assert run.standing.incumbent
+    assert project.standing.incumbent
     try:
-        check_provider(run, files_of(run, run.standing.incumbent.commit))
+        check_provider(project, files_of(project, project.standing.incumbent.commit))
     except GoalseekError as error:
         return error.message
-    stop = _why_over(run, setting)
+    stop = _why_over(project, config)
     return stop.why if stop else ""
 
 
-def _usual_seconds(run: Project) -> float | None:
+def _usual_seconds(project: Project) -> float | None:
     """The pace of this run; not asked where the next iteration has its candidate already, which may finish."""
-    following = run.loaded.runs / f"{run.standing.last_iteration + 1:04d}"
+    following = project.loaded.runs / f"{project.standing.last_iteration + 1:04d}"
     if (following / "candidate.json").exists():
         return None
-    return pace(record for record in run.recent if record.run_id == run.run_id)
+    return pace(record for record in project.recent if record.run_id == project.run_id)
 
 
-def _warn(run: Project, setting: Config) -> None:
+def _warn(project: Project, config: Config) -> None:
     """Says which budgets come near their end, each once a run."""
-    told = budget_warnings(setting.manifest.limits, run.standing.of_run(run.run_id))
-    for text in new_warnings(run.loaded.logs, run.run_id, told):
-        run.watch.on_budget(text)
+    told = budget_warnings(config.manifest.limits, project.standing.of_run(project.run_id))
+    for text in new_warnings(project.loaded.logs, project.run_id, told):
+        project.watch.on_budget(text)

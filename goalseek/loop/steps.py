@@ -45,16 +45,16 @@ class StepRunner:
 
     def __init__(
         self,
-        memory: Checkpoints,
-        calls: UsageLog,
+        checkpoints: Checkpoints,
+        usage_log: UsageLog,
         made_from: str,
         on_phase: Callable[[str, bool], None],
         most: int | None,
         took: PhaseSeconds,
     ) -> None:
-        self.calls = calls
+        self.calls = usage_log
         self.done: dict[str, Done] = {}
-        self._memory = memory
+        self._memory = checkpoints
         self._digest = made_from
         self._on_phase = on_phase
         self._left = most
@@ -162,51 +162,51 @@ _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 
 
 def begin_iteration(
-    run: Project, number: int, most: int | None, made_from: str = "", limits: Limits | None = None
+    project: Project, number: int, most: int | None, made_from: str = "", limits: Limits | None = None
 ) -> tuple[StepRunner, Path]:
     """The desk of an iteration, and its run folder. Answers that were made from something else are not taken up.
 
     Where ``limits`` are given, a phase that spends raises LimitReached in place of beginning past one of them.
     """
-    folder = run.loaded.runs / f"{number:04d}"
-    refuse_foreign_logs(run.loaded, number)
-    ignore_home(run.loaded)
+    folder = project.loaded.runs / f"{number:04d}"
+    refuse_foreign_logs(project.loaded, number)
+    ignore_home(project.loaded)
     folder.mkdir(parents=True, exist_ok=True)
-    follows = run.standing.last.seal if run.standing.last else ""
-    memory = Checkpoints(folder, run.seal, run.run_id, follows)
-    run.took = PhaseSeconds(memory, run.active_seconds)  # of this run: a new one has all its time
+    follows = project.standing.last.seal if project.standing.last else ""
+    checkpoints = Checkpoints(folder, project.seal, project.run_id, follows)
+    project.took = PhaseSeconds(checkpoints, project.active_seconds)  # of this run: a new one has all its time
     calls = UsageLog(
-        Checkpoints(folder, run.seal, "", follows),  # of no run: a new one pays for what the last one began
-        lambda: usage_of(run.places.call / "usage.json"),
-        cache(lambda calls_each: usual_call(run.recent, calls_each)),
+        Checkpoints(folder, project.seal, "", follows),  # of no run: a new one pays for what the last one began
+        lambda: usage_of(project.places.call / "usage.json"),
+        cache(lambda calls_each: usual_call(project.recent, calls_each)),
     )
 
     def on_phase(name: str, begins: bool) -> None:
         calls.settle(desk.done)
         if limits:
-            spent = run.standing.of_run(run.run_id).spending(sum(desk.seconds.values()), usage_so_far(desk))
-            if stop := limit_before_phase(name, limits, spent, run.clock.now(), calls.usual()):
+            spent = project.standing.of_run(project.run_id).spending(sum(desk.seconds.values()), usage_so_far(desk))
+            if stop := limit_before_phase(name, limits, spent, project.clock.now(), calls.usual()):
                 raise LimitReached(stop)
-        run.last_phase = name
+        project.last_phase = name
         if not folder.is_dir():  # somebody's git clean may have removed it
-            ignore_home(run.loaded)
+            ignore_home(project.loaded)
             folder.mkdir(parents=True, exist_ok=True)
         if not begins:
             return
-        run.watch.on_phase(number, name)
+        project.watch.on_phase(number, name)
         if name in _LONG_PHASES:
-            write_state(run, "running", number, name)
+            write_state(project, "running", number, name)
 
     made_from = f"iteration {number} {made_from}".rstrip()
-    desk = StepRunner(memory, calls, made_from, on_phase, most, run.took)
+    desk = StepRunner(checkpoints, calls, made_from, on_phase, most, project.took)
     return desk, folder
 
 
-def usage_so_far(desk: StepRunner) -> Usage:
+def usage_so_far(steps: StepRunner) -> Usage:
     """What the iteration's calls cost: as they reported it, and as those are charged that were killed."""
-    usual = desk.calls.usual()
+    usual = steps.calls.usual()
     usages = [
         killed_call(done.usage, usual) if done.rejected == "provider_timeout" else done.usage
-        for done in desk.done.values()
+        for done in steps.done.values()
     ]
-    return sum_of([*usages, desk.calls.charged])
+    return sum_of([*usages, steps.calls.charged])

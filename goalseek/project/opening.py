@@ -123,131 +123,131 @@ def open_repository(loaded: Loaded) -> Repository:
     return Repository(location, loaded.manifest.project.name)
 
 
-def begin(run: Project, is_new: bool) -> None:
+def begin(project: Project, is_new: bool) -> None:
     """Goes on with the run that the records name, or begins one, recorded with its first iteration."""
-    pending = run.repository.own / "run"
+    pending = project.repository.own / "run"
     known = pending.read_text().strip() if pending.exists() else ""
     if is_new:
-        refuse_while_waiting(_waiting(run, known or run.standing.run_id), "a new run")
-    if is_new or not run.standing.run_id:
+        refuse_while_waiting(_waiting(project, known or project.standing.run_id), "a new run")
+    if is_new or not project.standing.run_id:
         if is_new or not known:
             known = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
             pending.write_text(known + "\n")
-        run.began = "asked for" if is_new else "first"
-        run.run_id = known
-    elif known == run.standing.run_id:
+        project.began = "asked for" if is_new else "first"
+        project.run_id = known
+    elif known == project.standing.run_id:
         remove(pending)
     elif known:
-        run.began = "asked for"
-        run.run_id = known
+        project.began = "asked for"
+        project.run_id = known
 
 
-def refuse_baseline(run: Project) -> None:
+def refuse_baseline(project: Project) -> None:
     """Raises GoalseekError where a new baseline would leave a candidate behind that waits for a person's word."""
-    refuse_while_waiting(_waiting(run, run.run_id), "a new baseline")
+    refuse_while_waiting(_waiting(project, project.run_id), "a new baseline")
 
 
-def _waiting(run: Project, run_id: str) -> Question | None:
-    return waiting(run.loaded.manifest, run.loaded.runs, run.standing, run_id)
+def _waiting(project: Project, run_id: str) -> Question | None:
+    return waiting(project.loaded.manifest, project.loaded.runs, project.standing, run_id)
 
 
-def check_fit(run: Project) -> Mapping[str, Entry]:
+def check_fit(project: Project) -> Mapping[str, Entry]:
     """The preflight: repository and manifest fit each other. Raises GoalseekError; notes what a command may miss.
 
     Gives the files of the tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
     """
-    incumbent = run.standing.incumbent
-    entries = files_of(run, incumbent.commit if incumbent else run.repository.head())
-    for told in scope_notes(run, entries):
-        run.watch.on_note(told)
-    _check(run, entries, run.config().manifest if incumbent else run.loaded.manifest)
+    incumbent = project.standing.incumbent
+    entries = files_of(project, incumbent.commit if incumbent else project.repository.head())
+    for told in scope_notes(project, entries):
+        project.watch.on_note(told)
+    _check(project, entries, project.config().manifest if incumbent else project.loaded.manifest)
     return entries
 
 
-def check_fit_for_baseline(run: Project, code: str | None) -> None:
+def check_fit_for_baseline(project: Project, code: str | None) -> None:
     """The same before a new baseline: its ruler is HEAD's and the manifest's, its code that of the commit ``code``.
 
     None is the incumbent's, or HEAD's before the first baseline.
     """
-    head = files_of(run, run.repository.head())
-    if code is None and run.standing.incumbent:
-        code = run.standing.incumbent.commit
-    files = files_of(run, code) if code else head
-    before = files_of(run, run.standing.baseline.commit) if run.standing.baseline else {}
-    preflight.refuse_globs(run.loaded, run.places.prefix, head, {**files, **before})
-    refuse_nothing_writable(run, files)
-    for told in _writable_notes(run, files):
-        run.watch.on_note(told)
-    _check(run, head, run.loaded.manifest)
+    head = files_of(project, project.repository.head())
+    if code is None and project.standing.incumbent:
+        code = project.standing.incumbent.commit
+    files = files_of(project, code) if code else head
+    before = files_of(project, project.standing.baseline.commit) if project.standing.baseline else {}
+    preflight.refuse_globs(project.loaded, project.places.prefix, head, {**files, **before})
+    refuse_nothing_writable(project, files)
+    for told in _writable_notes(project, files):
+        project.watch.on_note(told)
+    _check(project, head, project.loaded.manifest)
 
 
-def scope_notes(run: Project, entries: Mapping[str, Entry]) -> list[str]:
+def scope_notes(project: Project, entries: Mapping[str, Entry]) -> list[str]:
     """What a person should know of globs that match nothing of the tree that is climbed from.
 
     Before the first baseline each of them has to match, which raises GoalseekError. After it hidden and read-only ones
     are pinned, and a writable one may have lost its file to a keep.
     """
-    if run.standing.baseline is None:
-        preflight.refuse_globs(run.loaded, run.places.prefix, entries)
-    return _writable_notes(run, entries)
+    if project.standing.baseline is None:
+        preflight.refuse_globs(project.loaded, project.places.prefix, entries)
+    return _writable_notes(project, entries)
 
 
-def _writable_notes(run: Project, entries: Mapping[str, Entry]) -> list[str]:
-    loaded, baseline = run.loaded, run.standing.baseline
+def _writable_notes(project: Project, entries: Mapping[str, Entry]) -> list[str]:
+    loaded, baseline = project.loaded, project.standing.baseline
     if baseline is None:
         return []
-    told = preflight.writable_notes(loaded, run.repository, run.places.prefix, entries, baseline.commit)
+    told = preflight.writable_notes(loaded, project.repository, project.places.prefix, entries, baseline.commit)
     return [with_manifest_option(text, loaded.path) for text in told]
 
 
-def refuse_nothing_writable(run: Project, entries: Mapping[str, Entry]) -> None:
+def refuse_nothing_writable(project: Project, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where a climb that goes on has no writable file left among those of its tree."""
-    if run.standing.baseline is not None:
-        preflight.refuse_nothing_writable(run.loaded, run.repository, run.places.prefix, entries)
+    if project.standing.baseline is not None:
+        preflight.refuse_nothing_writable(project.loaded, project.repository, project.places.prefix, entries)
 
 
-def files_of(run: Project, commit: str) -> Mapping[str, Entry]:
+def files_of(project: Project, commit: str) -> Mapping[str, Entry]:
     """The files of a commit's tree."""
-    return run.repository.objects.files(run.repository.tree_of(commit))
+    return project.repository.objects.files(project.repository.tree_of(commit))
 
 
-def _check(run: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
+def _check(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     """What is asked of a tree whatever it is for. ``manifest`` is what programs are started by: a climb's is pinned."""
-    preflight.refuse_unfit(run.loaded, run.repository, run.places.prefix, entries)
-    for told in free_room((run.repository.own, run.loaded.folder, run.places.home)):
-        run.watch.on_note(told)
-    preflight.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
-    check_confines(run, entries, manifest)
-    for told in preflight.notes(run.loaded, run.repository, run.places.prefix, entries):
-        run.watch.on_note(told)
-    if broken := broken_guard_of(run.loaded.manifest, run.standing):
-        run.watch.on_note(broken)
-    for name in differing(run.loaded, run.repository.location, run.standing):
-        adopts = with_manifest_option("goalseek baseline adopts it", run.loaded.path)
-        run.watch.on_note(f"{name} differs from the pinned ruler; {adopts}")
-    names = run.loaded.manifest.scope.share
-    for told in run.shares.notes(names, run.standing.epoch):
-        run.watch.on_note(told)
-    if not run.shares.is_whole(names):
-        run.watch.on_note(f"of the shared folders only {LOOKED_AT_MOST} files are looked at for changes")
-    if run.ledger.mended:
-        run.watch.on_note(run.ledger.mended)
+    preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
+    for told in free_room((project.repository.own, project.loaded.folder, project.places.home)):
+        project.watch.on_note(told)
+    preflight.refuse_foreign_logs(project.loaded, project.standing.last_iteration + 1)
+    check_confines(project, entries, manifest)
+    for told in preflight.notes(project.loaded, project.repository, project.places.prefix, entries):
+        project.watch.on_note(told)
+    if broken := broken_guard_of(project.loaded.manifest, project.standing):
+        project.watch.on_note(broken)
+    for name in differing(project.loaded, project.repository.location, project.standing):
+        adopts = with_manifest_option("goalseek baseline adopts it", project.loaded.path)
+        project.watch.on_note(f"{name} differs from the pinned ruler; {adopts}")
+    names = project.loaded.manifest.scope.share
+    for told in project.shares.notes(names, project.standing.epoch):
+        project.watch.on_note(told)
+    if not project.shares.is_whole(names):
+        project.watch.on_note(f"of the shared folders only {LOOKED_AT_MOST} files are looked at for changes")
+    if project.ledger.mended:
+        project.watch.on_note(project.ledger.mended)
 
 
-def check_confines(run: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
+def check_confines(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     """Programs can be kept in their place, which is said. Raises GoalseekError where something would get out."""
-    confines = run.confines
+    confines = project.confines
     confines.refuse_unfit()
     editable_installs.refuse_editable(manifest, confines)
-    scope = scope_of(run.loaded, manifest, run.places.prefix)
-    refuse_unfit_shares(run.loaded, run.repository, run.places, scope, entries)
-    is_agent = run.has_provider() and run.provider_table().name not in WITHOUT_PROGRAM
+    scope = scope_of(project.loaded, manifest, project.places.prefix)
+    refuse_unfit_shares(project.loaded, project.repository, project.places, scope, entries)
+    is_agent = project.has_provider() and project.provider_table().name not in WITHOUT_PROGRAM
     is_agent = is_agent or manifest.review is not None
     networked = any(command.network for command in manifest.verify)
     networked = networked or (manifest.setup is not None and manifest.setup.network)
-    run.watch.on_sandbox(confines.level, confines.not_enforced(is_agent, networked))
+    project.watch.on_sandbox(confines.level, confines.not_enforced(is_agent, networked))
     for told in (*confines.weaker(), *editable_installs.notes(manifest, confines)):
-        run.watch.on_note(told)
+        project.watch.on_note(told)
 
 
 def _made_with_the_logs(loaded: Loaded) -> tuple[Path, ...]:
@@ -276,10 +276,10 @@ def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...
         repository.own.parent.rmdir()
 
 
-def check_provider(run: Project, entries: Mapping[str, Entry]) -> None:
+def check_provider(project: Project, entries: Mapping[str, Entry]) -> None:
     """The provider can start, and can do something with the files. Raises GoalseekError where it cannot."""
-    refuse_nothing_writable(run, entries)
-    run.provider().look_over(writable_files(run.repository, run.config().scope, entries))
+    refuse_nothing_writable(project, entries)
+    project.provider().look_over(writable_files(project.repository, project.config().scope, entries))
 
 
 def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> Iterator[WritableFile]:

@@ -166,16 +166,16 @@ class Project:
             self._differ = (between, frozenset(difference.path for difference in found))
         return self._differ[1]
 
-    def config_as_begun(self, setting: Config, context: Context) -> Config:
+    def config_as_begun(self, config: Config, context: Context) -> Config:
         """The setting under which an iteration goes on: what a candidate may change is as it was when it began."""
-        scope = setting.manifest.scope
+        scope = config.manifest.scope
         begun = replace(scope, writable=context.writable, generated=context.generated)
         if not context.writable or begun == scope:
-            return setting
-        manifest = replace(setting.manifest, scope=begun)
-        made = self.config_of(manifest, (), setting.hidden_from, self._changed(None))
+            return config
+        manifest = replace(config.manifest, scope=begun)
+        made = self.config_of(manifest, (), config.hidden_from, self._changed(None))
         note = "the manifest's scope has changed since the iteration began: that holds from the next one on"
-        return replace(made, notes=(*setting.notes, note))
+        return replace(made, notes=(*config.notes, note))
 
     def _pinned(self) -> Ruler | None:
         """The ruler of the present epoch; it is read once an epoch."""
@@ -204,28 +204,28 @@ class Project:
         """The provider's keys. Raises GoalseekError where none is named."""
         return self._provider.table(self.loaded)
 
-    def workspace(self, setting: Config) -> Workspace:
+    def workspace(self, config: Config) -> Workspace:
         """The agent's tree under this setting, at the incumbent."""
-        workspace = self._trees.workspace(self._plan(setting))
+        workspace = self._trees.workspace(self._plan(config))
         workspace.sync_to(lambda label: agent_history(self.ledger.history, self.standing, label))
         return workspace
 
-    def bench(self, setting: Config, of: Side = "candidate") -> Bench:
+    def bench(self, config: Config, of: Side = "candidate") -> Bench:
         """The verifier's trees under this setting, for the candidate or for the incumbent."""
-        return self._trees.bench(self._plan(setting), of)
+        return self._trees.bench(self._plan(config), of)
 
     def verifier(
         self,
-        setting: Config,
+        config: Config,
         ruler: str,
         baseline_tree: str,
         seconds: dict[str, float],
         of: Side = "candidate",
     ) -> Verifier:
         """The pinned way to measure the candidate, or the incumbent, which has a bench of its own."""
-        bench = self.bench(setting, of)
+        bench = self.bench(config, of)
         return Verifier(
-            setting.manifest,
+            config.manifest,
             bench,
             self.places,
             self.programs,
@@ -236,7 +236,7 @@ class Project:
             on_output=self.watch.on_output,
             turn=self._turned,
             waiting=self.waiting,
-            refuse_changed=lambda: self.refuse_changed(setting),
+            refuse_changed=lambda: self.refuse_changed(config),
         )
 
     def _turned(self, of: Side, place: int) -> None:
@@ -249,11 +249,11 @@ class Project:
         if self.took:
             self.took.beat()
 
-    def refuse_changed(self, setting: Config) -> None:
+    def refuse_changed(self, config: Config) -> None:
         """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
-        folder = hidden_files.folder_of(self.folder, setting.manifest)
+        folder = hidden_files.folder_of(self.folder, config.manifest)
         if folder:
-            hidden_files.refuse_changed(folder, setting.hidden_from)
+            hidden_files.refuse_changed(folder, config.hidden_from)
 
     def active_seconds(self) -> float:
         """A clock that stands still while the run waits for somebody else, and while the machine sleeps."""
@@ -307,21 +307,21 @@ class Project:
         asked = self._provider.asked or self.loaded.manifest.provider
         return self._settings.read(self.loaded, manifest, asked, self.confines.mounts, told, pinned, changed)
 
-    def _plan(self, setting: Config) -> TreePlan:
+    def _plan(self, config: Config) -> TreePlan:
         made = self._planned
-        if made is None or made[0] is not setting or made[1] is not self.confines:
-            made = self._planned = (setting, self.confines, self._plan_for(setting))
+        if made is None or made[0] is not config or made[1] is not self.confines:
+            made = self._planned = (config, self.confines, self._plan_for(config))
         return made[2]
 
-    def _plan_for(self, setting: Config) -> TreePlan:
-        manifest = setting.manifest
+    def _plan_for(self, config: Config) -> TreePlan:
+        manifest = config.manifest
         return TreePlan(
-            setting.scope,
-            setting.scope_key,
+            config.scope,
+            config.scope_key,
             tuple(pattern for command in manifest.verify for pattern in command.keep),
-            setting.links,
+            config.links,
             self.confines.mounts,
-            setting.hidden_from,
+            config.hidden_from,
             hidden_files.folder_of(self.folder, manifest),
         )
 
@@ -336,12 +336,20 @@ def _clear_scratch(scratch: Path) -> None:
 
 
 def write_state(
-    run: Project, status: str, iteration: int | None, phase: str | None, reason: str = "", following: str = ""
+    project: Project, status: str, iteration: int | None, phase: str | None, reason: str = "", following: str = ""
 ) -> None:
     """Renews ``state.json``."""
     now = utc_now()
     ended = None if status in ("running", "waiting") else now
     moment = Moment(
-        status, run.run_id, run.started_at, iteration, phase, now if phase else None, reason or None, ended, following
+        status,
+        project.run_id,
+        project.started_at,
+        iteration,
+        phase,
+        now if phase else None,
+        reason or None,
+        ended,
+        following,
     )
-    run.picture.show(moment, run.standing, run.loaded.manifest.limits)
+    project.picture.show(moment, project.standing, project.loaded.manifest.limits)

@@ -16,63 +16,63 @@ from goalseek.phase_values import Candidate
 from goalseek.project.project import Project
 
 
-def update_refs(run: Project) -> None:
+def update_refs(project: Project) -> None:
     """Brings tip and branch to what the last record says; doing so again is harmless."""
-    standing, repository = run.standing, run.repository
+    standing, repository = project.standing, project.repository
     if standing.last is None:
         return
     refs = repository.refs()
-    _refuse_moved_tip(run, refs)
-    _move_refs(run, refs)
-    _show_refs(run, refs, run.loaded.runs / f"{standing.last.iteration:04d}")
-    keep_few(run.loaded.runs, run.loaded.manifest.log, standing)
-    run.watch.on_record(standing.last)
+    _refuse_moved_tip(project, refs)
+    _move_refs(project, refs)
+    _show_refs(project, refs, project.loaded.runs / f"{standing.last.iteration:04d}")
+    keep_few(project.loaded.runs, project.loaded.manifest.log, standing)
+    project.watch.on_record(standing.last)
 
 
-def check_refs(run: Project) -> None:
+def check_refs(project: Project) -> None:
     """Finishes what a kill left between the record and the refs, and makes a branch again that somebody deleted.
 
     Raises GoalseekError where somebody moved a ref, and where a first baseline would find the branch taken.
     """
-    standing, repository = run.standing, run.repository
+    standing, repository = project.standing, project.repository
     refs = repository.refs()
     if standing.last is None:
-        _refuse_branch_without_records(run, refs)
+        _refuse_branch_without_records(project, refs)
         return
-    refs = _without_lost_tip(run, refs)
+    refs = _without_lost_tip(project, refs)
     is_ahead = refs.tip is not None and is_next_candidate(repository, standing, refs.tip)
     if not is_ahead:
-        _refuse_moved_tip(run, refs)
-    _move_refs(run, refs, is_ahead)
-    folder = run.loaded.runs / f"{standing.last.iteration:04d}"
+        _refuse_moved_tip(project, refs)
+    _move_refs(project, refs, is_ahead)
+    folder = project.loaded.runs / f"{standing.last.iteration:04d}"
     is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
     if folder.is_dir() and not is_finished and is_ours(folder):
         write_for_people(folder, standing.last)
-        _show_refs(run, refs, folder)
-    keep_few_at_start(run.loaded.runs, run.loaded.manifest.log, standing, run.ledger.history)
+        _show_refs(project, refs, folder)
+    keep_few_at_start(project.loaded.runs, project.loaded.manifest.log, standing, project.ledger.history)
 
 
-def _without_lost_tip(run: Project, refs: Refs) -> Refs:
+def _without_lost_tip(project: Project, refs: Refs) -> Refs:
     """Sets the tip back where git lost the candidate that it was at: from what is stored it is committed once more."""
-    standing, repository = run.standing, run.repository
+    standing, repository = project.standing, project.repository
     if refs.tip in (None, standing.tip) or repository.objects.has(refs.tip):
         return refs
-    for path in (run.loaded.runs / f"{standing.last_iteration + 1:04d}").glob("candidate*.json"):
+    for path in (project.loaded.runs / f"{standing.last_iteration + 1:04d}").glob("candidate*.json"):
         clear(path)
     repository.move([RefMove(repository.tip_ref, refs.tip, standing.tip)])
     return repository.refs()
 
 
-def _move_refs(run: Project, refs: Refs, is_tip_ahead: bool = False) -> None:
+def _move_refs(project: Project, refs: Refs, is_tip_ahead: bool = False) -> None:
     """Moves tip and branch to where the records say, together. A branch that is checked out is left alone."""
-    standing, repository = run.standing, run.repository
+    standing, repository = project.standing, project.repository
     assert standing.last is not None
     moves = []
     if refs.tip != standing.tip and not is_tip_ahead:
         _make_revert_again(repository, standing.last)
         moves.append(RefMove(repository.tip_ref, refs.tip, standing.tip))
     if refs.branch != standing.tip and not refs.branch_is_checked_out:
-        _refuse_moved_branch(run, refs)
+        _refuse_moved_branch(project, refs)
         moves.append(RefMove(repository.branch_ref, refs.branch, standing.tip))
     try:
         repository.move(moves)
@@ -90,33 +90,33 @@ def _make_revert_again(repository: Repository, record: IterationRecord) -> None:
     make_roll_back_again(repository, candidate, record.rollback_commit_hash)
 
 
-def _refuse_moved_tip(run: Project, refs: Refs) -> None:
+def _refuse_moved_tip(project: Project, refs: Refs) -> None:
     """Raises GoalseekError where the tip is at no commit that the last record put there or found there."""
-    standing, last = run.standing, run.standing.last
+    standing, last = project.standing, project.standing.last
     assert last is not None
     if refs.tip is None and last.iteration == 0:
         return
     if refs.tip is None or refs.tip not in (standing.tip, last.commit_hash, last.parent_commit_hash):
-        raise moved_by_somebody(run.repository.tip_ref, standing.tip, refs.tip)
+        raise moved_by_somebody(project.repository.tip_ref, standing.tip, refs.tip)
 
 
-def _show_refs(run: Project, refs: Refs, folder: Path) -> None:
+def _show_refs(project: Project, refs: Refs, folder: Path) -> None:
     """``git_after.txt``, where the run folder is there."""
-    tip, repository = run.standing.tip, run.repository
+    tip, repository = project.standing.tip, project.repository
     if folder.is_dir():
-        after = Refs(tip, run.ledger.head, tip, refs.branch_is_checked_out)
+        after = Refs(tip, project.ledger.head, tip, refs.branch_is_checked_out)
         write_git_state(folder / "git_after.txt", after, repository.branch, commit_lines(repository, tip, 3))
 
 
-def _refuse_moved_branch(run: Project, refs: Refs) -> None:
+def _refuse_moved_branch(project: Project, refs: Refs) -> None:
     """Raises GoalseekError where the branch is at no commit of ours."""
-    standing, repository = run.standing, run.repository
+    standing, repository = project.standing, project.repository
     last = standing.last
     assert last is not None
     if refs.branch is None:
         # A first baseline makes it, and what was climbed elsewhere and fetched was without it.
-        if last.iteration > 0 and key_of(last.seal) == run.seal.key:
-            run.watch.on_note(
+        if last.iteration > 0 and key_of(last.seal) == project.seal.key:
+            project.watch.on_note(
                 f"the branch {repository.branch} was deleted; it shows the tip again, {standing.tip[:12]}"
             )
         return
@@ -126,9 +126,9 @@ def _refuse_moved_branch(run: Project, refs: Refs) -> None:
         raise moved_by_somebody(repository.branch_ref, standing.tip, refs.branch)
 
 
-def _refuse_branch_without_records(run: Project, refs: Refs) -> None:
+def _refuse_branch_without_records(project: Project, refs: Refs) -> None:
     """Raises GoalseekError where the branch shows another climb, whose records are not here: one in a clone, say."""
-    repository = run.repository
+    repository = project.repository
     if refs.branch is None or refs.branch_is_checked_out or repository.is_ancestor(refs.branch, repository.head()):
         return
     message = f"the branch {repository.branch} is here, but not the records of its climb, {repository.ledger_ref}"

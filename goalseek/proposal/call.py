@@ -44,26 +44,26 @@ class Briefing:
     brief: dict[str, Any]
 
 
-def briefing_for(run: Project, setting: Config, context: Context) -> Briefing:
+def briefing_for(project: Project, config: Config, context: Context) -> Briefing:
     """The briefing of an iteration: its context, what was tried under this ruler, and the brief of both."""
-    epoch = run.standing.epoch
-    verify = setting.manifest.verify
-    records = [record for record in run.recent if record.epoch == epoch]
+    epoch = project.standing.epoch
+    verify = config.manifest.verify
+    records = [record for record in project.recent if record.epoch == epoch]
     if context.best_iteration not in [record.iteration for record in records]:
-        best = run.ledger.history.iteration(context.best_iteration)
+        best = project.ledger.history.iteration(context.best_iteration)
         records += [best] if best else []
     history = tuple(past_try(record, verify) for record in records)
-    left = what_is_left(setting.manifest.limits, run.standing.of_run(run.run_id))
-    return Briefing(context, history, make_brief(context, history, setting.manifest, left))
+    left = what_is_left(config.manifest.limits, project.standing.of_run(project.run_id))
+    return Briefing(context, history, make_brief(context, history, config.manifest, left))
 
 
 def build_call(
-    run: Project,
-    setting: Config,
+    project: Project,
+    config: Config,
     briefing: Briefing,
     phase: str,
     plan: Plan | None,
-    calls: UsageLog,
+    usage_log: UsageLog,
     run_folder: Path,
     number: int = 1,
     problem: Problem | None = None,
@@ -74,35 +74,35 @@ def build_call(
     It is the ``number``-th of its phase in the iteration; ``problem`` is what was wrong with the answer before,
     ``judged`` what a review is about. Its prompt is written to the run folder. A reviewer has another HOME.
     """
-    manifest, context, brief = setting.manifest, briefing.context, briefing.brief
+    manifest, context, brief = config.manifest, briefing.context, briefing.brief
     name = named(phase, number)
-    nonce = run.seal.digest("nonce", run.run_id, str(context.iteration), name)[:6].upper()
+    nonce = project.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = Redactor()
     for table in (manifest.env.verify, manifest.env.agent):  # what a crash printed may hold one
         secrets.add_variables(passed_credentials(table))
-    made = make_prompt(setting.templates, phase, context, manifest, brief, nonce, plan, problem, judged)
+    made = make_prompt(config.templates, phase, context, manifest, brief, nonce, plan, problem, judged)
     text = secrets.hidden_text(made)
     write_prompt(run_folder, name, text)
-    workspace = run.workspace(setting)
-    folder = workspace.root / run.places.prefix
+    workspace = project.workspace(config)
+    folder = workspace.root / project.places.prefix
     seat = AgentLaunch(
-        run,
+        project,
         manifest,
         workspace.root,
         folder,
-        label=f"{run.run_id} {context.iteration}{' review' if judged else ''}",
+        label=f"{project.run_id} {context.iteration}{' review' if judged else ''}",
         prompt=text,
         brief=brief,
         given=agent_variables(manifest, context, phase, nonce),
         is_review=judged is not None,
-        phase=run.last_phase,
-        calls=calls,
+        phase=project.last_phase,
+        calls=usage_log,
         secrets=secrets,
     )
 
     def again(why: str, usage: Usage) -> None:
-        run.watch.on_note(why)
-        calls.failed(run.last_phase, why, usage)
+        project.watch.on_note(why)
+        usage_log.failed(project.last_phase, why, usage)
         workspace.clean()
 
     return Call(
@@ -110,7 +110,7 @@ def build_call(
         context=context,
         history=briefing.history,
         folder=folder,
-        writable=workspace.cached("writable", lambda: _writable(run, setting, workspace)),
+        writable=workspace.cached("writable", lambda: _writable(project, config, workspace)),
         prompt=text,
         brief=brief,
         nonce=nonce,
@@ -119,16 +119,16 @@ def build_call(
         start=seat.start,
         usage_file=seat.files / "usage.json",
         prompt_file=seat.files / "prompt.md",
-        home_at=run.confines.home_at(seat.home.path),
-        confined=run.confines.level.name != "none",
-        wait=lambda seconds, why: wait(run, manifest.limits, seconds, why),
+        home_at=project.confines.home_at(seat.home.path),
+        confined=project.confines.level.name != "none",
+        wait=lambda seconds, why: wait(project, manifest.limits, seconds, why),
         again=again,
         session=seat.session,
-        went=calls.set_session,
+        went=usage_log.set_session,
         read_home=seat.read_home,
         secrets=seat.secrets,
         name=name,
-        keep=recorder(run, context.iteration, name, text, seat.secrets),
+        keep=recorder(project, context.iteration, name, text, seat.secrets),
     )
 
 
@@ -144,23 +144,23 @@ def agent_variables(manifest: Manifest, context: Context, phase: str, nonce: str
     }
 
 
-def _writable(run: Project, setting: Config, workspace: Workspace) -> tuple[str, ...]:
+def _writable(project: Project, config: Config, workspace: Workspace) -> tuple[str, ...]:
     """The existing files that the provider may edit, as it names them."""
-    cut, kind = len(run.places.prefix), setting.scope.kind
+    cut, kind = len(project.places.prefix), config.scope.kind
     return tuple(path[cut:] for path in workspace.tree.entries if kind(path) == "writable")
 
 
 def recorder(
-    run: Project, iteration: int, name: str, prompt: str, secrets: Redactor
+    project: Project, iteration: int, name: str, prompt: str, secrets: Redactor
 ) -> Callable[[Reply, Rejected | None, bytes], None]:
     """What is to be told how a call ended; does nothing where the manifest records none.
 
     A call that is made again after a kill replaces its recording.
     """
-    where = run.provider_table().record
+    where = project.provider_table().record
     if where is None:
         return lambda reply, rejected, patch: None
-    folder = run.folder / where
+    folder = project.folder / where
 
     def keep(reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
         if rejected is None and not (reply.title or reply.output or patch):
@@ -179,24 +179,24 @@ def recorder(
 _PAUSE = 0.1
 
 
-def wait(run: Project, limits: Limits, seconds: float, why: str) -> bool:
+def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
     """Waits, and then says True; False at once where the run does not go on for so long.
 
     Raises LimitReached where a person asks the run to stop meanwhile.
     """
-    left = seconds_left(limits, run.standing.of_run(run.run_id), run.clock.now())
-    if run.ends_at is not None:
-        rest = run.ends_at - time.monotonic()
+    left = seconds_left(limits, project.standing.of_run(project.run_id), project.clock.now())
+    if project.ends_at is not None:
+        rest = project.ends_at - time.monotonic()
         left = rest if left is None else min(left, rest)
     if left is not None and seconds > left:
         return False
     until = seconds_with_sleep() + seconds
     shown = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
-    with run.waiting(f"{why}; waits until {shown}, {format_duration(seconds)} from now"):
+    with project.waiting(f"{why}; waits until {shown}, {format_duration(seconds)} from now"):
         while (left := until - seconds_with_sleep()) > 0:
-            if stop := asked_to_stop(run.repository.own):
+            if stop := asked_to_stop(project.repository.own):
                 raise LimitReached(stop)
-            run.picture.beat()
+            project.picture.beat()
             time.sleep(min(_PAUSE, left))
-    run.waited += (f"waited {format_duration(seconds)}: {why}",)
+    project.waited += (f"waited {format_duration(seconds)}: {why}",)
     return True

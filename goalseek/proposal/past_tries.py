@@ -59,7 +59,7 @@ def common_ending(texts: Sequence[str], lines_most: int = 20, bytes_most: int = 
     return "\n".join(reversed(ending)).strip("\n")
 
 
-def crash_endings(run: Project, standing: Standing) -> list[str]:
+def crash_endings(project: Project, standing: Standing) -> list[str]:
     """The end of the output of each candidate in the present row of crashes, newest first.
 
     It is found in the evidence that its iteration stored; one that is gone, or printed nothing that may be shown, is
@@ -68,28 +68,28 @@ def crash_endings(run: Project, standing: Standing) -> list[str]:
     if standing.crashes < 2:
         return []
     found = []
-    for record in islice(_crashed(run, standing), standing.crashes):
-        if printed := printed_by(run, record):
+    for record in islice(_crashed(project, standing), standing.crashes):
+        if printed := printed_by(project, record):
             found.append(printed)
     return found
 
 
-def last_crashed(run: Project, standing: Standing) -> IterationRecord | None:
+def last_crashed(project: Project, standing: Standing) -> IterationRecord | None:
     """The newest iteration of this ruler whose candidate crashed."""
-    return next(_crashed(run, standing), None)
+    return next(_crashed(project, standing), None)
 
 
-def printed_by(run: Project, record: IterationRecord) -> str:
+def printed_by(project: Project, record: IterationRecord) -> str:
     """The end of what a crashed candidate's command printed, as far as the agent may see it; "" where it is gone."""
-    folder = run.loaded.runs / f"{record.iteration:04d}"
+    folder = project.loaded.runs / f"{record.iteration:04d}"
     for number in range(len(record.attempts) + 1, 0, -1):
-        candidate = Checkpoints.value_of(folder, named("candidate", number), run.seal) or {}
+        candidate = Checkpoints.value_of(folder, named("candidate", number), project.seal) or {}
         if candidate.get("commit") == record.commit_hash:
-            evidence = Checkpoints.value_of(folder, named("evidence", number), run.seal) or {}
+            evidence = Checkpoints.value_of(folder, named("evidence", number), project.seal) or {}
             return str((evidence.get("failure") or {}).get("printed") or "")
     return ""
 
 
-def _crashed(run: Project, standing: Standing) -> Iterator[IterationRecord]:
+def _crashed(project: Project, standing: Standing) -> Iterator[IterationRecord]:
     """The iterations of this ruler whose candidates crashed, newest first."""
-    return (record for record in run.recent if record.reason in CRASHED and record.epoch == standing.epoch)
+    return (record for record in project.recent if record.reason in CRASHED and record.epoch == standing.epoch)

@@ -56,12 +56,12 @@ class UsageLog:
     that calls begin for now.
     """
 
-    def __init__(self, memory: Checkpoints, reported: Callable[[], Usage], usual: Callable[[int], Usage]) -> None:
-        self._memory = memory
+    def __init__(self, checkpoints: Checkpoints, reported: Callable[[], Usage], usual: Callable[[int], Usage]) -> None:
+        self._memory = checkpoints
         self._reported = reported
         self._usual = usual
         self.current_step = ""
-        stored = memory.load("calls", NewCall, "calls")
+        stored = checkpoints.load("calls", NewCall, "calls")
         self._begun: tuple[CallEntry, ...] = stored.value.calls if stored else ()
 
     def begin(self, phase: str, home: str = "") -> None:

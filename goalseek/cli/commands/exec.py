@@ -45,11 +45,11 @@ def run(options: argparse.Namespace) -> int:
     """Runs it on this terminal; gives its exit code. What it changes there is undone."""
     manifest = loaded(options)
     words = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
-    with opened(manifest, doing="exec") as run_now:
-        if run_now.standing.incumbent is None:
+    with opened(manifest, doing="exec") as project:
+        if project.standing.incumbent is None:
             raise GoalseekError("nothing is measured yet", "goalseek baseline, then again", USAGE)
-        setting = run_now.config()
-        tree, iteration = run_now.standing.incumbent.tree, run_now.standing.incumbent.iteration
+        config = project.config()
+        tree, iteration = project.standing.incumbent.tree, project.standing.incumbent.iteration
         if options.at:
             record = find_record(manifest, options.at)
             if record.tree_hash is None:
@@ -57,12 +57,12 @@ def run(options: argparse.Namespace) -> int:
             tree, iteration = record.tree_hash, record.iteration
         command = words or [os.environ.get("SHELL", "/bin/sh")]
         # The caches that measurements keep are not the command's to fill: it gets empty ones.
-        confines = replace(run_now.confines, kept=run_now.places.scratch / "cache")
+        confines = replace(project.confines, kept=project.places.scratch / "cache")
         if options.who == "verify":
-            made = run_now.loaded.runs / f"{iteration:04d}" / OUTPUTS
-            job, environment, folder = _verify(run_now, setting, tree, command, made)
+            made = project.loaded.runs / f"{iteration:04d}" / OUTPUTS
+            job, environment, folder = _verify(project, config, tree, command, made)
         else:
-            job, environment, folder = _agent(run_now, setting, tree, command)
+            job, environment, folder = _agent(project, config, tree, command)
         try:
             ready = standalone_command(confines.launch(job, command, environment, folder))
             return process.run_in_terminal(ready.arguments, ready.environment, ready.folder)
@@ -70,23 +70,23 @@ def run(options: argparse.Namespace) -> int:
             raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
         finally:
             if options.who == "agent" and not options.at:
-                run_now.workspace(setting).clean()
+                project.workspace(config).clean()
 
 
 def _verify(
-    run_now: Project, setting: Config, tree: str, words: list[str], made: Path
+    project: Project, config: Config, tree: str, words: list[str], made: Path
 ) -> tuple[ProgramAccess, dict[str, str], Path]:
     """The place of the last verify command, the environment, and the folder.
 
     What ``setup`` gives is there, and what commands before it ``made`` when this tree was measured, where that is kept.
     """
-    *earlier, command = setting.manifest.verify
-    standing, bench = run_now.standing, run_now.bench(setting)
+    *earlier, command = config.manifest.verify
+    standing, bench = project.standing, project.bench(config)
     assert command.sees and standing.baseline
-    verifier = run_now.verifier(setting, standing.ruler, standing.baseline.tree, standing.baseline.seconds)
+    verifier = project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds)
     _set_up(verifier)
     root = bench.sync_to(command.sees, tree)
-    below = root / run_now.places.prefix
+    below = root / project.places.prefix
     if command.sees != "hidden":
         give(verifier, below)
     if wanted := tuple(pattern for one in earlier for pattern in one.outputs):
@@ -95,14 +95,14 @@ def _verify(
         if missing:
             told = f"not kept of that measurement, and not here: {abbreviate(missing)}; see log.keep_outputs"
             print(f"goalseek: {told}", file=sys.stderr)
-    if any(one.keep for one in setting.manifest.verify):
+    if any(one.keep for one in config.manifest.verify):
         bench.forget(command.sees)
-    scratch, folder = run_now.places.scratch, run_now.places.run_folder(command.sees)
+    scratch, folder = project.places.scratch, project.places.run_folder(command.sees)
     make_anew(folder)
     given = {
-        "GOALSEEK_PROJECT_ROOT": str(run_now.confines.seen_at(root, below)),
+        "GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, below)),
         "GOALSEEK_RUN_DIR": str(folder),
-        "GOALSEEK_ITERATION": str(run_now.standing.last_iteration + 1),
+        "GOALSEEK_ITERATION": str(project.standing.last_iteration + 1),
         "GOALSEEK_SEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -111,7 +111,7 @@ def _verify(
     job = replace(job, commands=[*job.commands, words])
     return (
         job,
-        environment.program_environment(setting.manifest.env.verify, given, scratch / "tmp"),
+        environment.program_environment(config.manifest.env.verify, given, scratch / "tmp"),
         below / command.cwd,
     )
 
@@ -126,26 +126,24 @@ def _set_up(verifier: Verifier) -> None:
         raise GoalseekError(f"{failed.why}\n{printed}", "mend it, then the same again", BAD_FINDING) from None
 
 
-def _agent(
-    run_now: Project, setting: Config, tree: str, words: list[str]
-) -> tuple[ProgramAccess, dict[str, str], Path]:
+def _agent(project: Project, config: Config, tree: str, words: list[str]) -> tuple[ProgramAccess, dict[str, str], Path]:
     """The agent's place, environment and folder: the workspace, or for another tree a copy of what it would see."""
-    workspace = run_now.workspace(setting)
+    workspace = project.workspace(config)
     root = workspace.root
-    scratch = run_now.places.scratch
-    incumbent = run_now.standing.incumbent
+    scratch = project.places.scratch
+    incumbent = project.standing.incumbent
     if incumbent is None or tree != incumbent.tree:
         root = scratch / "tree"
         clear(root)
-        objects = run_now.repository.objects
-        objects.fill(root, visible(objects.files(tree), setting.scope.seen_by("agent")))
-    folder = root / run_now.places.prefix
-    given = {"GOALSEEK_PROJECT_ROOT": str(run_now.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
-    commands = [words, *programs_of(run_now.loaded)]
-    network = setting.manifest.sandbox.agent_network
+        objects = project.repository.objects
+        objects.fill(root, visible(objects.files(tree), config.scope.seen_by("agent")))
+    folder = root / project.places.prefix
+    given = {"GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
+    commands = [words, *programs_of(project.loaded)]
+    network = config.manifest.sandbox.agent_network
     job = ProgramAccess(root, commands, network=network, terminal=True)
     _tell("the agent's tree; what you change is undone")
-    return job, environment.program_environment(setting.manifest.env.agent, given, scratch / "tmp"), folder
+    return job, environment.program_environment(config.manifest.env.agent, given, scratch / "tmp"), folder
 
 
 def _tell(text: str) -> None:

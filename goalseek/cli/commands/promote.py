@@ -62,13 +62,13 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
     if not options.measure:
         return _promote(options, manifest, None)
-    with opened(manifest, watch_in_words(options), doing="promote --measure") as run_now:
-        check_fit(run_now)
-        return _promote(options, manifest, run_now)
+    with opened(manifest, watch_in_words(options), doing="promote --measure") as project:
+        check_fit(project)
+        return _promote(options, manifest, project)
 
 
-def _promote(options: argparse.Namespace, manifest: Loaded, run_now: Project | None) -> int:
-    repository = run_now.repository if run_now else open_repository(manifest)
+def _promote(options: argparse.Namespace, manifest: Loaded, project: Project | None) -> int:
+    repository = project.repository if project else open_repository(manifest)
     try:
         if options.branch is not None:
             as_user.refuse_branch(repository, options.branch)
@@ -83,7 +83,7 @@ def _promote(options: argparse.Namespace, manifest: Loaded, run_now: Project | N
             made = promote.squashed(objects, made, base_tree) if options.squash else made
             return Plan(base, tuple(made), unlike)
 
-        return _carry_out(options, repository, planned, run_now)
+        return _carry_out(options, repository, planned, project)
     finally:
         repository.close()
 
@@ -102,7 +102,7 @@ def _onto(repository: Repository, revision: str) -> str:
 
 
 def _carry_out(
-    options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], run_now: Project | None
+    options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], project: Project | None
 ) -> int:
     """What may be refused comes before the measurement, and what lasts after it: what ends early can be repeated."""
     with as_user.objects_apart(repository) as apart:
@@ -117,11 +117,11 @@ def _carry_out(
         if patch is not None and options.patch != "-":
             written.enter_context(exported(Path(options.patch), "--patch")).write(patch)
         commit = None
-        if (options.branch or run_now) and plan.promoted:
+        if (options.branch or project) and plan.promoted:
             plan = planned(repository.objects)
         if options.branch and plan.promoted:
             commit = as_user.commit_all(repository, plan.promoted, plan.base)
-        made = _measured(options, run_now, plan) if run_now and plan.promoted else None
+        made = _measured(options, project, plan) if project and plan.promoted else None
         if commit:
             as_user.make_branch(repository, options.branch, commit)
     if options.patch == "-":
@@ -135,9 +135,9 @@ def _carry_out(
     return BAD_FINDING if made and made.is_worse else 0
 
 
-def _measured(options: argparse.Namespace, run_now: Project, plan: Plan) -> SettledOnBase:
-    base = run_now.repository.tree_of(plan.base)
-    return settle_on_base(run_now, base, plan.promoted[-1].tree, PAIRS, lambda text: say(options, text))
+def _measured(options: argparse.Namespace, project: Project, plan: Plan) -> SettledOnBase:
+    base = project.repository.tree_of(plan.base)
+    return settle_on_base(project, base, plan.promoted[-1].tree, PAIRS, lambda text: say(options, text))
 
 
 def _measured_line(made: SettledOnBase) -> str:

@@ -48,8 +48,8 @@ def _ever_ran(manifest: Loaded) -> bool:
 
 def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
     """Removes what can go while nobody else writes; gives what that is."""
-    with opened(manifest, doing="prune") as run_now:
-        home, standing = run_now.places.home, run_now.standing
+    with opened(manifest, doing="prune") as project:
+        home, standing = project.places.home, project.standing
         newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
         always = {standing.last_iteration + 1, *of_marks(standing)}
         old = beyond_newest(manifest.runs, newest, always) if newest is not None else []

@@ -68,9 +68,9 @@ def _settle(options: argparse.Namespace) -> None:
     """Measures baseline and best afresh, and records what came of it."""
     if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
-    with opened(loaded(options), watch_in_words(options), doing="report --settle") as run_now:
-        check_fit(run_now)
-        settle_on_request(run_now, run_now.config())
+    with opened(loaded(options), watch_in_words(options), doing="report --settle") as project:
+        check_fit(project)
+        settle_on_request(project, project.config())
 
 
 def source_of(options: argparse.Namespace) -> Source:

@@ -20,34 +20,34 @@ from goalseek.project.config import Config
 from goalseek.project.project import Project, write_state
 
 
-def needs_approval(run: Project, setting: Config, decision: Decision) -> bool:
+def needs_approval(project: Project, config: Config, decision: Decision) -> bool:
     """Whether this verdict waits for a word; a word that was given counts, whatever the manifest says by now."""
-    if wants_word(setting.manifest, decision.verdict):
+    if wants_word(config.manifest, decision.verdict):
         return True
-    if not is_word_there(run.loaded.logs):
+    if not is_word_there(project.loaded.logs):
         return False
-    question = question_of(run.loaded.runs, run.standing, run.run_id)
-    return question is not None and word_on(run.loaded.logs, question) is not None
+    question = question_of(project.loaded.runs, project.standing, project.run_id)
+    return question is not None and word_on(project.loaded.logs, question) is not None
 
 
-def apply_approval(run: Project, context: Context, candidate: Candidate, decision: Decision) -> Decision:
+def apply_approval(project: Project, context: Context, candidate: Candidate, decision: Decision) -> Decision:
     """The decision after a person's word: declined, a keep is reverted; a revert stays one whatever is said.
 
     Raises GoalseekError with exit code 5 where nobody gave one, and nobody is at a terminal to ask.
     """
-    question = question_of(run.loaded.runs, run.standing, run.run_id)
+    question = question_of(project.loaded.runs, project.standing, project.run_id)
     assert question and question.commit == candidate.commit
-    logs = run.loaded.logs
+    logs = project.loaded.logs
     word = load_approval(logs, question)
 
     def given() -> Approval | None:
-        run.picture.beat()
+        project.picture.beat()
         return load_approval(logs, question)
 
-    if word is None and run.watch.is_attended():
-        write_state(run, "waiting", question.iteration, "APPROVE", following=commands_for(question))
-        word = run.watch.ask(question, given)
-        write_state(run, "running", question.iteration, "APPROVE")
+    if word is None and project.watch.is_attended():
+        write_state(project, "waiting", question.iteration, "APPROVE", following=commands_for(question))
+        word = project.watch.ask(question, given)
+        write_state(project, "running", question.iteration, "APPROVE")
     if word is None:
         raise needs_human(question)
     if word == "approve" or not decision.verdict:
@@ -55,4 +55,4 @@ def apply_approval(run: Project, context: Context, candidate: Candidate, decisio
     verdict = replace(
         decision.verdict, outcome="reverted", reason="declined", why=f"a person declined it: {decision.verdict.why}"
     )
-    return Decision(verdict, roll_back(run.repository, candidate, context.moment))
+    return Decision(verdict, roll_back(project.repository, candidate, context.moment))

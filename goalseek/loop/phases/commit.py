@@ -17,7 +17,7 @@ from goalseek.project.refs import move_tip
 
 
 def commit(
-    run: Project, setting: Config, context: Context, change: Change, snapshot: Path, earlier: tuple[str, ...] = ()
+    project: Project, config: Config, context: Context, change: Change, snapshot: Path, earlier: tuple[str, ...] = ()
 ) -> Candidate:
     """Makes the candidate's commit, on the last of the ``earlier`` ones of its iteration, and moves the tip to it.
 
@@ -25,7 +25,7 @@ def commit(
     somebody pruned what it is made of, and where the manifest leaves it a file no more; GoalseekError where somebody
     moved the tip.
     """
-    standing, repository, scope = run.standing, run.repository, setting.scope
+    standing, repository, scope = project.standing, project.repository, config.scope
     assert standing.incumbent
     objects = repository.objects
     store_again(objects, change.edits, snapshot)
@@ -37,12 +37,12 @@ def commit(
         what = f"{abbreviate(strange)} is not the candidate's to edit any more"
         why = f"the manifest has changed since it was proposed: {what}"
         raise Rejected("skipped", "out_of_scope", why)
-    before = run.measured.iteration(standing.ruler, tree)
+    before = project.measured.iteration(standing.ruler, tree)
     if before is not None:
         raise Rejected("skipped", "duplicate", f"the same tree was measured in iteration {before}")
-    provider = change.provider or run.provider().name
+    provider = change.provider or project.provider().name
     title = f"{change.title} (try {len(earlier) + 1})" if earlier else change.title
-    message = message_of(title, repository.name, run.run_id, context.iteration, provider)
+    message = message_of(title, repository.name, project.run_id, context.iteration, provider)
     parent = earlier[-1] if earlier else standing.tip
     made = repository.commit(tree, (parent,), message, context.moment)
     move_tip(repository, parent, made)

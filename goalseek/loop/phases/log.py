@@ -94,58 +94,63 @@ def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
 
 
 def record_iteration(
-    run: Project, setting: Config, desk: StepRunner, outcome: IterationResult, folder: Path, ruler: Ruler | None = None
+    project: Project,
+    config: Config,
+    steps: StepRunner,
+    outcome: IterationResult,
+    folder: Path,
+    ruler: Ruler | None = None,
 ) -> IterationRecord:
     """LOG: builds the record once, commits it to the ledger, and writes it for people."""
-    standing = run.standing
+    standing = project.standing
     digest = ruler.digest if ruler else standing.ruler
     is_asked = bool(outcome.plan) or outcome.verdict.outcome != "baseline"
-    provider = run.provider() if is_asked and not _who(outcome) else None
-    record = desk.do(
+    provider = project.provider() if is_asked and not _who(outcome) else None
+    record = steps.do(
         "LOG",
         "record",
         IterationRecord,
         lambda: build_record(
-            setting.manifest,
+            config.manifest,
             standing,
             outcome,
-            run_id=run.run_id,
+            run_id=project.run_id,
             epoch=standing.epoch + 1 if ruler else standing.epoch,
-            timestamp=run.ledger.now(),
+            timestamp=project.ledger.now(),
             provider=_who(outcome) or (provider.name if provider else ""),
             model=_model(outcome) if _who(outcome) else (provider.model if provider else ""),
-            usage=usage_so_far(desk),
-            seconds=dict(desk.seconds),
-            isolation=Isolation(run.confines.level.name, weakest(setting)),
+            usage=usage_so_far(steps),
+            seconds=dict(steps.seconds),
+            isolation=Isolation(project.confines.level.name, weakest(config)),
             digests={
                 "ruler": digest,
-                **({"hidden_from": digest_of(setting.hidden_from)} if setting.hidden_from else {}),
-                **({"prompts": versions(setting.templates)} if is_asked else {}),
-                **run.shares.digests(setting.manifest.scope.share),
+                **({"hidden_from": digest_of(config.hidden_from)} if config.hidden_from else {}),
+                **({"prompts": versions(config.templates)} if is_asked else {}),
+                **project.shares.digests(config.manifest.scope.share),
             },
             run_dir=f"runs/{folder.name}",
             notes=(
-                *setting.notes,
-                *desk.calls.notes,
+                *config.notes,
+                *steps.calls.notes,
                 *outcome.notes,
-                *run.waited,
+                *project.waited,
                 *_of_incumbent(outcome),
-                *_of_resuming(desk),
-                *_of_shares(run, setting, ruler),
+                *_of_resuming(steps),
+                *_of_shares(project, config, ruler),
             ),
         ),
     )
-    _begin_run(run, setting, digest)
+    _begin_run(project, config, digest)
     candidate = record.commit_hash
-    run.ledger.mended = ""
-    sealed = run.ledger.append(record, candidate, ruler.to_json() if ruler else None)
-    if run.ledger.mended:
-        run.watch.on_note(run.ledger.mended)
-    if run.took:
-        run.took.forget()
+    project.ledger.mended = ""
+    sealed = project.ledger.append(record, candidate, ruler.to_json() if ruler else None)
+    if project.ledger.mended:
+        project.watch.on_note(project.ledger.mended)
+    if project.took:
+        project.took.forget()
     write_for_people(folder, sealed)
-    run.remember(sealed)
-    run.shares.remember(setting.manifest.scope.share, sealed.epoch)
+    project.remember(sealed)
+    project.shares.remember(config.manifest.scope.share, sealed.epoch)
     return sealed
 
 
@@ -166,40 +171,40 @@ def _of_incumbent(outcome: IterationResult) -> tuple[str, ...]:
     return tuple(f"the incumbent failed in run {place}, and was measured once more" for place in failed)
 
 
-def _of_resuming(desk: StepRunner) -> tuple[str, ...]:
+def _of_resuming(steps: StepRunner) -> tuple[str, ...]:
     """Where an earlier invocation left the iteration, whatever ended that one."""
-    if not desk.found:
+    if not steps.found:
         return ()
-    return (f"an earlier invocation ended in the middle; gone on with from its {', '.join(desk.found)}",)
+    return (f"an earlier invocation ended in the middle; gone on with from its {', '.join(steps.found)}",)
 
 
-def _of_shares(run: Project, setting: Config, ruler: Ruler | None) -> tuple[str, ...]:
+def _of_shares(project: Project, config: Config, ruler: Ruler | None) -> tuple[str, ...]:
     """What differs in the shared folders since the baseline; of a baseline, nothing does."""
-    return () if ruler else run.shares.notes(setting.manifest.scope.share, run.standing.epoch)
+    return () if ruler else project.shares.notes(config.manifest.scope.share, project.standing.epoch)
 
 
-def weakest(setting: Config) -> str:
+def weakest(config: Config) -> str:
     """How the least separated verify command sees the candidate."""
-    seen = [command.sees for command in setting.manifest.verify]
+    seen = [command.sees for command in config.manifest.verify]
     return "both" if "both" in seen else str(seen[-1])
 
 
-def _begin_run(run: Project, setting: Config, ruler: str) -> None:
+def _begin_run(project: Project, config: Config, ruler: str) -> None:
     """Writes the record of a run that begins with this iteration."""
-    if run.standing.run_id == run.run_id:
+    if project.standing.run_id == project.run_id:
         return
     record = RunRecord(
         seq=0,
         kind="run",
-        project=setting.manifest.project.name,
-        run_id=run.run_id,
-        epoch=max(run.standing.epoch, 0),
-        timestamp=run.ledger.now(),
-        began=run.began,
+        project=config.manifest.project.name,
+        run_id=project.run_id,
+        epoch=max(project.standing.epoch, 0),
+        timestamp=project.ledger.now(),
+        began=project.began,
         versions={"goalseek": __version__},
-        sandbox=run.confines.level.name,
-        limits=to_plain(setting.manifest.limits),
+        sandbox=project.confines.level.name,
+        limits=to_plain(config.manifest.limits),
         ruler=ruler,
     )
-    run.ledger.append(record)
-    clear(run.repository.own / "run")
+    project.ledger.append(record)
+    clear(project.repository.own / "run")

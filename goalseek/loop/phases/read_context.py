@@ -19,19 +19,19 @@ from goalseek.workspace.scope import Scope
 _COMMITS = 10
 
 
-def read_context(run: Project, setting: Config, refs: Refs, run_folder: Path) -> Context:
+def read_context(project: Project, config: Config, refs: Refs, run_folder: Path) -> Context:
     """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``.
 
     ``refs`` are ours before the iteration.
     """
-    standing = run.standing.of_run(run.run_id)
+    standing = project.standing.of_run(project.run_id)
     assert standing.incumbent and standing.baseline and standing.best
-    workspace = run.workspace(setting)
+    workspace = project.workspace(config)
     iteration = standing.last_iteration + 1
-    commits = _write_state(run, refs, standing.tip, run_folder)
-    limit = setting.manifest.limits.stagnation
-    endings = crash_endings(run, standing)
-    crashed = last_crashed(run, standing)
+    commits = _write_state(project, refs, standing.tip, run_folder)
+    limit = config.manifest.limits.stagnation
+    endings = crash_endings(project, standing)
+    crashed = last_crashed(project, standing)
     return Context(
         iteration=iteration,
         attempt=standing.tried,
@@ -42,25 +42,25 @@ def read_context(run: Project, setting: Config, refs: Refs, run_folder: Path) ->
         best_value=standing.best.value,
         stagnation=standing.stagnation,
         flattened=limit is not None and standing.stagnation >= limit,
-        program=setting.program,
-        directions=tuple(direction.text for direction in setting.directions if direction.holds_at(iteration)),
-        files=workspace.cached("visible", lambda: visible_files(workspace.tree, setting.scope)),
+        program=config.program,
+        directions=tuple(direction.text for direction in config.directions if direction.holds_at(iteration)),
+        files=workspace.cached("visible", lambda: visible_files(workspace.tree, config.scope)),
         files_total=len(workspace.tree.entries),
         commits=commits,
         crashes=standing.crashes,
         common_ending=common_ending(endings) if len(endings) > 1 else "",
         crashed_in=crashed.iteration if crashed else 0,
-        last_crash=printed_by(run, crashed) if crashed else "",
+        last_crash=printed_by(project, crashed) if crashed else "",
         best_iteration=standing.best.iteration,
-        writable=setting.manifest.scope.writable,
-        generated=setting.manifest.scope.generated,
+        writable=config.manifest.scope.writable,
+        generated=config.manifest.scope.generated,
     )
 
 
-def read_baseline_context(run: Project, setting: Config, run_folder: Path) -> Context:
+def read_baseline_context(project: Project, config: Config, run_folder: Path) -> Context:
     """What a baseline needs to know: nothing that is measured yet."""
-    standing = run.standing
-    commits = _write_state(run, run.repository.refs(), standing.tip or run.repository.head(), run_folder)
+    standing = project.standing
+    commits = _write_state(project, project.repository.refs(), standing.tip or project.repository.head(), run_folder)
     return Context(
         iteration=standing.last_iteration + 1,
         attempt=standing.tried,
@@ -71,7 +71,7 @@ def read_baseline_context(run: Project, setting: Config, run_folder: Path) -> Co
         best_value=0.0,
         stagnation=0,
         flattened=False,
-        program=setting.program,
+        program=config.program,
         directions=(),
         files=(),
         files_total=0,
@@ -95,8 +95,8 @@ def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
     )
 
 
-def _write_state(run: Project, refs: Refs, commit: str, run_folder: Path) -> tuple[str, ...]:
-    commits = tuple(commit_lines(run.repository, commit, _COMMITS))
-    write_git_state(run_folder / "git_before.txt", refs, run.repository.branch, commits)
+def _write_state(project: Project, refs: Refs, commit: str, run_folder: Path) -> tuple[str, ...]:
+    commits = tuple(commit_lines(project.repository, commit, _COMMITS))
+    write_git_state(run_folder / "git_before.txt", refs, project.repository.branch, commits)
     write_environment(run_folder / "env.json")
     return commits

@@ -31,14 +31,14 @@ APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECT
 
 
 def reviewed(
-    run: Project,
-    setting: Config,
+    project: Project,
+    config: Config,
     briefing: Briefing,
     plan: Plan,
     change: Change,
     candidate: Candidate,
     decision: Decision,
-    calls: UsageLog,
+    usage_log: UsageLog,
     folder: Path,
     cycle: int,
 ) -> Review:
@@ -47,22 +47,22 @@ def reviewed(
     Only the word APPROVED leaves the verdict as it is; without a readable one the candidate is reverted. Raises
     GoalseekError where the reviewer is not let in, or is rate limited for longer than the run goes on.
     """
-    table, standing, value = setting.manifest.review, run.standing, decision.verdict.value
+    table, standing, value = config.manifest.review, project.standing, decision.verdict.value
     assert table and standing.incumbent and value is not None
-    objects, before, provider = run.repository.objects, standing.incumbent.tree, run.provider()
+    objects, before, provider = project.repository.objects, standing.incumbent.tree, project.provider()
     said = Plan(change.title, change.text[:TEXT_MOST], plan.files)
     judged = Judged(value, table.criteria, _cut(objects.git("diff-tree", "-p", "-r", before, candidate.tree)))
     asked = replace(briefing, brief={**briefing.brief, "review": _facts(table, change, value)})
-    call = build_call(run, setting, asked, "review", said, calls, folder, cycle, judged=judged)
+    call = build_call(project, config, asked, "review", said, usage_log, folder, cycle, judged=judged)
     edits = {found.path: found.after for found in objects.differences(before, candidate.tree)}
     failure: Rejected | None = None
-    with _showing(run.workspace(setting), edits):
+    with _showing(project.workspace(config), edits):
         try:
             reply = provider.review(call)
         except Rejected as rejected:
             failure, usage = rejected, rejected.usage
             if rejected.reason == "provider_timeout":
-                usage = killed_call(usage, calls.usual())
+                usage = killed_call(usage, usage_log.usual())
             reply = Reply("", output=rejected.output, usage=usage)
     call.keep(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
@@ -71,7 +71,7 @@ def reviewed(
         verdict = replace(
             decision.verdict, outcome="reverted", reason="review_rejected", why=_why(name, reply, failure)
         )
-        after = Decision(verdict, roll_back(run.repository, candidate, briefing.context.moment))
+        after = Decision(verdict, roll_back(project.repository, candidate, briefing.context.moment))
     goes_on = reply.title == CHANGES_REQUESTED and cycle <= table.max_cycles and provider.repairs
     review = Review(reply.title, tuple(reply.text.splitlines()), after, goes_on, reply.usage, name, model)
     _write(folder / REVIEWS / f"{cycle}.md", review, reply.output)

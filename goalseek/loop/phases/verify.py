@@ -16,17 +16,23 @@ from goalseek.statistics.sequential_test import NextStep, RunIncumbent, baseline
 
 
 def next_measurement(
-    run: Project, setting: Config, change: Change, candidate: Candidate, folder: Path, before: int, evidence: Evidence
+    project: Project,
+    config: Config,
+    change: Change,
+    candidate: Candidate,
+    folder: Path,
+    before: int,
+    evidence: Evidence,
 ) -> Callable[[], Evidence] | None:
     """The measurement that the candidate's verdict needs next, its own or the incumbent's; None where it needs none.
 
     An incumbent that failed is asked once more before anything else. ``before`` is how many were made of its earlier
     tries.
     """
-    standing = run.standing
+    standing = project.standing
     following: NextStep = RunIncumbent()
     if not is_incumbent_failing(evidence):
-        following = next_step_for(setting.manifest, standing, change, evidence)
+        following = next_step_for(config.manifest, standing, change, evidence)
     if isinstance(following, Verdict):
         return None
     assert standing.incumbent and standing.baseline
@@ -35,33 +41,33 @@ def next_measurement(
     baseline, number = standing.baseline, standing.last_iteration + 1
 
     def measured() -> Evidence:
-        verifier = run.verifier(setting, standing.ruler, baseline.tree, baseline.seconds, of)
-        made = add_measurement(verifier, of, tree, evidence, _seed(run, number, evidence, before), number, folder)
+        verifier = project.verifier(config, standing.ruler, baseline.tree, baseline.seconds, of)
+        made = add_measurement(verifier, of, tree, evidence, _seed(project, number, evidence, before), number, folder)
         if is_incumbent_failing(made):
-            run.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
+            project.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
         return made
 
     return measured
 
 
 def next_baseline_measurement(
-    run: Project, setting: Config, ruler: str, candidate: Candidate, folder: Path, evidence: Evidence
+    project: Project, config: Config, ruler: str, candidate: Candidate, folder: Path, evidence: Evidence
 ) -> Callable[[], Evidence] | None:
     """The measurement that a baseline lacks: what was measured before, then one at a time; None where it lacks none."""
-    manifest, number = setting.manifest, run.standing.last_iteration + 1
-    pooled = run.standing.pooled(candidate.tree, ruler)
+    manifest, number = config.manifest, project.standing.last_iteration + 1
+    pooled = project.standing.pooled(candidate.tree, ruler)
     if pooled and not evidence.runs:
         return partial(evidence_from_pool, pooled, folder)
     if baseline_verdict(manifest.metric, manifest.guard, evidence, candidate.commit) is not None:
         return None
 
     def measured() -> Evidence:
-        verifier = run.verifier(setting, ruler, candidate.tree, {})
-        seed = _seed(run, number, evidence)
+        verifier = project.verifier(config, ruler, candidate.tree, {})
+        seed = _seed(project, number, evidence)
         return add_measurement(verifier, "candidate", candidate.tree, evidence, seed, number, folder)
 
     return measured
 
 
-def _seed(run: Project, number: int, evidence: Evidence, before: int = 0) -> int:
-    return run.seal.seed(run.run_id, number, before + len(evidence.runs) + 1)
+def _seed(project: Project, number: int, evidence: Evidence, before: int = 0) -> int:
+    return project.seal.seed(project.run_id, number, before + len(evidence.runs) + 1)
