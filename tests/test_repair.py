@@ -252,7 +252,7 @@ def test_killed_after_any_stored_answer_it_goes_on_there_and_calls_nobody_twice(
 
 KILL = """\
 import os, sys
-import goalseek.memory as memory
+import goalseek.ledger.checkpoints as memory
 stored, wanted = memory.write_durably, sys.argv.pop(1)
 def and_die(path, content):
     stored(path, content)
