@@ -1,4 +1,4 @@
-"""goalseek climbs one number in a git repository. The names here are what a program may use; the rest may change."""
+"""goalseek: improves one number of a git repository. The public API; every other module may change."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def load(path: str | Path) -> Loaded:
 
 
 def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[IterationRecord]:
-    """Climbs, yielding each iteration's record as it is written: so many, or until a limit.
+    """Climbs, yielding each iteration's record as it is written: so many iterations, or until a limit.
 
-    Goes on from wherever an earlier climb was left. Raises GoalseekError where something is wrong that a person can
+    Goes on from where an earlier climb ended. Raises GoalseekError where something is wrong that a person can
     put right.
     """
     from goalseek.loop import loop
     from goalseek.project import opening, stop
 
-    with opening.opened(manifest, doing="iterate") as run:
-        yield from loop.iterate(run, stop.Ends(count=iterations))
+    with opening.opened(manifest, doing="iterate") as project:
+        yield from loop.iterate(project, stop.Ends(count=iterations))
 
 
 def read_results(path: str | Path) -> Iterator[Record]:

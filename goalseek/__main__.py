@@ -1,4 +1,4 @@
-"""``goalseek`` and ``python -m goalseek``."""
+"""The entry point of ``goalseek`` and ``python -m goalseek``."""
 
 from __future__ import annotations
 

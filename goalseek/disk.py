@@ -1,4 +1,7 @@
-"""A full disk: seen before the start, recognised whoever says so, and never taken for the fault of what ran on it."""
+"""Disk faults: a full disk, a read-only one, a file of another account, recognised in errors of the system and of git.
+
+A full disk is looked for before a climb starts, and is never taken for the fault of the program that met it.
+"""
 
 from __future__ import annotations
 
@@ -13,69 +16,69 @@ from goalseek.errors import UNFIT, GitFailed, GoalseekError
 LEAST_FREE = 32 * 2**20
 LITTLE_FREE = 2**30
 LEAST_AFTER = 2**20
-_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
-_WORDS = (*map(os.strerror, _NUMBERS), "Out of diskspace")
+_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+_FULL_MESSAGES = (*map(os.strerror, _FULL_ERRNOS), "Out of diskspace")
 
 
 def as_full_disk(error: Exception) -> GoalseekError | None:
-    """The error for people, where it is the system that says so, or git, whose words are the C locale's."""
-    is_full = isinstance(error, OSError) and error.errno in _NUMBERS
-    if not is_full and not any(word in str(error) for word in _WORDS):
+    """The GoalseekError for a full disk that the system reports, or git in the C locale; else None."""
+    is_full = isinstance(error, OSError) and error.errno in _FULL_ERRNOS
+    if not is_full and not any(word in str(error) for word in _FULL_MESSAGES):
         return None
     return GoalseekError(f"the disk is full: {error}", "make room; the same command goes on", UNFIT, "disk")
 
 
 def is_full_disk(error: OSError) -> bool:
-    """Whether the system says that there is no room."""
-    return error.errno in _NUMBERS
+    """Whether the error is a full disk or an exceeded quota."""
+    return error.errno in _FULL_ERRNOS
 
 
 def is_full(folder: Path) -> bool:
-    """Whether less than a MiB is left for ``folder``."""
-    found = os.statvfs(next(place for place in (folder, *folder.parents) if place.exists()))
-    return bool(found.f_blocks) and found.f_bavail * found.f_frsize < LEAST_AFTER
+    """Whether less than a MiB is free on the disk of ``folder``."""
+    file_system = os.statvfs(next(path for path in (folder, *folder.parents) if path.exists()))
+    return bool(file_system.f_blocks) and file_system.f_bavail * file_system.f_frsize < LEAST_AFTER
 
 
 def refuse_full(folder: Path) -> None:
-    """Raises OSError (ENOSPC) where less than a MiB is left for ``folder``: a program that ran there proves little."""
+    """Raises OSError (ENOSPC) where less than a MiB is free for ``folder``: no program can be judged there."""
     if is_full(folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def free_room(folders: Iterable[Path]) -> list[str]:
-    """What to say of disks that are nearly full. Raises GoalseekError for one on which nothing could be done."""
-    told = {}
+    """Warnings about disks with less than a GiB free, one a disk. Raises GoalseekError below 32 MiB."""
+    warnings = {}
     for folder in folders:
-        there = next(place for place in (folder, *folder.parents) if place.exists())
-        free = shutil.disk_usage(there).free
+        nearest = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(nearest).free
         if free < LEAST_FREE:
-            message = f"the disk is full: {_megabytes(free)} are free where {there} is"
+            message = f"the disk is full: {_megabytes(free)} are free where {nearest} is"
             raise GoalseekError(message, f"make room: at least {_megabytes(LEAST_FREE)}", UNFIT, "disk")
         if free < LITTLE_FREE:
-            told[there.stat().st_dev] = f"only {_megabytes(free)} are free where {there} is"
-    return list(told.values())
+            warnings[nearest.stat().st_dev] = f"only {_megabytes(free)} are free where {nearest} is"
+    return list(warnings.values())
 
 
 def _megabytes(count: int) -> str:
     return f"{count / 2**20:.0f} MiB"
 
 
-_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
-_FAULTS = tuple(map(os.strerror, _REFUSALS))
+_REFUSAL_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_REFUSAL_MESSAGES = tuple(map(os.strerror, _REFUSAL_ERRNOS))
 
 
 def as_machine_fault(error: Exception) -> GoalseekError | None:
-    """The error for people, where the machine is at fault, and not goalseek."""
-    return as_full_disk(error) or _as_refusal(error)
+    """The GoalseekError for a full disk or a missing permission, which are no faults of goalseek; else None."""
+    return as_full_disk(error) or _permission_error(error)
 
 
-def _as_refusal(error: Exception) -> GoalseekError | None:
-    """A file of another account, on a read-only disk, or where a folder should be; git says so in the C locale."""
-    if isinstance(error, OSError) and error.errno in _REFUSALS and error.filename is not None:
-        told = f"{os.fsdecode(error.filename)}: {os.strerror(error.errno)}"
-    elif isinstance(error, GitFailed) and any(word in error.said for word in _FAULTS):
-        told = error.said
+def _permission_error(error: Exception) -> GoalseekError | None:
+    """The error for a file of another account, on a read-only disk, or in place of a folder; git's in the C locale."""
+    if isinstance(error, OSError) and error.errno in _REFUSAL_ERRNOS and error.filename is not None:
+        message = f"{os.fsdecode(error.filename)}: {os.strerror(error.errno)}"
+    elif isinstance(error, GitFailed) and any(word in error.said for word in _REFUSAL_MESSAGES):
+        message = error.said
     else:
         return None
     hint = "see whose it is and whether it can be written: ls -ld; then run the same command again"
-    return GoalseekError(told, hint, UNFIT, "repository")
+    return GoalseekError(message, hint, UNFIT, "repository")

@@ -1,4 +1,4 @@
-"""The ways in which work ends early on purpose, and shows itself to a person."""
+"""Exceptions and exit codes: errors that the user can put right, and the planned early ends of work."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class GoalseekError(Exception):
 
 
 class Rejected(Exception):
-    """Ends an iteration before its measurement; it is recorded like any other result.
+    """Ends an iteration before its measurement; the iteration is recorded like any other.
 
     ``outcome`` and ``reason`` are those of the contract's table; ``why`` is one sentence for people. ``output`` is
     what a provider printed before it failed, for ``provider_output.md``; ``usage`` is what its call cost. ``edits`` are
-    what the change has within its scope, where it can go back to its author; None where it cannot.
+    the change's edits within its scope, where it can go back to its author for a repair; else None.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Rejected(Exception):
 
 
 class Interrupted(BaseException):
-    """A signal asked the tool to end at a place that resumes; ``signal_number`` says which one."""
+    """A signal ends the tool at a point from which it can go on later; ``signal_number`` says which signal."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
@@ -70,23 +70,23 @@ class Interrupted(BaseException):
 
 
 class GitFailed(Exception):
-    """A git command that should have worked did not."""
+    """A git command failed; ``said`` is what it printed on standard error."""
 
     def __init__(self, arguments: tuple[str, ...], exit_code: int, stderr: bytes) -> None:
-        said = stderr.decode("utf-8", "replace").strip()
-        super().__init__(f"git {' '.join(arguments)} ended with {exit_code}: {said}")
+        text = stderr.decode("utf-8", "replace").strip()
+        super().__init__(f"git {' '.join(arguments)} ended with {exit_code}: {text}")
         self.exit_code = exit_code
-        self.said = said
+        self.said = text
 
 
 def tampered(message: str, hint: str = "") -> GoalseekError:
-    """The error that stops a run whose ruler changed."""
+    """The error that stops a run because its ruler changed."""
     usual = "put back what was measured with, and run the same command; or goalseek baseline adopts what is there now"
     return GoalseekError(message, hint or usual, UNFIT, "tampered")
 
 
 class Paused(Exception):
-    """Enough was done for now; ``following`` is the phase that comes next."""
+    """Ends an invocation that was to run only some phases; ``following`` is the next phase."""
 
     def __init__(self, following: str) -> None:
         super().__init__(following)
@@ -94,7 +94,7 @@ class Paused(Exception):
 
 
 class LimitReached(Exception):
-    """A limit ends the invocation before a phase that spends; what is stored stays, and is gone on from."""
+    """A limit ends the invocation before a phase that would spend; the next one goes on from the checkpoints."""
 
     def __init__(self, stop: Stop) -> None:
         super().__init__(stop.why)

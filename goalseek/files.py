@@ -1,4 +1,8 @@
-"""Files that a program left behind, taken without trusting it: regular files only, never through a link."""
+"""Touching files safely: copying what an untrusted program wrote, and replacing a file whole.
+
+Of what a program wrote only regular files are taken, never through a link. A file that is replaced has its old content
+or the new, never a part.
+"""
 
 from __future__ import annotations
 
@@ -16,36 +20,36 @@ from goalseek.own_folders import create, make_anew, open_beneath, open_folder, o
 
 
 class TooMuch(Exception):
-    """The files are larger than allowed."""
+    """The files together are larger than the limit."""
 
 
 def regular_files(root: Path, is_wanted: Callable[[str], bool] | None = None) -> Iterator[str]:
-    """Paths of the regular files below a folder, following no link; not those deeper than a path can name."""
+    """Relative paths of the regular files below a folder, following no link; those too deep for a path are left out."""
     pending = [""]
     while pending:
         folder = pending.pop()
         try:
             with open_folder(root / folder) as descriptor, os.scandir(descriptor) as listing:
-                items = sorted(listing, key=lambda item: item.name)
-                kinds = [item.stat(follow_symlinks=False).st_mode for item in items]
+                entries = sorted(listing, key=lambda entry: entry.name)
+                modes = [entry.stat(follow_symlinks=False).st_mode for entry in entries]
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
             continue
-        for item, kind in zip(items, kinds, strict=True):
-            path = folder + item.name
-            if stat.S_ISDIR(kind):
+        for entry, mode in zip(entries, modes, strict=True):
+            path = folder + entry.name
+            if stat.S_ISDIR(mode):
                 pending.append(path + "/")
-            elif stat.S_ISREG(kind) and (is_wanted is None or is_wanted(path)):
+            elif stat.S_ISREG(mode) and (is_wanted is None or is_wanted(path)):
                 yield path
 
 
-def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, most: int) -> dict[str, os.stat_result]:
-    """Copies regular files with their times from one folder into another; gives their paths, and what each was.
+def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, limit: int) -> dict[str, os.stat_result]:
+    """Copies regular files with their times from one folder into another; gives each path and its ``stat``.
 
-    Raises TooMuch where they are more than ``most`` bytes together.
+    Raises TooMuch where they are more than ``limit`` bytes together.
     """
-    taken: dict[str, os.stat_result] = {}
+    copies: dict[str, os.stat_result] = {}
     total = 0
     for path in regular_files(source, is_wanted):
         try:
@@ -53,21 +57,21 @@ def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, mo
         except OSError:
             continue
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
-            found = os.fstat(file.fileno())
-            total += found.st_size
-            if total > most:
-                raise TooMuch(f"more than {most} bytes of outputs")
+            status = os.fstat(file.fileno())
+            total += status.st_size
+            if total > limit:
+                raise TooMuch(f"more than {limit} bytes of outputs")
             with open(create(target / path, 0o600), "wb") as copy:  # noqa: PTH123 - a descriptor
                 shutil.copyfileobj(file, copy)
                 copy.flush()
-                os.fchmod(copy.fileno(), stat.S_IMODE(found.st_mode) | stat.S_IWUSR | stat.S_IRUSR)
-                os.utime(copy.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
-        taken[path] = found
-    return taken
+                os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode) | stat.S_IWUSR | stat.S_IRUSR)
+                os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        copies[path] = status
+    return copies
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """A copy with times and links as they are, as build folders need it. Whatever stands in its way goes.
+    """Copies a folder with its times and links, which build folders need, in place of whatever the target was.
 
     Raises FileNotFoundError or NotADirectoryError where the source is no folder, or is reached through a link.
     """
@@ -84,10 +88,10 @@ def refuse_records(path: Path, records: Path) -> None:
 
 @contextlib.contextmanager
 def exported(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
-    """Gives the file, open to be written; it takes its place when the block ends, and is not there when it fails.
+    """Opens a file to be written whole: it appears at its path when the block ends, and not at all where that fails.
 
-    What is no plain file, such as a pipe, is written as it comes. Raises GoalseekError at once where the file cannot
-    be written.
+    What is no regular file, such as a pipe, is written directly. Raises GoalseekError at once where the file cannot be
+    written; ``option`` is the option that named it.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -113,7 +117,7 @@ def exported(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replaces a file whole, its folder made if need be: after a crash it has the old content or the new."""
+    """Replaces a file and syncs it to disk: after a crash it has the old content or the new. Makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     with temporary.open("wb") as file:

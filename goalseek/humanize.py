@@ -1,4 +1,7 @@
-"""Durations, sizes, percentages: the words people write in a manifest, and the numbers behind them."""
+"""Quantities as people write and read them: durations, sizes, percentages, numbers, odds, ages and short lists.
+
+Texts of a manifest are parsed to seconds, bytes and numbers; numbers are formatted for the terminal.
+"""
 
 from __future__ import annotations
 
@@ -75,54 +78,56 @@ def format_number(value: float) -> str:
 
 
 def format_distinct(*values: float) -> tuple[str, ...]:
-    """Numbers for people that stand side by side: as many digits as it takes to tell those apart that differ."""
+    """Numbers for people, side by side: with as many digits as different ones need to look different."""
     for digits in (6, 8, 10, 12, 15):
-        told = tuple(f"{value:.{digits}g}" for value in values)
-        if len(set(told)) == len(set(values)):
-            return told
+        texts = tuple(f"{value:.{digits}g}" for value in values)
+        if len(set(texts)) == len(set(values)):
+            return texts
     return tuple(f"{value!r}" for value in values)
 
 
-_ODDS_MOST = 1000
+_MAX_ODDS = 1000
 
 
 def in_one_line(gain: float, incumbent: float, in_percent: bool, odds: float | None, runs: tuple[int, int]) -> str:
-    """How much better, at what odds, how many runs of the candidate against how many of the incumbent.
+    """A comparison in one line: the gain, its odds, and the number of runs of candidate and incumbent.
 
     ``gain`` is in the metric's units, positive where better; percents are of the incumbent's median.
     """
-    told = "as before" if gain == 0 else f"{amount(gain, incumbent, in_percent)} {'better' if gain > 0 else 'worse'}"
+    gain_text = (
+        "as before" if gain == 0 else f"{amount(gain, incumbent, in_percent)} {'better' if gain > 0 else 'worse'}"
+    )
     candidate = pluralize(runs[0], "run")
-    return ", ".join(filter(None, (told, odds_in_words(odds), f"{candidate} against {runs[1]}")))
+    return ", ".join(filter(None, (gain_text, odds_in_words(odds), f"{candidate} against {runs[1]}")))
 
 
-def amount(gain: float, of: float, in_percent: bool) -> str:
-    """The size of a gain: in percent ``of`` a value, or in the metric's units."""
-    return percent(abs(gain / of)) if in_percent and of else format_number(abs(gain))
+def amount(gain: float, whole: float, in_percent: bool) -> str:
+    """The size of a gain: in percent of ``whole``, or in the metric's units."""
+    return percent(abs(gain / whole)) if in_percent and whole else format_number(abs(gain))
 
 
 def percent(share: float) -> str:
-    """A share as people read it: ``3.1%``, ``12%``, ``0.04%``."""
+    """A share (1 is the whole) in percent: ``3.1%``, ``12%``, ``0.04%``."""
     return f"{100 * share:.0f}%" if share >= 1 else f"{100 * share:.{2 if share < 0.1 else 3}g}%"
 
 
 def odds_in_words(odds: float | None) -> str:
-    """``odds 14:1``, ``odds 1:3``; nothing where there are none."""
+    """``odds 14:1``, ``odds 1:3``; "" for None."""
     if odds is None:
         return ""
     larger = odds if odds >= 1 else 1 / odds if odds > 0 else float("inf")
-    shown = f"{_ODDS_MOST}" if larger >= _ODDS_MOST else f"{larger:.2g}" if larger < 10 else f"{larger:.0f}"
-    return f"odds {shown}:1" if odds >= 1 else f"odds 1:{shown}"
+    text = f"{_MAX_ODDS}" if larger >= _MAX_ODDS else f"{larger:.2g}" if larger < 10 else f"{larger:.0f}"
+    return f"odds {text}:1" if odds >= 1 else f"odds 1:{text}"
 
 
-_STEPS = ((60, 1, "s", "s"), (3600, 60, "min", "m"), (86400, 3600, "h", "h"), (30 * 86400, 86400, "d", "d"))
+_AGE_UNITS = ((60, 1, "s", "s"), (3600, 60, "min", "m"), (86400, 3600, "h", "h"), (30 * 86400, 86400, "d", "d"))
 
 
 def ago(timestamp: str, now: datetime) -> str:
-    """``12 s ago``, ``5 min ago``, ``2 h ago``, ``3 d ago``; the local day where it is more than thirty days."""
+    """``12 s ago``, ``5 min ago``, ``2 h ago``, ``3 d ago``; after thirty days the date, in local time."""
     moment = datetime.fromisoformat(timestamp)
     seconds = max((now - moment).total_seconds(), 0)
-    for below, unit, name, _ in _STEPS:
+    for below, unit, name, _ in _AGE_UNITS:
         if seconds < below:
             return f"{int(seconds // unit)} {name} ago"
     return moment.astimezone().strftime("%Y-%m-%d")
@@ -131,32 +136,32 @@ def ago(timestamp: str, now: datetime) -> str:
 def ago_in_short(timestamp: str, now: datetime) -> str:
     """``12s``, ``5m``, ``2h``, ``3d``, ``20w``: at most four letters for nineteen years."""
     seconds = max((now - datetime.fromisoformat(timestamp)).total_seconds(), 0)
-    for below, unit, _, letter in _STEPS:
+    for below, unit, _, letter in _AGE_UNITS:
         if seconds < below:
             return f"{int(seconds // unit)}{letter}"
     return f"{int(seconds // (7 * 86400))}w"
 
 
 def since(timestamp: str, now: datetime) -> str:
-    """``for 5m 20s, since 14:03``: local time, with the day where it was another one; a text that is no time as it is.
+    """``for 5m 20s, since 14:03``: in local time, with the date of another day; a text that is no time stays as it is.
 
     ``now`` is an aware time.
     """
     try:
-        began = datetime.fromisoformat(timestamp)
-        seconds = max(int((now - began).total_seconds()), 0)
+        start = datetime.fromisoformat(timestamp)
+        seconds = max(int((now - start).total_seconds()), 0)
     except (TypeError, ValueError):
         return f"since {timestamp}"
-    local = began.astimezone()
+    local = start.astimezone()
     is_today = local.date() == now.astimezone().date()
-    told = f"{seconds}s" if seconds < 60 else format_duration(float(seconds))
-    return f"for {told}, since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
+    duration = f"{seconds}s" if seconds < 60 else format_duration(float(seconds))
+    return f"for {duration}, since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
 
 
 MOST = 5
 
 
 def abbreviate(names: Sequence[str]) -> str:
-    """The first five, and how many more there are."""
+    """The first five names, and how many more there are: ``a, b, c, d, e and 3 more``."""
     rest = len(names) - MOST
     return ", ".join(names[:MOST]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,4 +1,8 @@
-"""One writer a project: an flock on a file in the common git directory, free at once when its holder dies."""
+"""Locks between processes, by flock, free at once when the holder dies; each file names its holder.
+
+One lock a project, in the common git directory, lets one command at a time write (``only_writer``). Named locks, in
+/tmp, let the projects of a machine share a GPU or a login in turn (``exclusive_lock``).
+"""
 
 from __future__ import annotations
 
@@ -26,10 +30,10 @@ _WITH_PHASES = (CLIMBING, "step", "baseline", "")
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a project's lock, as it says itself; ``pid`` is 0 where it has not said so yet.
+    """The process that holds a project's lock, as it wrote into the file; ``pid`` is 0 where it has not done so yet.
 
-    ``doing`` is its command and ``manifest`` the path of its manifest, each "" where it does not say. ``started`` tells
-    it from an earlier process with the same number; ``namespace`` is where that number means it, a container's say.
+    ``doing`` is its command and ``manifest`` the path of its manifest, each "" where unknown. ``started``, its start
+    time, tells it from another process with the same number; ``namespace`` is the PID namespace of that number.
     """
 
     pid: int = 0
@@ -41,15 +45,15 @@ class Holder:
     namespace: str = ""
 
     def __str__(self) -> str:
-        """In words that stay the same."""
+        """The holder in words that do not depend on the time."""
         return self.in_words()
 
     def in_words(self, now: datetime | None = None) -> str:
-        """With ``now`` as people say it."""
+        """The holder in words; with ``now``, for how long it has held the lock."""
         if not self.pid:
             return "its process has not said who it is yet"
-        told = f"since {self.since}" if now is None else since(self.since, now)
-        return f"process {self.pid} on {self.host}, {told}"
+        start = f"since {self.since}" if now is None else since(self.since, now)
+        return f"process {self.pid} on {self.host}, {start}"
 
     @property
     def is_climbing(self) -> bool:
@@ -58,40 +62,41 @@ class Holder:
 
     @property
     def is_seen_here(self) -> bool:
-        """Whether its number means that process here too."""
+        """Whether its number means the same process to us: same host, same PID namespace."""
         return self.host == os.uname().nodename and self.namespace == _namespace()
 
     @property
     def way_to_end(self) -> str:
-        """What ends it, in words."""
+        """What the user can run to end it."""
         here = "" if self.is_seen_here else f", where it runs, on {self.host}"
         return "goalseek stop" if self.is_climbing else f"kill {self.pid}{here}" if self.pid else "its own end"
 
 
 @contextlib.contextmanager
 def only_writer(
-    folder: Path, at: Callable[[], str] = str, doing: str = "", manifest: Path | str = ""
+    folder: Path, activity: Callable[[], str] = str, doing: str = "", manifest: Path | str = ""
 ) -> Iterator[None]:
     """Holds the project's lock. Raises GoalseekError with exit code 4, naming the holder, where somebody has it.
 
-    ``at`` says in words what a climb of this manifest is about, or "". ``doing`` is the command that takes the lock.
+    ``activity`` gives in words what a climb of this manifest is doing, or "". ``doing`` is the command that takes the
+    lock.
     """
-    descriptor = _open(folder)
+    descriptor = _open_lock_file(folder)
     try:
         try:
-            _take(descriptor)
-            while not _is_at(folder / LOCK, descriptor):
+            _acquire(descriptor)
+            while not _is_same_file(folder / LOCK, descriptor):
                 os.close(descriptor)
-                descriptor = _open(folder)
-                _take(descriptor)
+                descriptor = _open_lock_file(folder)
+                _acquire(descriptor)
         except BlockingIOError:
-            raise _held(_noted(descriptor), at, str(manifest)) from None
+            raise _locked_error(_read_holder(descriptor), activity, str(manifest)) from None
         except OSError as error:
             message = f"the file system of {folder} has no locks: {error}"
             raise GoalseekError(message, "keep the repository on a local disk", UNFIT, "repository") from None
         now = datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
-        own = os.getpid()
-        holder = Holder(own, os.uname().nodename, now, doing, str(manifest), _started(own), _namespace())
+        pid = os.getpid()
+        holder = Holder(pid, os.uname().nodename, now, doing, str(manifest), _start_time(pid), _namespace())
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
         yield
@@ -99,7 +104,7 @@ def only_writer(
         os.close(descriptor)
 
 
-def _open(folder: Path) -> int:
+def _open_lock_file(folder: Path) -> int:
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # a refused first run took the folder away
@@ -111,16 +116,16 @@ def _open(folder: Path) -> int:
                 raise GoalseekError(message, hint, UNFIT, "repository") from None
 
 
-def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether a file is the one at its path still: its last holder may have removed it."""
+def _is_same_file(path: Path, descriptor: int) -> bool:
+    """Whether an open file is still the one at its path: the last holder may have removed it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 
 
-def _take(descriptor: int) -> None:
-    """Takes the lock; somebody who only looks whether it is held has it for a moment, and is waited for."""
+def _acquire(descriptor: int) -> None:
+    """Takes the lock. ``holder_of`` holds it for a moment only, so a few tries are made. Raises BlockingIOError."""
     for _ in range(4):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -130,7 +135,7 @@ def _take(descriptor: int) -> None:
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who holds the project's lock; None where nobody does, or where it is another account's."""
+    """The holder of the project's lock; None where nobody holds it, or where it is another account's."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
@@ -138,7 +143,7 @@ def holder_of(folder: Path) -> Holder | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        return _noted(descriptor)
+        return _read_holder(descriptor)
     finally:
         os.close(descriptor)
     return None
@@ -152,21 +157,21 @@ def last_manifest(folder: Path) -> str:
         return ""
 
 
-def _noted(descriptor: int) -> Holder:
-    """The holder as the note names it; one that was left by a process which is gone is not believed."""
+def _read_holder(descriptor: int) -> Holder:
+    """The holder that the file names; an unknown one where that process is gone."""
     try:
-        note = json.loads(os.pread(descriptor, 65536, 0))
-        holder = Holder(**{key: note[key] for key in Holder.__dataclass_fields__ if key in note})
+        fields = json.loads(os.pread(descriptor, 65536, 0))
+        holder = Holder(**{key: fields[key] for key in Holder.__dataclass_fields__ if key in fields})
         is_gone = holder.is_seen_here and bool(holder.started) and not _is_process(holder.pid, holder.started)
         return Holder() if is_gone else holder
     except (ValueError, TypeError):
         return Holder()
 
 
-def _is_process(pid: int, started: str) -> bool:
-    """Whether a process with this number runs which began then; also where nobody may look."""
-    if found := _started(pid):
-        return found == started
+def _is_process(pid: int, start_time: str) -> bool:
+    """Whether the process with this number and start time runs; also where its start time cannot be read."""
+    if actual := _start_time(pid):
+        return actual == start_time
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -177,60 +182,60 @@ def _is_process(pid: int, started: str) -> bool:
 
 
 def _namespace() -> str:
-    """Which numbers of processes this one sees; "" where that cannot be told."""
+    """Our PID namespace; "" where that cannot be read."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
         return ""
 
 
-def _started(pid: int) -> str:
-    """When a process began, in the system's own count; "" where it is gone, or nobody may look."""
+def _start_time(pid: int) -> str:
+    """The start time of a process in clock ticks since boot; "" where it is gone or cannot be read."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
 
 
-def _held(holder: Holder, at: Callable[[], str], manifest: str) -> GoalseekError:
+def _locked_error(holder: Holder, activity: Callable[[], str], manifest: str) -> GoalseekError:
     is_elsewhere = bool(holder.manifest) and holder.manifest != manifest
-    where = f"in {Path(holder.manifest).parent}" if is_elsewhere else at() if holder.doing in _WITH_PHASES else ""
-    what = "" if holder.is_climbing or not holder.doing else f"goalseek {holder.doing}"
-    named = ", ".join(filter(None, (holder.in_words(datetime.now(UTC)), what, where)))
-    when = " after its iteration" if holder.is_climbing else ""
-    hint = f"wait for it, or end it{when}: {holder.way_to_end}" if holder.pid else "wait for it"
-    return GoalseekError(f"another run is at work: {named}", hint, LOCKED)
+    where = f"in {Path(holder.manifest).parent}" if is_elsewhere else activity() if holder.doing in _WITH_PHASES else ""
+    command = "" if holder.is_climbing or not holder.doing else f"goalseek {holder.doing}"
+    details = ", ".join(filter(None, (holder.in_words(datetime.now(UTC)), command, where)))
+    after = " after its iteration" if holder.is_climbing else ""
+    hint = f"wait for it, or end it{after}: {holder.way_to_end}" if holder.pid else "wait for it"
+    return GoalseekError(f"another run is at work: {details}", hint, LOCKED)
 
 
 FOLDER = Path("/tmp")
-_PAUSE = 0.1
+_PAUSE_SECONDS = 0.1
 
 
 @contextlib.contextmanager
 def exclusive_lock(
     name: str,
-    waiting: Callable[[str], AbstractContextManager[object]],
-    pulse: Callable[[], None] | None = None,
+    wait_context: Callable[[str], AbstractContextManager[object]],
+    on_tick: Callable[[], None] | None = None,
     folder: Path | None = None,
     doing: str = "measures with it",
 ) -> Iterator[None]:
-    """Waits for its turn at ``name``, and has it for this block; "none" is nobody's.
+    """Waits for the lock ``name`` and holds it for this block; "none" is no lock.
 
-    ``waiting`` gives the context of a wait, told what for; it is not entered where there is none. Raises GoalseekError
-    where the lock cannot be opened. Who names the same thing must name the same ``folder``; ``doing`` is what the
-    holder of the lock does, in words.
+    ``wait_context`` gives the context of a wait from a sentence that says for what; it is entered only where another
+    process holds the lock, and ``on_tick`` is called meanwhile. Raises GoalseekError where the lock cannot be
+    opened. All who share a lock must give the same ``folder``; ``doing`` is what the holder does, in words.
     """
     if name == "none":
         yield
         return
-    descriptor = _opened(name, folder or FOLDER)
+    descriptor = _open_named(name, folder or FOLDER)
     try:
-        if not _take_named(descriptor):
-            with waiting(f"waits for {name}: {_holder(descriptor)} {doing}"):
-                while not _take_named(descriptor):
-                    if pulse:
-                        pulse()
-                    time.sleep(_PAUSE)
+        if not _try_lock(descriptor):
+            with wait_context(f"waits for {name}: {_describe_holder(descriptor)} {doing}"):
+                while not _try_lock(descriptor):
+                    if on_tick:
+                        on_tick()
+                    time.sleep(_PAUSE_SECONDS)
         with contextlib.suppress(OSError):  # another user's file may be locked, not written to
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -239,7 +244,7 @@ def exclusive_lock(
         os.close(descriptor)
 
 
-def _opened(name: str, folder: Path) -> int:
+def _open_named(name: str, folder: Path) -> int:
     readable = re.sub(r"[^A-Za-z0-9._-]", "-", name)[:40]
     path = folder / f"goalseek-exclusive-{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.lock"
     common = os.O_CLOEXEC | os.O_NOFOLLOW
@@ -249,13 +254,13 @@ def _opened(name: str, folder: Path) -> int:
     raise GoalseekError(f"cannot open the lock {path}", "remove it, or name another thing", UNFIT)
 
 
-def _take_named(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
 
 
-def _holder(descriptor: int) -> str:
-    said = os.pread(descriptor, 20, 0).decode("ascii", "replace")
-    return f"process {said}" if said.isdigit() else "another process"
+def _describe_holder(descriptor: int) -> str:
+    note = os.pread(descriptor, 20, 0).decode("ascii", "replace")
+    return f"process {note}" if note.isdigit() else "another process"

@@ -1,4 +1,4 @@
-"""The folders that are goalseek's own, and the only code that removes: never outside of them, never through a link.
+"""The only code that deletes: in goalseek's own folders, never outside of them, never through a link.
 
 This is the whole list of what goalseek may ever delete in. Whoever holds one of these adds it by ``add_own``:
 
@@ -13,18 +13,17 @@ This is the whole list of what goalseek may ever delete in. Whoever holds one of
     a temporary folder                 made by this very process, or by one that died (git.as_user, sandbox.level)
     show --files FOLDER                was empty, or not there (cli.commands.show)
 
-The list belongs to the process and only grows: a folder of goalseek's stays goalseek's, whoever asks, and who deletes
-has a path at hand and not the value that once made it. A path that is not strictly below one of them raises
-ForeignPath. The way from the folder down is opened part by part and follows no link, so what is removed is what stands
-in that folder itself. A listed folder may be reached through links of the user's (``~/.cache``): these are resolved
-once, when it is added.
+The list belongs to the process and only grows, so that who deletes needs only a path. A path that is not strictly
+below a listed folder raises ForeignPath. From that folder down the path is opened part by part and follows no link, so
+what is removed is in the folder itself. A listed folder may be reached through links of the user's (``~/.cache``):
+these are resolved once, when it is added.
 
-What is removed elsewhere are single files by their exact names, and folders that nothing is in: a loose object that a
+Elsewhere only single files by their exact names, and empty folders, are removed: a loose object that a
 pack of ours holds (git.packing), a lock on a ref of ours (project.opening), the half-written file of this process
 beside the one that ``-o`` names (files), and what a first run made around the logs before it was refused
 (project.opening). A file that is written anew takes an old one's place by a rename, which follows no link.
 
-What reads here follows no link either. Where a folder is goalseek's own, what locks its owner out is unlocked.
+Reading follows no link either. In goalseek's own folders, permissions that lock the owner out are lifted.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ class ForeignPath(RuntimeError):
 
 
 def add_own(*folders: Path) -> None:
-    """From now on what lies below these is goalseek's own. They need not be there yet."""
+    """Adds folders to goalseek's own, with all that is below them. They need not exist yet."""
     for folder in folders:
         _OWN[folder] = folder.resolve()
 
 
 def remove(path: Path) -> None:
-    """Removes a file, a link, or a whole folder, also one that somebody made read-only, or deeper than a path goes.
+    """Removes a file, a link, or a whole folder, also a read-only one, or one deeper than the longest path.
 
     Raises FileNotFoundError, or NotADirectoryError where a link or a file is on the way, and ForeignPath.
     """
@@ -61,13 +60,13 @@ def remove(path: Path) -> None:
 
 
 def clear(path: Path) -> None:
-    """The same, if it is there."""
+    """Removes a path as ``remove`` does, if it exists."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         remove(path)
 
 
 def remove_own(path: Path) -> None:
-    """Removes what was added itself, if it is there; of a link, the link. Raises ForeignPath for anything else."""
+    """Removes a folder of the list itself, if it exists; of a link, the link. Raises ForeignPath for any other."""
     if path not in _OWN:
         raise ForeignPath(f"{path} is none of goalseek's folders")
     with contextlib.suppress(FileNotFoundError):
@@ -78,14 +77,14 @@ def remove_own(path: Path) -> None:
             os.close(above)
 
 
-def empty(path: Path, but: str = "") -> None:
-    """Removes what is in a folder, if that is there, but for one name."""
+def empty(path: Path, except_name: str = "") -> None:
+    """Removes the contents of a folder, if it exists, except one name."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), own_folder(path) as folder:
-        folder.empty(but)
+        folder.empty(except_name)
 
 
 def make_anew(path: Path, mode: int = 0o777) -> None:
-    """A new, empty folder. Whatever stands in its way goes; no link is followed."""
+    """Makes a new, empty folder in place of whatever was at the path; no link is followed."""
     with parent_of(path, "clear") as (folder, name):
         with contextlib.suppress(FileNotFoundError):
             _remove(name, folder)
@@ -93,7 +92,7 @@ def make_anew(path: Path, mode: int = 0o777) -> None:
 
 
 def create(path: Path, mode: int) -> int:
-    """A descriptor of a new file, for writing. Whatever stands in its way goes; no link is followed."""
+    """A descriptor of a new file, for writing, in place of whatever was at the path; no link is followed."""
     with parent_of(path, "clear") as (folder, name):
         return _create(name, mode, folder)
 
@@ -102,8 +101,8 @@ def create(path: Path, mode: int) -> int:
 def parent_of(path: Path, missing: IfMissing = "raise") -> Iterator[tuple[int, str]]:
     """The open folder of a path below a folder of goalseek's own, and the name in it, reached through no link.
 
-    Folders on the way that are ``missing`` are made, or else FileNotFoundError is raised; ``clear`` removes what
-    stands in their place, which otherwise raises OSError. Raises ForeignPath.
+    ``missing`` says what to do where a folder on the way does not exist: "raise" FileNotFoundError, "make" it, or
+    "clear" what is in its place and make it; otherwise that raises OSError. Raises ForeignPath.
     """
     if path.name in ("", ".."):
         raise ForeignPath(f"{path} names nothing in a folder of goalseek's")
@@ -123,33 +122,33 @@ class OwnFolder:
     def remove(self, path: str) -> None:
         """Removes a file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
         *above, name = parts_of(path)
-        with _inner(self._top, above) as folder:
+        with _open_inner(self._top, above) as folder:
             _remove(name, folder)
 
     def remove_if_empty(self, path: str) -> None:
         """Removes a folder that nothing is in; anything else stays."""
         *above, name = parts_of(path)
-        with contextlib.suppress(OSError), _inner(self._top, above) as folder:
+        with contextlib.suppress(OSError), _open_inner(self._top, above) as folder:
             os.rmdir(name, dir_fd=folder)
 
     def create(self, path: str, mode: int) -> int:
-        """A descriptor of a new file, for writing. Whatever stands in its way goes."""
+        """A descriptor of a new file, for writing, in place of whatever was at the path."""
         *above, name = parts_of(path)
-        with _inner(self._top, above, "clear") as folder:
+        with _open_inner(self._top, above, "clear") as folder:
             return _create(name, mode, folder)
 
     def link(self, path: str, target: bytes | str) -> None:
-        """A new symbolic link. Whatever stands in its way goes."""
+        """Makes a symbolic link in place of whatever was at the path."""
         *above, name = parts_of(path)
-        with _inner(self._top, above, "clear") as folder:
+        with _open_inner(self._top, above, "clear") as folder:
             with contextlib.suppress(FileNotFoundError):
                 _remove(name, folder)
             os.symlink(target, name, dir_fd=folder)
 
-    def empty(self, but: str = "") -> None:
-        """Removes what is in it, but for one name."""
+    def empty(self, except_name: str = "") -> None:
+        """Removes its contents except one name."""
         for name in os.listdir(self._top):
-            if name != but:
+            if name != except_name:
                 _remove(name, self._top)
 
 
@@ -170,7 +169,7 @@ def parts_of(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def _open(path: Path, missing: IfMissing = "raise") -> Iterator[int]:
-    """A folder of the list, or one below it that is reached through real folders only."""
+    """Opens a folder of the list, or one below it, through real folders only."""
     outermost = (folder for folder in (*reversed(path.parents), path) if folder in _OWN)
     own = next(outermost, None)  # what lies between two of them is not the user's to link
     inside = path.relative_to(own).parts if own else ("..",)
@@ -178,17 +177,17 @@ def _open(path: Path, missing: IfMissing = "raise") -> Iterator[int]:
         raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
     if missing != "raise":
         _OWN[own].mkdir(parents=True, exist_ok=True)
-    top = _unlocked(_OWN[own], _FOLDER | os.O_NOFOLLOW)
+    top = _open_unlocked(_OWN[own], _FOLDER | os.O_NOFOLLOW)
     try:
-        with _inner(top, inside, missing) as folder:
+        with _open_inner(top, inside, missing) as folder:
             yield folder
     finally:
         os.close(top)
 
 
 @contextlib.contextmanager
-def _inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") -> Iterator[int]:
-    """The folder so far below an open one, through real folders only."""
+def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") -> Iterator[int]:
+    """Opens the folder at a path below an open one, through real folders only."""
     folder = os.dup(top)
     try:
         for part in parts:
@@ -198,7 +197,7 @@ def _inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") -> Iter
             if missing != "raise":
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
-            inner = _unlocked(part, _FOLDER | os.O_NOFOLLOW, folder)
+            inner = _open_unlocked(part, _FOLDER | os.O_NOFOLLOW, folder)
             os.close(folder)
             folder = inner
         yield folder
@@ -222,7 +221,7 @@ def _remove(name: str, folder: int) -> None:
 
 
 def _empty(top: int) -> None:
-    """Removes all that is in a folder. What lies deeper than two levels is moved up first: no depth is too much."""
+    """Removes the contents of a folder. What is deeper than two levels is moved up first, so that any depth works."""
     token, number = os.urandom(16).hex(), 0
     while names := os.listdir(top):
         for name in names:
@@ -250,17 +249,17 @@ def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
 def open_beneath(root: Path, path: str, is_ours: bool = True) -> int:
     """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise.
 
-    What is not ``is_ours`` keeps its permissions, and may itself be reached through a link.
+    Where it is not ``is_ours``, permissions stay as they are, and ``root`` may be a link.
     """
-    opened = _unlocked if is_ours else _as_it_is
-    folder = opened(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0))
+    open_part = _open_unlocked if is_ours else _open_unchanged
+    folder = open_part(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0))
     try:
         *above, name = path.split("/")
         for part in above:
-            inner = opened(part, _FOLDER | os.O_NOFOLLOW, folder)
+            inner = open_part(part, _FOLDER | os.O_NOFOLLOW, folder)
             os.close(folder)
             folder = inner
-        descriptor = opened(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder)
+        descriptor = open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder)
     finally:
         os.close(folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -278,29 +277,29 @@ def _is_folder(name: str, folder: int) -> bool:
 
 @contextlib.contextmanager
 def open_folder(folder: str | Path, below: int | None = None) -> Iterator[int]:
-    """A descriptor of a real folder of goalseek's own, whose owner may do everything in it from here on.
+    """A descriptor of a real folder of goalseek's own, with all permissions for its owner from here on.
 
     ``below`` is the descriptor of the folder that a relative name is in. Raises OSError for a link.
     """
-    descriptor = _unlocked(folder, _FOLDER | os.O_NOFOLLOW, below)
+    descriptor = _open_unlocked(folder, _FOLDER | os.O_NOFOLLOW, below)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _as_it_is(name: str | Path, flags: int, below: int | None = None) -> int:
+def _open_unchanged(name: str | Path, flags: int, below: int | None = None) -> int:
     return os.open(name, flags, dir_fd=below)
 
 
-def _unlocked(name: str | Path, flags: int, below: int | None = None) -> int:
-    """A descriptor of a file that its owner may read, or of a folder in which its owner may do everything."""
+def _open_unlocked(name: str | Path, flags: int, below: int | None = None) -> int:
+    """Opens a file or folder after giving its owner the permissions that are missing: read, or all in a folder."""
     try:
         descriptor = os.open(name, flags, dir_fd=below)
     except PermissionError:
         mode = os.stat(name, dir_fd=below, follow_symlinks=False).st_mode
-        wanted = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR | stat.S_IWUSR
-        os.chmod(name, stat.S_IMODE(mode) | wanted, dir_fd=below)
+        bits = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR | stat.S_IWUSR
+        os.chmod(name, stat.S_IMODE(mode) | bits, dir_fd=below)
         return os.open(name, flags, dir_fd=below)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode) and ~mode & stat.S_IRWXU:

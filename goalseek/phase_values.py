@@ -1,4 +1,7 @@
-"""What one phase hands to the next. Paths are text relative to the repository's root, odd bytes as surrogates."""
+"""The values that one phase of an iteration hands to the next, as they are checkpointed.
+
+Paths are text relative to the repository's root, bytes that are not UTF-8 as surrogates.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,9 @@ Side = Literal["candidate", "incumbent"]
 
 @dataclass(frozen=True)
 class Session:
-    """By what ``name`` an agent goes on with what it was asked before, and with which ``model``.
+    """An agent's conversation that a later call can go on with: its ``name`` with the agent, and its ``model``.
 
-    ``told`` is what all its calls used by the agent's own running total, as it was told last; nothing where it tells of
-    each call by itself.
+    ``told`` is the agent's last running total of usage over all calls; zero where it reports each call separately.
     """
 
     name: str
@@ -26,7 +28,7 @@ class Session:
 
 @dataclass(frozen=True)
 class PastTry:
-    """One earlier iteration as the next proposal may know it."""
+    """One earlier iteration, with only what the next proposal may know of it."""
 
     iteration: int
     outcome: str
@@ -49,13 +51,13 @@ class VisibleFile:
 
 @dataclass(frozen=True)
 class Context:
-    """READ_CONTEXT's answer: all that a proposal may know, gathered once.
+    """The result of READ_CONTEXT: all that a proposal may know, read once an iteration.
 
-    ``attempt`` counts proposals, baselines not among them; ``moment`` is when this was, in seconds since 1970.
-    ``files`` are at most VISIBLE_FILES_MOST, writable ones first, of ``files_total``. ``common_ending`` is how the
-    output of the last ``crashes`` candidates ended, as far as the agent may see it, and ``last_crash`` how that of the
-    last one did which crashed, in the iteration ``crashed_in``. ``best_iteration`` is where the best was kept.
-    ``writable`` and ``generated`` are the manifest's globs as the iteration began; none where an older version did it.
+    ``attempt`` counts proposals without baselines; ``moment`` is when it was read, in seconds since 1970. ``files`` are
+    at most VISIBLE_FILES_MOST of ``files_total``, writable ones first. ``common_ending`` is the end of the output that
+    the last ``crashes`` candidates share, as far as the agent may see it; ``last_crash`` is that of the last candidate
+    that crashed, in iteration ``crashed_in``. ``best_iteration`` is the one that kept the best value. ``writable`` and
+    ``generated`` are the manifest's globs as the iteration began; empty where an older version began it.
     """
 
     iteration: int
@@ -83,7 +85,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Plan:
-    """PLAN's answer. ``files`` are those that the provider means to change.
+    """The result of PLAN. ``files`` are those that the provider means to change.
 
     Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
     say who answered.
@@ -108,7 +110,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Change:
-    """APPLY_CHANGE's answer: what the candidate is made of; strays that were left out are named in ``dropped``.
+    """The result of APPLY_CHANGE: the candidate's edits; ``dropped`` names the stray files that are not among them.
 
     ``provider`` and ``model`` are whose change it is; "" for the manifest's own.
     """
@@ -126,10 +128,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Candidate:
-    """COMMIT's answer: the candidate's commit, its tree, and the commit that the iteration stands on.
+    """The result of COMMIT: the candidate's commit, its tree, and the commit that the iteration began at.
 
-    ``earlier`` are the commits of its earlier tries, oldest first, each on the one before; the candidate's own stands
-    on the last of them.
+    ``earlier`` are the commits of its earlier attempts, oldest first, each the parent of the next; the last one is the
+    parent of the candidate's own.
     """
 
     commit: str
@@ -157,7 +159,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Evidence:
-    """VERIFY's answer: the runs in the order in which they were made, and what failed where one did.
+    """The result of VERIFY: the runs in the order in which they were made, and the failure where there was one.
 
     ``guard_runs`` has the guards of each of the candidate's runs, ``verify`` its commands, both in that order.
     """
@@ -176,7 +178,7 @@ class Evidence:
         return {name: median([guards[name] for guards in self.guard_runs]) for name in names}
 
     def plus(self, more: Evidence) -> Evidence:
-        """With what was measured after it."""
+        """This evidence and that of a later measurement together."""
         return Evidence(
             self.runs + more.runs, self.guard_runs + more.guard_runs, self.verify + more.verify, more.failure
         )
@@ -184,7 +186,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """DECIDE's answer. Values are medians in the metric's units, ``delta`` is positive where better.
+    """The result of DECIDE. Values are medians in the metric's units, ``delta`` is positive where better.
 
     ``odds`` are those of "1.5 sd better" against "no better"; None where none were needed.
     """
@@ -204,7 +206,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Decision:
-    """The verdict, and the commit that takes the candidate back where it was rejected."""
+    """The verdict, and the revert commit where the candidate was rejected."""
 
     verdict: Verdict
     rollback: str | None = None
@@ -212,10 +214,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class Review:
-    """REVIEW's answer: APPROVED, CHANGES_REQUESTED or REJECTED, "" where none could be read; a reason each criterion.
+    """The result of REVIEW: APPROVED, CHANGES_REQUESTED or REJECTED, or "" if unreadable; a reason each criterion.
 
-    ``decision`` is the verdict as it stands after it. Where it ``goes_on``, the change is back with its author, and the
-    decision holds only if nothing comes of that. ``provider`` and ``model`` are whose word it is.
+    ``decision`` is the decision after the review. Where it ``goes_on``, the change is back with its author, and the
+    decision holds only if no new attempt comes of that. ``provider`` and ``model`` are the reviewer's.
     """
 
     word: str
@@ -229,9 +231,9 @@ class Review:
 
 @dataclass(frozen=True)
 class Rejection:
-    """How a try ended before its measurement, and what the call cost that ended so.
+    """How an attempt ended before its measurement, and the usage of its call.
 
-    ``edits`` are what it has within its scope, where it can go back to its author; None where it cannot.
+    ``edits`` are its edits within its scope, where it can go back to its author for a repair; else None.
     """
 
     outcome: str
@@ -243,7 +245,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class IterationResult:
-    """What came of an iteration, with the answers of the phases that it reached."""
+    """The outcome of an iteration, with the results of the phases that it reached."""
 
     context: Context
     verdict: Verdict

@@ -1,4 +1,7 @@
-"""The only starter of other programs, git included. Those that are not trusted are started by its companion."""
+"""Starting trusted programs, git included; handling signals; finding and ending programs by a mark they carry.
+
+No other module starts a trusted program; untrusted ones are started by ``sandbox.reaper``.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,13 @@ class CompletedProgram:
 
 @contextlib.contextmanager
 def marked(mark: str) -> Iterator[None]:
-    """Marks the trusted programs that are started in this block, so that who takes over can wait for them."""
-    before = _mark.get()
+    """Marks the trusted programs started in this block, so that the next holder of the project can wait for them."""
+    outer_mark = _mark.get()
     _mark.set(mark)
     try:
         yield
     finally:
-        _mark.set(before)  # not reset(): a generator may be closed in another context than it began in
+        _mark.set(outer_mark)  # not reset(): a generator may be closed in another context than it began in
 
 
 def run(
@@ -48,10 +51,10 @@ def run(
     folder: Path | None = None,
 ) -> CompletedProgram:
     """Runs a short, trusted program to its end. Raises FileNotFoundError where there is no such program."""
-    done = subprocess.run(
-        list(arguments), input=stdin, capture_output=True, env=_marked(environment), cwd=folder, check=False
+    result = subprocess.run(
+        list(arguments), input=stdin, capture_output=True, env=_with_mark(environment), cwd=folder, check=False
     )
-    return CompletedProgram(done.returncode, done.stdout, done.stderr)
+    return CompletedProgram(result.returncode, result.stdout, result.stderr)
 
 
 def run_in_terminal(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
@@ -68,25 +71,25 @@ def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=_marked(environment),
+        env=_with_mark(environment),
         cwd=folder,
         start_new_session=True,
     )
 
 
 def start_helper(module: str, inherited: Sequence[int]) -> Helper:
-    """Starts the ``main`` of a module of our own, in a session of its own, with the first of these descriptors.
+    """Starts ``main`` of a module of ours in a session of its own; its argument is the first of these descriptors.
 
-    It inherits them and nothing else, and no code but the interpreter's and ours can get in.
+    It inherits these descriptors and nothing else, and imports only the interpreter's code and ours.
     """
     code = f"import sys; sys.path.append(sys.argv[1]); from {module} import main; main(int(sys.argv[2]))"
-    kept = {name: os.environ[name] for name in ("HOME", "LD_LIBRARY_PATH") if name in os.environ}
+    variables = {name: os.environ[name] for name in ("HOME", "LD_LIBRARY_PATH") if name in os.environ}
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", code, str(Path(__file__).parent.parent), str(inherited[0])],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=kept,
+        env=variables,
         cwd="/",
         pass_fds=inherited,
         start_new_session=True,
@@ -94,7 +97,7 @@ def start_helper(module: str, inherited: Sequence[int]) -> Helper:
 
 
 def detach(arguments: Sequence[str], log: Path) -> Helper:
-    """Starts goalseek with these arguments, away from this terminal; what it prints is appended to ``log``.
+    """Starts goalseek with these arguments in a session without this terminal; its output is appended to ``log``.
 
     It works in the current folder and imports nothing from there: what lies in a user's folder is not goalseek's code.
     """
@@ -109,38 +112,38 @@ def detach(arguments: Sequence[str], log: Path) -> Helper:
         )
 
 
-def _marked(environment: Mapping[str, str]) -> dict[str, str]:
+def _with_mark(environment: Mapping[str, str]) -> dict[str, str]:
     mark = _mark.get()
     return {**environment, TOKEN: mark} if mark else dict(environment)
 
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ONE_WISH_SECONDS = 10.0
-_heard_at: list[float] = []
+_last_signal_at: list[float] = []
 
 
 def answer_signals() -> None:
-    """From now on a signal that ends the tool raises, KeyboardInterrupt for ^C and Interrupted for the others.
+    """From now on a signal that ends the tool raises KeyboardInterrupt (for ^C) or Interrupted (for the others).
 
-    Those that follow within ten seconds are the same wish, and must not end the cleaning up: somebody presses ^C again,
-    and a terminal that is closed is told by the system and by the shell. One that whoever started us has switched off,
-    as ``nohup`` does, stays so.
+    Signals within ten seconds after it are ignored, so that they do not interrupt the cleaning up: people press ^C
+    twice, and both the system and the shell signal that a terminal was closed. A signal that was ignored when we
+    started, as under ``nohup``, stays ignored.
     """
-    _heard_at.clear()
+    _last_signal_at.clear()
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _raise_once)
 
 
 def is_ending() -> bool:
-    """Whether a signal was heard just now, so that all ends."""
-    return bool(_heard_at) and time.monotonic() - _heard_at[0] < ONE_WISH_SECONDS
+    """Whether a signal that ends the tool came within the last ten seconds."""
+    return bool(_last_signal_at) and time.monotonic() - _last_signal_at[0] < ONE_WISH_SECONDS
 
 
 def _raise_once(number: int, frame: FrameType | None) -> None:
     if is_ending():
         return
-    _heard_at[:] = [time.monotonic()]
+    _last_signal_at[:] = [time.monotonic()]
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise Interrupted(number)
@@ -148,27 +151,27 @@ def _raise_once(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def deferring_signals() -> Iterator[None]:
-    """What would interrupt this block does so right after it. Signals that nobody handles in Python end at once."""
+    """Defers signals handled in Python until the block ends; others take effect at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    caught: list[int] = []
+    numbers: list[int] = []
     handlers = {number: signal.getsignal(number) for number in ENDING}
-    handled = {number: handler for number, handler in handlers.items() if callable(handler)}
-    for number in handled:
-        signal.signal(number, lambda signal_number, frame: caught.append(signal_number))
+    python_handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in python_handlers:
+        signal.signal(number, lambda signal_number, frame: numbers.append(signal_number))
     try:
         yield
     finally:
-        for number, handler in handled.items():
+        for number, handler in python_handlers.items():
             signal.signal(number, handler)
-        for signal_number in caught:
-            handled[signal.Signals(signal_number)](signal_number, None)
+        for signal_number in numbers:
+            python_handlers[signal.Signals(signal_number)](signal_number, None)
 
 
 @contextlib.contextmanager
 def ignoring_terminal_signals() -> Iterator[None]:
-    """Around a program that has the terminal: what is pressed there, ^C and ^\\, is meant for it."""
+    """Ignores ^C and ^\\ in this block: they are meant for the program that has the terminal."""
     numbers = [signal.SIGINT, signal.SIGQUIT] if threading.current_thread() is threading.main_thread() else []
     before = {number: signal.signal(number, lambda *_: None) for number in numbers}
     try:
@@ -184,22 +187,22 @@ TOKEN = "GOALSEEK_PROCESS"
 def end_marked(token: str, grace: float) -> int:
     """Ends the programs whose mark begins with ``token``; gives how many there were.
 
-    SIGTERM first; what is left after ``grace`` seconds gets SIGKILL. Returns when none is left. Where there is no
-    /proc to look in, none is found.
+    SIGTERM first; programs still alive after ``grace`` seconds get SIGKILL. Returns when none is alive. Without a
+    /proc, none is found.
     """
-    left = living(token)
-    for pid in left:
+    pids = living(token)
+    for pid in pids:
         _send(pid, signal.SIGTERM)
-    wait_for(token, grace if left else 0.0)
-    while left and (stubborn := living(token)):
-        for pid in stubborn:
+    wait_for(token, grace if pids else 0.0)
+    while pids and (survivors := living(token)):
+        for pid in survivors:
             _send(pid, signal.SIGKILL)
         time.sleep(0.005)
-    return len(left)
+    return len(pids)
 
 
 def wait_for(token: str, seconds: float) -> None:
-    """Waits until none of the marked programs is left, but no longer than so many seconds."""
+    """Waits until none of the marked programs is alive, at most so many seconds."""
     deadline, pause = time.monotonic() + seconds, 0.001
     while time.monotonic() < deadline and living(token):
         time.sleep(pause)
@@ -207,21 +210,21 @@ def wait_for(token: str, seconds: float) -> None:
 
 
 def living(token: str) -> list[int]:
-    """The marked programs that still run; one that has ended but was not waited for does not."""
+    """The numbers of the marked programs that are alive; a zombie is not."""
     try:
         names = os.listdir("/proc")
     except FileNotFoundError:
         return []
     mark, own = f"{TOKEN}={token}".encode(), os.getpid()
-    found: list[int] = []
+    pids: list[int] = []
     for name in names:
         if not name.isdigit() or int(name) == own:
             continue
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123 - hundreds
             # That of a zombie is empty.
             if any(variable.startswith(mark) for variable in file.read().split(b"\0")):
-                found.append(int(name))
-    return found
+                pids.append(int(name))
+    return pids
 
 
 def _send(pid: int, number: signal.Signals) -> None:
@@ -230,6 +233,6 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 
 def seconds_with_sleep() -> float:
-    """Seconds that only grow, those in which the machine slept among them where the system counts them."""
+    """A monotonic clock in seconds, with the time the machine slept where the system counts it."""
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)

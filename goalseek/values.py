@@ -1,4 +1,7 @@
-"""What calls of a provider and runs of the verifier came to, as the records keep it."""
+"""The vocabulary of the records (outcomes, reasons, phases), small values stored in them, and values to JSON and back.
+
+The enums equal the strings of the contract, so records stay the same byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import Any, TypeVar
 
 
 class Outcome(StrEnum):
-    """What an iteration came to, as its record says it."""
+    """The outcome of an iteration, as its record has it."""
 
     BASELINE = "baseline"
     KEPT = "kept"
@@ -23,7 +26,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an iteration came to that; ``REASONS`` says which goes with which outcome."""
+    """Why an iteration has its outcome; the contract's table says which reason goes with which outcome."""
 
     MEASURED = "measured"
     BETTER = "better"
@@ -79,7 +82,7 @@ class StopReason(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a climb is doing: the phases of an iteration in their order, and what comes after the last one."""
+    """What a climb is doing: the phases of an iteration in their order, and then settling and the holdout."""
 
     READ_CONTEXT = "READ_CONTEXT"
     PLAN = "PLAN"
@@ -123,9 +126,9 @@ EXIT_CODES: dict[str, int] = {
 
 @dataclass(frozen=True)
 class Usage:
-    """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
+    """What provider calls used: input tokens without cached ones, cached tokens, output tokens, US dollars.
 
-    ``about_usd`` is what calls under a subscription said that they cost: nobody pays it, and no limit counts it.
+    ``about_usd`` is the cost that calls under a subscription reported: nobody pays it, and no limit counts it.
     """
 
     input_tokens: int = 0
@@ -141,7 +144,7 @@ class Usage:
         return self.input_tokens + self.cached_tokens + self.output_tokens
 
     def plus(self, other: Usage) -> Usage:
-        """Both together; the cost is unknown only where neither is known."""
+        """The sum of both; its cost is unknown only where neither is known."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
         about = [cost for cost in (self.about_usd, other.about_usd) if cost is not None]
         return Usage(
@@ -166,7 +169,7 @@ class VerifierRun:
 
 @dataclass(frozen=True)
 class CommandRun:
-    """One verify command as it ended; ``killed`` counts what had to be killed at its end."""
+    """One verify command as it ended; ``killed`` counts the processes that had to be killed at its end."""
 
     name: str
     exit_code: int | None
@@ -176,7 +179,7 @@ class CommandRun:
 
 @dataclass(frozen=True)
 class Stop:
-    """The end of an invocation: the contract's reason, one sentence, what to do next, and its last line where told."""
+    """The end of an invocation: the contract's reason, one sentence, what to do next, a last line to print."""
 
     reason: str
     why: str
@@ -191,7 +194,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash."""
+    """A further attempt of an iteration, after a repair or a review; its hash is None where it was never committed."""
 
     commit_hash: str | None
     reason: str
@@ -199,9 +202,9 @@ class Attempt:
 
 
 Value = TypeVar("Value")
-_ATOMS = frozenset({str, int, float, bool, type(None)})
+_JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
 LEFT_OUT = "left out where it is None"  # in the metadata of a field
-_LEFT_OUT: dict[type, tuple[str, ...]] = {}
+_OPTIONAL_NAMES: dict[type, tuple[str, ...]] = {}
 _NAMES: dict[type, tuple[str, ...] | None] = {}
 _SCALARS: dict[Any, type | tuple[type, ...]] = {str: str, bool: bool, int: int, float: (int, float)}
 
@@ -209,12 +212,12 @@ _SCALARS: dict[Any, type | tuple[type, ...]] = {str: str, bool: bool, int: int, 
 def to_plain(value: Any) -> Any:
     """The JSON form of a value: dicts in the order of the fields, tuples as lists."""
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in _JSON_SCALARS:
         return value
     names = _field_names(kind)
     if names is not None:
         plain = {name: to_plain(getattr(value, name)) for name in names}
-        for name in _LEFT_OUT[kind]:
+        for name in _OPTIONAL_NAMES[kind]:
             if plain[name] is None:
                 del plain[name]
         return plain
@@ -240,15 +243,15 @@ def to_line(value: Any) -> str:
 
 def _field_names(kind: type) -> tuple[str, ...] | None:
     if kind not in _NAMES:
-        found = fields(kind) if is_dataclass(kind) else ()
-        _LEFT_OUT[kind] = tuple(field.name for field in found if LEFT_OUT in field.metadata)
-        _NAMES[kind] = tuple(field.name for field in found) if is_dataclass(kind) else None
+        all_fields = fields(kind) if is_dataclass(kind) else ()
+        _OPTIONAL_NAMES[kind] = tuple(field.name for field in all_fields if LEFT_OUT in field.metadata)
+        _NAMES[kind] = tuple(field.name for field in all_fields) if is_dataclass(kind) else None
     return _NAMES[kind]
 
 
 @functools.cache
 def _builder(kind: Any) -> Callable[[Any], Any]:
-    """A function from plain values to those of a type, put together once a type: records are read by the million."""
+    """A function from plain values to those of a type, cached by type: records are read by the million."""
     if isinstance(kind, type) and is_dataclass(kind):
         return _dataclass_builder(kind)
     if kind is datetime:
@@ -257,18 +260,18 @@ def _builder(kind: Any) -> Callable[[Any], Any]:
     if origin is tuple:
         return _tuple_builder(arguments)
     if origin is dict:
-        item = _builder(arguments[1])
-        return lambda plain: {key: item(value) for key, value in plain.items()}
+        build_item = _builder(arguments[1])
+        return lambda plain: {key: build_item(value) for key, value in plain.items()}
     if origin in (types.UnionType, typing.Union):
         return _union_builder([choice for choice in arguments if choice is not type(None)])
     if kind in _SCALARS:
-        return functools.partial(_as_it_is, _SCALARS[kind])
+        return functools.partial(_scalar, _SCALARS[kind])
     return lambda plain: plain
 
 
 def _dataclass_builder(kind: type) -> Callable[[Any], Any]:
     @functools.cache
-    def parts() -> list[tuple[str, Callable[[Any], Any], bool]]:
+    def field_builders() -> list[tuple[str, Callable[[Any], Any], bool]]:
         hints = typing.get_type_hints(kind)  # at the first value: a type may have one of its own kind in it
         return [
             (field.name, _builder(hints[field.name]), field.default is MISSING and field.default_factory is MISSING)
@@ -276,11 +279,11 @@ def _dataclass_builder(kind: type) -> Callable[[Any], Any]:
         ]
 
     def build(plain: Any) -> Any:
-        _must_be(dict, plain)
+        _check_type(dict, plain)
         values = {}
-        for name, item, is_required in parts():
+        for name, build_field, is_required in field_builders():
             if name in plain:
-                values[name] = item(plain[name])
+                values[name] = build_field(plain[name])
             elif is_required:
                 raise KeyError(name)
         return kind(**values)
@@ -289,48 +292,48 @@ def _dataclass_builder(kind: type) -> Callable[[Any], Any]:
 
 
 def _union_builder(choices: list[Any]) -> Callable[[Any], Any]:
-    """Of several types only a dataclass is built, from a dict; anything else is taken as it is."""
-    built: list[Any] = [choice for choice in choices if is_dataclass(choice)]
+    """Of a union only the one dataclass is built, from a dict; any other value stays as it is."""
+    dataclass_choices: list[Any] = [choice for choice in choices if is_dataclass(choice)]
     if len(choices) == 1:
-        only = _builder(choices[0])
-    elif len(built) == 1:
-        table = _builder(built[0])
+        build = _builder(choices[0])
+    elif len(dataclass_choices) == 1:
+        build_dataclass = _builder(dataclass_choices[0])
 
-        def only(plain: Any) -> Any:
-            return table(plain) if isinstance(plain, dict) else plain
+        def build(plain: Any) -> Any:
+            return build_dataclass(plain) if isinstance(plain, dict) else plain
 
     else:
 
-        def only(plain: Any) -> Any:
+        def build(plain: Any) -> Any:
             return plain
 
-    return lambda plain: None if plain is None else only(plain)
+    return lambda plain: None if plain is None else build(plain)
 
 
 def _tuple_builder(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
     if arguments[-1] is Ellipsis:
-        item = _builder(arguments[0])
+        build_item = _builder(arguments[0])
 
         def build(plain: Any) -> Any:
-            _must_be(list, plain)
-            return tuple([item(value) for value in plain])
+            _check_type(list, plain)
+            return tuple([build_item(value) for value in plain])
 
         return build
-    items = [_builder(argument) for argument in arguments]
+    builders = [_builder(argument) for argument in arguments]
 
     def build_each(plain: Any) -> Any:
-        _must_be(list, plain)
-        return tuple(items[place](value) for place, value in enumerate(plain))
+        _check_type(list, plain)
+        return tuple(builders[index](value) for index, value in enumerate(plain))
 
     return build_each
 
 
-def _as_it_is(kind: type | tuple[type, ...], plain: Any) -> Any:
+def _scalar(kind: type | tuple[type, ...], plain: Any) -> Any:
     if not isinstance(plain, kind):
-        _must_be(kind, plain)
+        _check_type(kind, plain)
     return plain
 
 
-def _must_be(kind: type | tuple[type, ...], plain: Any) -> None:
+def _check_type(kind: type | tuple[type, ...], plain: Any) -> None:
     if not isinstance(plain, kind):
         raise TypeError(f"{plain!r:.80} is no {kind}")

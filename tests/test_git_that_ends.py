@@ -33,7 +33,7 @@ def objects(repository: Repository) -> Objects:
 def test_before_it_was_asked(objects: Objects) -> None:
     blob = objects.write_bytes(b"first")
     assert objects.read(blob) == b"first"
-    for child in objects._conversations.open.values():
+    for child in objects._processes.open.values():
         child.kill()
         child.wait(timeout=120)
     with pytest.raises(ObjectsFailed, match="cat-file ended"):
@@ -44,7 +44,7 @@ def test_before_it_was_asked(objects: Objects) -> None:
 def test_in_the_middle_of_a_blob(objects: Objects) -> None:
     answers = "read name; printf 'abc blob 100\\nonly a part'"
     pretended = process.start_batch(["sh", "-c", answers], dict(os.environ), objects.git_dir)
-    objects._conversations.open["cat-file", "--batch"] = pretended
+    objects._processes.open["cat-file", "--batch"] = pretended
     with pytest.raises(ObjectsFailed, match="cat-file ended"):
         objects.read("abc")
 
@@ -92,7 +92,7 @@ def test_packed_refs_that_became_old_under_git_are_read_afresh(repository: Repos
 def test_a_folder_that_a_gc_removed_under_a_writer_is_made_again(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, times = objects._conversations.send, iter(range(3))
+    tell, times = objects._processes.send, iter(range(3))
 
     def fail_twice(arguments: tuple[str, ...], words: bytes) -> BatchReply:
         if next(times, 2) < 2:
@@ -101,7 +101,7 @@ def test_a_folder_that_a_gc_removed_under_a_writer_is_made_again(
             )
         return tell(arguments, words)
 
-    monkeypatch.setattr(objects._conversations, "send", fail_twice)
+    monkeypatch.setattr(objects._processes, "send", fail_twice)
     assert objects.read(objects.write_bytes(b"written all the same")) == b"written all the same"
 
 

@@ -63,7 +63,7 @@ def test_what_was_switched_off_stays_so() -> None:
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 process.answer_signals()
-with process.held_back():
+with process.deferring_signals():
     send("SIGHUP", "SIGINT")
 send("SIGHUP", "SIGINT")
 print("at work")
@@ -79,7 +79,7 @@ def test_held_back_they_come_after_the_block() -> None:
     code = """
 process.answer_signals()
 try:
-    with process.held_back():
+    with process.deferring_signals():
         send("SIGINT", "SIGINT")
         print("done")
     print("never")

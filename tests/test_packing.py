@@ -170,7 +170,7 @@ def test_what_fails_is_told_and_loses_nothing(
         raise OSError(28, "No space left on device")
 
     before, told = loose(climbed), list[str]()
-    monkeypatch.setattr(packing, "_bring", full)
+    monkeypatch.setattr(packing, "_move_into_store", full)
     assert not pack_when_due(repository, 8, told.append, 2)
     assert "No space left" in told[0] and loose(climbed) == before
     monkeypatch.undo()
@@ -232,4 +232,4 @@ def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> N
 def test_how_far_it_was_is_remembered(climbed: Project, repository: Repository) -> None:
     pack(repository)
     refs = repository.refs()
-    assert packing._remembered(repository) == Packed(8, refs.ledger or "", refs.tip or "", "")
+    assert packing._load_state(repository) == Packed(8, refs.ledger or "", refs.tip or "", "")

@@ -1,4 +1,7 @@
-"""Git as the user runs it: their identity, signature and hooks, in a work tree of its own that nobody registers."""
+"""Git as the user runs it: under their own configuration, with their identity, signature and hooks.
+
+Commits are made in a temporary work tree that ``git worktree list`` does not show; the user's checkout is only read.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from goalseek.own_folders import add_own, clear, remove_own
 from goalseek.process import CompletedProgram
 
 _FOLDER = "promote-"
-_QUIET = (
+_COMMIT_CONFIG = (
     "-c gc.auto=0 -c maintenance.auto=false -c core.fsmonitor=false -c core.untrackedCache=false "
     "-c core.sparseCheckout=false -c core.splitIndex=false -c i18n.commitEncoding=UTF-8"
 ).split()
@@ -43,7 +46,7 @@ class PlannedCommit(Protocol):
 
     @property
     def iterations(self) -> tuple[int, ...]:
-        """The iterations that it holds, for whoever is told that git made none of it."""
+        """The iterations whose changes it holds, for the message where git makes no commit of it."""
 
 
 def users_git(repository: Repository, *arguments: str) -> CompletedProgram:
@@ -53,85 +56,85 @@ def users_git(repository: Repository, *arguments: str) -> CompletedProgram:
 
 @contextlib.contextmanager
 def objects_apart(repository: Repository) -> Iterator[Objects]:
-    """An object store that reads the repository's, and is gone after this block with what was written into it."""
+    """A temporary object store on top of the repository's; it is removed after this block with all that it holds."""
     store = repository.objects.store
-    with _own_folder(repository) as place:
-        (place / "info").mkdir()
-        (place / "info" / "alternates").write_bytes(c_quoted(os.fsencode(store)) + b"\n")
-        objects = Objects(repository.objects.git_dir, place, repository.location.object_format)
+    with _temporary_folder(repository) as folder:
+        (folder / "info").mkdir()
+        (folder / "info" / "alternates").write_bytes(c_quoted(os.fsencode(store)) + b"\n")
+        objects = Objects(repository.objects.git_dir, folder, repository.location.object_format)
         try:
             yield objects
         finally:
             objects.close()
 
 
-def commit_plainly(repository: Repository, objects: Objects, promoted: Sequence[PlannedCommit], base: str) -> str:
-    """The commits by the user, made in this store without hooks or signatures, for a mailbox; gives the last one."""
+def commit_plainly(repository: Repository, objects: Objects, plans: Sequence[PlannedCommit], base: str) -> str:
+    """Makes the commits, by the user, in this store without hooks or signatures, for a mailbox; gives the last hash."""
     variables = {**users_environment(), **objects.variables(), "GIT_DIR": str(repository.location.git_dir)}
     commit = base
-    for one in promoted:
-        arguments = ["git", "-c", "i18n.commitEncoding=UTF-8", "commit-tree", one.tree, "-p", commit]
-        answer = process.run(arguments, variables, _message(one), repository.top)
+    for plan in plans:
+        arguments = ["git", "-c", "i18n.commitEncoding=UTF-8", "commit-tree", plan.tree, "-p", commit]
+        answer = process.run(arguments, variables, _message_bytes(plan), repository.top)
         if answer.exit_code:
-            raise _no_commit(repository, one, answer, None)
+            raise _commit_error(repository, plan, answer, None)
         commit = answer.stdout.decode().strip()
     return commit
 
 
-def commit_all(repository: Repository, promoted: Sequence[PlannedCommit], base: str) -> str:
-    """The commits, each by ``git commit`` as the user runs it, hooks included; gives the last one.
+def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str) -> str:
+    """Makes each commit by ``git commit`` as the user runs it, hooks included; gives the last hash.
 
-    Raises GoalseekError where git makes none, and where a hook made another commit of it than was asked for.
+    Raises GoalseekError where git makes no commit, and where a hook changed a file of one.
     """
     hooks = _hooks(repository)
     # Below the repository's own git directory, so that `includeIf "gitdir:..."` holds here too.
-    with _own_folder(repository) as git_dir:
-        tree = _tree_of(git_dir)
-        (git_dir / "gitdir").write_bytes(os.fsencode(tree / ".git") + b"\n")
+    with _temporary_folder(repository) as git_dir:
+        work_tree = _work_tree_of(git_dir)
+        (git_dir / "gitdir").write_bytes(os.fsencode(work_tree / ".git") + b"\n")
         (git_dir / "commondir").write_bytes(os.fsencode(repository.location.common_dir) + b"\n")
         (git_dir / "HEAD").write_text(base + "\n")
-        _take_settings(repository, git_dir)
-        tree.mkdir(mode=0o700)
-        (tree / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
-        for one in promoted:
-            base = _commit(repository, one, git_dir, tree, hooks)
+        _copy_worktree_config(repository, git_dir)
+        work_tree.mkdir(mode=0o700)
+        (work_tree / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
+        for plan in plans:
+            base = _commit(repository, plan, git_dir, work_tree, hooks)
         return base
 
 
-def _commit(repository: Repository, one: PlannedCommit, git_dir: Path, tree: Path, hooks: Path | None) -> str:
+def _commit(repository: Repository, plan: PlannedCommit, git_dir: Path, work_tree: Path, hooks: Path | None) -> str:
     # By the tool's own git directory: the files before the hooks are the bytes that were measured, whatever filters
     # the user has, which may fail in a place that they do not know.
-    variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(tree)}
-    repository.objects.git("read-tree", "--reset", *(["-u"] if hooks else []), one.tree, variables=variables)
+    variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(work_tree)}
+    repository.objects.git("read-tree", "--reset", *(["-u"] if hooks else []), plan.tree, variables=variables)
     message = git_dir / "message"
-    message.write_bytes(_message(one))
-    settings = [*_QUIET, *(["-c", f"core.hooksPath={hooks}"] if hooks else [])]
-    arguments = ["git", *settings, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
-    answer = process.run(arguments, users_environment(), folder=tree)
+    message.write_bytes(_message_bytes(plan))
+    options = [*_COMMIT_CONFIG, *(["-c", f"core.hooksPath={hooks}"] if hooks else [])]
+    arguments = ["git", *options, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
+    answer = process.run(arguments, users_environment(), folder=work_tree)
     if answer.exit_code:
-        raise _no_commit(repository, one, answer, hooks)
+        raise _commit_error(repository, plan, answer, hooks)
     commit = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
-    changed = repository.objects.differences(one.tree, repository.tree_of(commit))
-    if changed:
-        named = ", ".join(quote_path(found.path) for found in changed)
-        message_text = f"a hook of yours changed {named} in {_which(one)}: that is not what was measured"
-        raise GoalseekError(message_text, f"no branch was made; {_NO_HOOKS}", BAD_FINDING)
+    differences = repository.objects.differences(plan.tree, repository.tree_of(commit))
+    if differences:
+        names = ", ".join(quote_path(difference.path) for difference in differences)
+        error = f"a hook of yours changed {names} in {_iterations_text(plan)}: that is not what was measured"
+        raise GoalseekError(error, f"no branch was made; {_NO_HOOKS}", BAD_FINDING)
     return commit
 
 
 def refuse_branch(repository: Repository, name: str) -> None:
-    """Raises GoalseekError where no new branch can have this name: existing ones are never moved."""
-    checked = users_git(repository, "check-ref-format", "--branch", name)
-    if checked.exit_code or os.fsdecode(checked.stdout) != name + "\n":  # it gives the branch that `@{-1}` stands for
+    """Raises GoalseekError where a new branch cannot have this name: existing branches are never moved."""
+    answer = users_git(repository, "check-ref-format", "--branch", name)
+    if answer.exit_code or os.fsdecode(answer.stdout) != name + "\n":  # it gives the branch that `@{-1}` stands for
         raise GoalseekError(f"--branch {name!r} is no name for a branch", "see: git help check-ref-format", USAGE)
     if name.split("/")[0] == "goalseek":
         raise GoalseekError(f"--branch {name!r}: goalseek/ has the tool's own branches", "name another", USAGE)
     parts = name.split("/")
     above = [f"refs/heads/{'/'.join(parts[:depth])}" for depth in range(1, len(parts))]
-    taken = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{name}").decode().split()
-    there = repository.git("for-each-ref", "--format=%(refname)", *above).decode().split() if above else []
+    existing = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{name}").decode().split()
+    existing_above = repository.git("for-each-ref", "--format=%(refname)", *above).decode().split() if above else []
     is_link = not users_git(repository, "symbolic-ref", "--quiet", f"refs/heads/{name}").exit_code
-    if taken or is_link or set(there) & set(above):
+    if existing or is_link or set(existing_above) & set(above):
         message = f"the branch {name!r} exists, or a branch is in its way"
         raise GoalseekError(message, "name a new one; existing branches are never moved", USAGE)
     if f"branch refs/heads/{name}\n" in os.fsdecode(repository.git("worktree", "list", "--porcelain")) + "\n":
@@ -140,11 +143,11 @@ def refuse_branch(repository: Repository, name: str) -> None:
 
 
 def make_branch(repository: Repository, name: str, commit: str) -> None:
-    """A new branch at a commit. Raises GoalseekError where git makes none."""
+    """Makes a new branch at a commit. Raises GoalseekError where git makes none."""
     answer = users_git(repository, "branch", "--no-track", name, commit)
     if answer.exit_code:
         hint = f"the commits are made: git branch NAME {commit} is all that is missing"
-        raise GoalseekError(f"git made no branch {name!r}: {_said(answer)}", hint, UNFIT)
+        raise GoalseekError(f"git made no branch {name!r}: {_output_text(answer)}", hint, UNFIT)
 
 
 def mailbox(objects: Objects, base: str, commit: str) -> bytes:
@@ -154,82 +157,82 @@ def mailbox(objects: Objects, base: str, commit: str) -> bytes:
 
 
 def clear_left_over(repository: Repository) -> None:
-    """Removes what promotions left behind that were killed."""
+    """Removes the temporary folders of promotions that were killed."""
     for folder in repository.own.glob(f"{_FOLDER}*"):
         if not is_alive(int(folder.name.split("-")[1])):
-            _clear(folder)
+            _remove_with_work_tree(folder)
 
 
 @contextlib.contextmanager
-def _own_folder(repository: Repository) -> Iterator[Path]:
-    """A folder of this process's; who is killed leaves it to the next."""
+def _temporary_folder(repository: Repository) -> Iterator[Path]:
+    """A temporary folder of this process; where the process is killed, the next promotion removes it."""
     clear_left_over(repository)
     folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=repository.own))
     try:
         yield folder
     finally:
-        _clear(folder)
+        _remove_with_work_tree(folder)
 
 
-def _tree_of(git_dir: Path) -> Path:
-    """The work tree that goes with it: not below it, for there are hooks that refuse to work in a ``.git``."""
+def _work_tree_of(git_dir: Path) -> Path:
+    """The work tree of a git directory; not below it, since some hooks refuse to work in a ``.git``."""
     return Path(tempfile.gettempdir(), f"goalseek-{git_dir.name}")
 
 
-def _clear(folder: Path) -> None:
+def _remove_with_work_tree(folder: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
-        tree = Path(os.fsdecode((folder / "gitdir").read_bytes().removesuffix(b"/.git\n")))
-        if tree.name == _tree_of(folder).name:
-            add_own(tree)
-            remove_own(tree)
+        work_tree = Path(os.fsdecode((folder / "gitdir").read_bytes().removesuffix(b"/.git\n")))
+        if work_tree.name == _work_tree_of(folder).name:
+            add_own(work_tree)
+            remove_own(work_tree)
     clear(folder)
 
 
-def _take_settings(repository: Repository, git_dir: Path) -> None:
-    """Who the user is may be a setting of their checkout alone; where its files are is not for another tree."""
+def _copy_worktree_config(repository: Repository, git_dir: Path) -> None:
+    """Copies the user's worktree configuration, which may name them, without ``core``, which has paths."""
     with contextlib.suppress(FileNotFoundError):
-        settings = git_dir / "config.worktree"
-        settings.write_bytes((repository.location.git_dir / "config.worktree").read_bytes())
-        users_git(repository, "config", "--file", str(settings), "--remove-section", "core")
+        config = git_dir / "config.worktree"
+        config.write_bytes((repository.location.git_dir / "config.worktree").read_bytes())
+        users_git(repository, "config", "--file", str(config), "--remove-section", "core")
 
 
 def _hooks(repository: Repository) -> Path | None:
-    """The folder of the user's hooks, by the checkout that they work in; None where there is none to run."""
+    """The folder of the user's hooks as their checkout has it; None where it has no hook to run."""
     answer = users_git(repository, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
     folder = Path(os.fsdecode(answer.stdout.rstrip(b"\n")))
     if answer.exit_code or not folder.is_dir():
         return None
-    is_there = any(
+    has_hook = any(
         os.access(path, os.X_OK) and path.suffix != ".sample" and path.is_file() for path in folder.iterdir()
     )
-    return folder if is_there else None
+    return folder if has_hook else None
 
 
-def _no_commit(
-    repository: Repository, one: PlannedCommit, answer: CompletedProgram, hooks: Path | None
+def _commit_error(
+    repository: Repository, plan: PlannedCommit, answer: CompletedProgram, hooks: Path | None
 ) -> GoalseekError:
     hints = [_NO_HOOKS] if hooks else []
     if users_git(repository, "var", "GIT_AUTHOR_IDENT").exit_code:
         hints = ["git config user.name and user.email say who you are"]
     elif users_git(repository, "config", "--type=bool", "commit.gpgSign").stdout == b"true\n":
         hints.append(_UNSIGNED)
-    message = f"git made no commit of {_which(one)}: {_said(answer)}"
-    return GoalseekError(message, "; ".join(["no branch was made", *hints]), UNFIT, "repository")
+    text = f"git made no commit of {_iterations_text(plan)}: {_output_text(answer)}"
+    return GoalseekError(text, "; ".join(["no branch was made", *hints]), UNFIT, "repository")
 
 
-def _which(one: PlannedCommit) -> str:
-    return f"iteration{'s' if len(one.iterations) > 1 else ''} {', '.join(map(str, one.iterations))}"
+def _iterations_text(plan: PlannedCommit) -> str:
+    return f"iteration{'s' if len(plan.iterations) > 1 else ''} {', '.join(map(str, plan.iterations))}"
 
 
-def _said(answer: CompletedProgram) -> str:
+def _output_text(answer: CompletedProgram) -> str:
     return (answer.stderr + answer.stdout).decode("utf-8", "replace").strip()
 
 
-def _message(one: PlannedCommit) -> bytes:
-    return one.message.encode("utf-8", "replace")
+def _message_bytes(plan: PlannedCommit) -> bytes:
+    return plan.message.encode("utf-8", "replace")
 
 
-_UNTOUCHED = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")
+_OVERRIDES = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")
 
 
 def tree_of_checkout(repository: Repository) -> str:
@@ -240,19 +243,19 @@ def tree_of_checkout(repository: Repository) -> str:
     """
     index = repository.objects.scratch / f"index-{os.getpid()}"
     variables = users_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.both_folders())
-    settings = [word for setting in _UNTOUCHED for word in ("-c", setting)]
+    options = [word for setting in _OVERRIDES for word in ("-c", setting)]
     try:
         # The copy knows which files need not be read again. By its time, git knows which were written in the same
         # second as it, and may have changed since all the same.
         with contextlib.suppress(FileNotFoundError):
             shutil.copy2(repository.location.git_dir / "index", index)
-        written = b""
+        output = b""
         for arguments in (["add", "--all"], ["write-tree"]):
-            answer = process.run(["git", *settings, *arguments], variables, folder=repository.top)
+            answer = process.run(["git", *options, *arguments], variables, folder=repository.top)
             if answer.exit_code:
-                said = answer.stderr.decode("utf-8", "replace").strip()
-                raise GoalseekError(f"git cannot take the checkout as it is: {said}", "", UNFIT, "repository")
-            written = answer.stdout
-        return written.decode().strip()
+                error = answer.stderr.decode("utf-8", "replace").strip()
+                raise GoalseekError(f"git cannot take the checkout as it is: {error}", "", UNFIT, "repository")
+            output = answer.stdout
+        return output.decode().strip()
     finally:
         clear(index)

@@ -1,7 +1,8 @@
-"""Git as goalseek calls it: a cleaned environment, no hook, no filter, and only the settings that ``KEPT`` names.
+"""Hardened git commands: a cleaned environment, no hook, no filter, and only the settings that ``KEPT`` names.
 
-What the user themselves would do, ``git status`` in their checkout and the commits of ``promote``, runs under all
-that is theirs (``users_environment``).
+Single commands (``git``), and processes that stay open and answer one request after another (``BatchProcesses``). What
+users would run themselves, ``git status`` in their checkout and the commits of ``promote``, runs under their whole
+configuration instead (``users_environment``).
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ OVERRULED = {
 """What the repository's own configuration may say, and goalseek's git does not do. Filters, text conversions, pagers,
 editors, ssh commands and external diffs need no row: no command that would run one is ever called."""
 HARDENED = [word for name, value in OVERRULED.items() for word in ("-c", f"{name}={value}")]
-_SETTLED = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_SSH")
+_USER_PREFIXES = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_SSH")
 
 
-def environment(**more: str) -> dict[str, str]:
-    """The environment of a git call: nothing inherited but where programs and the home are."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
+def environment(**variables: str) -> dict[str, str]:
+    """The environment of a hardened git call: of ours, only the paths of programs, home and temporary files."""
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
     return {
-        **kept,
+        **inherited,
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -70,15 +71,15 @@ def environment(**more: str) -> dict[str, str]:
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
-        **more,
+        **variables,
     }
 
 
-def users_environment(**more: str) -> dict[str, str]:
-    """The user's own, without what git set for another command: their configuration holds, wherever they have it."""
-    inherited = os.environ.items()
-    kept = {name: value for name, value in inherited if not name.startswith("GIT_") or name.startswith(_SETTLED)}
-    return {**kept, **more}
+def users_environment(**variables: str) -> dict[str, str]:
+    """The user's environment without the variables that a calling git has set; those that configure git stay."""
+    items = os.environ.items()
+    inherited = {name: value for name, value in items if not name.startswith("GIT_") or name.startswith(_USER_PREFIXES)}
+    return {**inherited, **variables}
 
 
 def git(
@@ -88,12 +89,12 @@ def git(
     stdin: bytes = b"",
     variables: Mapping[str, str] | None = None,
 ) -> bytes:
-    """What a hardened git command prints. Raises GitFailed where it ends with anything but 0."""
-    more = dict(variables or {})
+    """The standard output of a hardened git command. Raises GitFailed where its exit code is not 0."""
+    git_variables = dict(variables or {})
     if git_dir is not None:
-        more["GIT_DIR"] = str(git_dir)
+        git_variables["GIT_DIR"] = str(git_dir)
     try:
-        answer = process.run(["git", *HARDENED, *arguments], environment(**more), stdin, folder)
+        answer = process.run(["git", *HARDENED, *arguments], environment(**git_variables), stdin, folder)
     except FileNotFoundError:
         raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
     if answer.exit_code:
@@ -102,11 +103,11 @@ def git(
 
 
 def git_text(*arguments: str, folder: Path | None = None) -> str:
-    """The same as text, without the last newline."""
+    """The standard output of a hardened git command as text, without the last newline."""
     return git(*arguments, folder=folder).decode("utf-8", "surrogateescape").rstrip("\n")
 
 
-_UNREADABLE = re.compile(
+_UNREADABLE_OBJECT = re.compile(
     r"(?:unable to (?:read|find)|bad (?:tree )?object|not a (?:tree|valid) object|missing|could not read)"
     r"[^\n]*?\b([0-9a-f]{40,64})\b",
     re.IGNORECASE,
@@ -114,7 +115,7 @@ _UNREADABLE = re.compile(
 
 
 class Missing(GoalseekError):
-    """An object that the store does not have, though it was there: somebody pruned it, or the store is broken."""
+    """An object that was stored and is missing now: somebody pruned it, or the store is broken."""
 
     def __init__(self, name: str) -> None:
         hint = (
@@ -124,10 +125,10 @@ class Missing(GoalseekError):
         super().__init__(f"git does not have the object {name} any more", hint, UNFIT, "repository")
 
 
-def missing_in(said: str) -> Missing | None:
-    """What to raise where git's words name an object that it does not have."""
-    unreadable = _UNREADABLE.search(said)
-    return Missing(unreadable[1]) if unreadable else None
+def missing_in(stderr: str) -> Missing | None:
+    """The error to raise where git's standard error names a missing object, else None."""
+    match = _UNREADABLE_OBJECT.search(stderr)
+    return Missing(match[1]) if match else None
 
 
 class ObjectsFailed(Exception):
@@ -136,7 +137,7 @@ class ObjectsFailed(Exception):
 
 @dataclass(frozen=True)
 class BatchReply:
-    """What a git process says next. Reading it raises ObjectsFailed where the process ended before that."""
+    """The reply of a git process to one request. Raises Missing or ObjectsFailed where the process has ended."""
 
     said: IO[bytes]
     ended: Callable[[], NoReturn]
@@ -149,7 +150,7 @@ class BatchReply:
         return line[:-1]
 
     def content(self, size: int) -> bytes:
-        """So many bytes, after which a line ends."""
+        """The next ``size`` bytes, without the newline after them."""
         content = self.said.read(size + 1)
         if len(content) <= size:
             self.ended()
@@ -168,27 +169,27 @@ class BatchReply:
 
 
 class BatchProcesses:
-    """The git processes of one object store, each started when it is first told something. Close it when done."""
+    """The git processes of one object store, each started by its first request. Close it when done."""
 
     def __init__(self, git_dir: Path, variables: Mapping[str, str]) -> None:
         self.open: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
         self._git_dir = git_dir
         self._variables = variables
 
-    def send(self, arguments: tuple[str, ...], words: bytes) -> BatchReply:
-        """Tells ``git ARGUMENTS`` something. Raises Missing or ObjectsFailed where it has ended."""
+    def send(self, arguments: tuple[str, ...], request: bytes) -> BatchReply:
+        """Sends a request to ``git ARGUMENTS``. Raises Missing or ObjectsFailed where that process has ended."""
         child = self._child(arguments)
         assert child.stdin and child.stdout
-        answer = BatchReply(child.stdout, lambda: self._ended(child, arguments[0]))
+        reply = BatchReply(child.stdout, lambda: self._raise_ended(child, arguments[0]))
         try:
-            child.stdin.write(words)
+            child.stdin.write(request)
             child.stdin.flush()
         except BrokenPipeError:
-            answer.ended()
-        return answer
+            reply.ended()
+        return reply
 
     def close(self) -> None:
-        """Ends the processes; the next telling starts one afresh."""
+        """Ends the processes; the next request starts a new one."""
         for child in self.open.values():
             for pipe in (child.stdin, child.stdout, child.stderr):
                 assert pipe is not None
@@ -205,8 +206,8 @@ class BatchProcesses:
             self.open[arguments] = child
         return child
 
-    def _ended(self, child: subprocess.Popen[bytes], what: str) -> NoReturn:
+    def _raise_ended(self, child: subprocess.Popen[bytes], command: str) -> NoReturn:
         assert child.stderr
-        said = child.stderr.read().decode("utf-8", "replace").strip()
+        stderr = child.stderr.read().decode("utf-8", "replace").strip()
         self.close()
-        raise missing_in(said) or ObjectsFailed(f"git {what} ended: {said}")
+        raise missing_in(stderr) or ObjectsFailed(f"git {command} ended: {stderr}")

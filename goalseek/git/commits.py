@@ -1,4 +1,7 @@
-"""To be written."""
+"""Commits: reading one by its verified hash, walking the first-parent history, a candidate's message and its revert.
+
+The same values always give the same commit, so that one which was pruned can be made again.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Commit:
 
 
 def read_commit(objects: Objects, name: str) -> Commit:
-    """A commit by its full hash, which must be its content's. Raises Unreadable."""
+    """Reads a commit by its full hash and checks that its content has that hash. Raises UnreadableCommit."""
     if not re.fullmatch(f"[0-9a-f]{{{len(objects.zero)}}}", name):
         raise UnreadableCommit("no hash of a commit")
     try:
@@ -44,33 +47,33 @@ def read_commit(objects: Objects, name: str) -> Commit:
     return Commit(name, lines[0].removeprefix("tree "), parents, message.decode("utf-8", "surrogateescape"))
 
 
-def walk(objects: Objects, commit: str, most: int, cut: Collection[str] = ()) -> Iterable[tuple[str, bytes]]:
-    """The first-parent history from a commit on: (hash, raw commit), newest first.
+def walk(objects: Objects, commit: str, limit: int, boundary: Collection[str] = ()) -> Iterable[tuple[str, bytes]]:
+    """The first-parent history from a commit on: (hash, raw commit), newest first, at most ``limit`` of them.
 
-    It ends at a commit of ``cut``, those whose parents a shallow clone does not have.
+    It ends at a commit of ``boundary``: a shallow clone does not have the parents of these.
     """
-    for _ in range(most):
+    for _ in range(limit):
         raw = objects.read(commit)
         yield commit, raw
         parent = next(
             (line[7:].decode() for line in raw.split(b"\n\n")[0].split(b"\n") if line[:7] == b"parent "), None
         )
-        if parent is None or commit in cut:
+        if parent is None or commit in boundary:
             return
         commit = parent
 
 
 def message_of(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:
-    """A candidate's message: the title, and trailers by which it is recognised."""
+    """A candidate's commit message: the title, and the trailers by which goalseek recognises the commit."""
     trailers = {"Project": project, "Run": run_id, "Iteration": str(iteration), "Provider": provider}
     return title + "\n\n" + "".join(f"Goalseek-{name}: {value}\n" for name, value in trailers.items() if value)
 
 
 def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
-    """The last of the commits that ``git revert --no-edit`` makes of a candidate's commits on the tip, newest first."""
+    """Reverts a candidate's commits, newest first, as ``git revert --no-edit`` does; gives the last hash."""
     tip = candidate.commit
-    for place, commit in reversed(list(enumerate(candidate.commits))):
-        before = candidate.commits[place - 1] if place else candidate.parent
+    for index, commit in reversed(list(enumerate(candidate.commits))):
+        before = candidate.commits[index - 1] if index else candidate.parent
         raw = repository.objects.read(commit)
         subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
         message = f'Revert "{subject}"\n\nThis reverts commit {commit}.\n'
@@ -79,7 +82,7 @@ def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
 
 
 def make_roll_back_again(repository: Repository, candidate: Candidate, revert: str) -> None:
-    """Makes a candidate's revert commit again where it is gone: before the tip nothing held it, and somebody pruned.
+    """Makes a candidate's revert commit again where it was pruned before a ref named it.
 
     The same values give the same commit. Raises Missing where they do not.
     """
@@ -89,14 +92,14 @@ def make_roll_back_again(repository: Repository, candidate: Candidate, revert: s
         raise Missing(revert)
 
 
-def commit_lines(repository: Repository, commit: str, most: int) -> list[str]:
-    """Hash and subject of the newest commits, newest first."""
+def commit_lines(repository: Repository, commit: str, limit: int) -> list[str]:
+    """Short hash and subject of the newest ``limit`` commits of the history, newest first."""
     lines = []
-    for name, raw in walk(repository.objects, commit, most, repository.cut()):
+    for name, raw in walk(repository.objects, commit, limit, repository.cut()):
         subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "replace")
         lines.append(f"{name[:12]} {subject}")
     return lines
 
 
 class UnreadableCommit(Exception):
-    """A commit that is not there, or is not what its name says; the text says which."""
+    """A commit that is missing, or whose content does not have its hash; the text says which."""

@@ -1,7 +1,8 @@
-"""Git objects through a few git processes that stay open: read, write, compare and splice trees.
+"""Git objects: reading, writing, comparing and splicing trees through a few git processes that stay open.
 
-They run under a git directory of the tool's own, so that no configuration, filter or hook of anybody applies, on the
-object store of whoever's objects these are; ``sharing`` says with whom that is shared.
+They run under a git directory of the tool's own, so that nobody's configuration, filter or hook applies, on the object
+store that they are given; ``sharing`` says with whom that is shared. Also: filling a folder from a tree, and removing
+the scratch files of dead processes.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Difference:
 class Objects:
     """The objects of one store. Close it when done: its git processes live until then.
 
-    Where it has ``recent`` objects, those are brought back as soon as one is missing.
+    Where ``recent`` is set, objects that were pruned are stored again as soon as one is missing.
     """
 
     def __init__(self, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> None:
@@ -64,12 +65,12 @@ class Objects:
         self.scratch = git_dir / "scratch"
         self.recent: RecentObjects | None = None
         add_own(self.scratch)
-        self._conversations = BatchProcesses(git_dir, self.variables())
-        self._written = 0
+        self._processes = BatchProcesses(git_dir, self.variables())
+        self._write_count = 0
 
     @classmethod
     def prepare(cls, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> Objects:
-        """Makes the tool's own git directory where it is missing; one that was left half made is made again."""
+        """Makes the tool's own git directory where it is missing or incomplete."""
         if not (git_dir / "info" / "attributes").exists():
             git("init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", str(git_dir))
             for folder in ("scratch", "info"):
@@ -81,7 +82,7 @@ class Objects:
 
     def close(self) -> None:
         """Ends the git processes."""
-        self._conversations.close()
+        self._processes.close()
 
     def variables(self) -> dict[str, str]:
         """The variables under which a git command works on these objects."""
@@ -90,44 +91,44 @@ class Objects:
 
     def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
         """One git command on these objects. Raises Missing where git names an object that it does not have."""
-        together = {**self.variables(), **(variables or {})}
-        folder = Path(together.get("GIT_WORK_TREE", self.git_dir))
+        all_variables = {**self.variables(), **(variables or {})}
+        folder = Path(all_variables.get("GIT_WORK_TREE", self.git_dir))
 
         def ask() -> bytes:
             try:
-                return git(*arguments, stdin=stdin, folder=folder, variables=together)
-            except GitFailed as failed:
-                if missing := missing_in(failed.said):
-                    raise missing from None
+                return git(*arguments, stdin=stdin, folder=folder, variables=all_variables)
+            except GitFailed as error:
+                if missing_object := missing_in(error.said):
+                    raise missing_object from None
                 raise
 
-        return self._with_all(ask)
+        return self._retry_if_missing(ask)
 
     def bring_back(self) -> int:
-        """Stores again what was written a short while ago and is missing now; gives how many objects that were."""
-        return self.recent.bring_back(self._is_there) if self.recent else 0
+        """Stores recently written objects that are missing again; gives how many those were."""
+        return self.recent.bring_back(self._is_stored) if self.recent else 0
 
     def read(self, name: str) -> bytes:
         """The content of an object; ``name`` may be anything that git resolves. Raises Missing."""
 
         def ask() -> bytes:
-            answer = self._conversations.send(_READ, os.fsencode(name) + b"\n")
+            answer = self._processes.send(_READ, os.fsencode(name) + b"\n")
             header = answer.line()
             if header.endswith(b" missing"):
                 raise Missing(name)
             return answer.content(int(header.rpartition(b" ")[2]))
 
-        return self._with_all(ask)
+        return self._retry_if_missing(ask)
 
     def has(self, name: str) -> bool:
         """Whether the store has an object."""
-        return self._is_there(name) or (self.bring_back() > 0 and self._is_there(name))
+        return self._is_stored(name) or (self.bring_back() > 0 and self._is_stored(name))
 
-    def _is_there(self, name: str) -> bool:
-        return not self._conversations.send(_HAS, os.fsencode(name) + b"\n").line().endswith(b" missing")
+    def _is_stored(self, name: str) -> bool:
+        return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line().endswith(b" missing")
 
-    def _with_all(self, ask: Callable[[], Answer]) -> Answer:
-        """What ``ask`` gives; where an object is missing that can be brought back, what it gives then."""
+    def _retry_if_missing(self, ask: Callable[[], Answer]) -> Answer:
+        """The result of ``ask``, which is called again where an object was missing and could be stored again."""
         try:
             return ask()
         except Missing:
@@ -136,16 +137,16 @@ class Objects:
         return ask()
 
     def write_file(self, path: Path) -> str:
-        """Stores the file's bytes, as they are, as a blob. The file must be the tool's own."""
-        return self._hashed("blob", path)
+        """Stores the file's bytes unfiltered as a blob, and gives its hash. The file must be the tool's own."""
+        return self._hash_object("blob", path)
 
     def write_bytes(self, content: bytes, kind: str = "blob") -> str:
-        """Stores the bytes as an object of this kind."""
-        path = self.scratch / f"{os.getpid()}-{self._written}"
-        self._written += 1
+        """Stores the bytes as an object of this kind, and gives its hash."""
+        path = self.scratch / f"{os.getpid()}-{self._write_count}"
+        self._write_count += 1
         path.write_bytes(content)
         try:
-            return self._hashed(kind, path)
+            return self._hash_object(kind, path)
         finally:
             remove(path)
 
@@ -154,22 +155,22 @@ class Objects:
         content = self.read(name)
         width = len(name) // 2
         entries = {}
-        place = 0
-        while place < len(content):
-            space = content.index(b" ", place)
+        offset = 0
+        while offset < len(content):
+            space = content.index(b" ", offset)
             end = content.index(b"\0", space)
             blob = content[end + 1 : end + 1 + width].hex()
-            entries[os.fsdecode(content[space + 1 : end])] = Entry(content[place:space].decode(), blob)
-            place = end + 1 + width
+            entries[os.fsdecode(content[space + 1 : end])] = Entry(content[offset:space].decode(), blob)
+            offset = end + 1 + width
         return entries
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
-        """Stores one level of a tree."""
+        """Stores one level of a tree, and gives its hash."""
         lines = []
         for name, entry in entries.items():
             kind = {FOLDER: "tree", SUBMODULE: "commit"}.get(entry.mode, "blob")
             lines.append(f"{entry.mode} {kind} {entry.blob}\t".encode() + os.fsencode(name) + b"\0")
-        return self._written_by(_TREE, b"".join(lines) + b"\0")
+        return self._store_with(_TREE, b"".join(lines) + b"\0")
 
     def files(self, tree: str) -> dict[str, Entry]:
         """Every file of a tree, at any depth."""
@@ -189,29 +190,31 @@ class Objects:
 
     def differences(self, before: str, after: str) -> list[Difference]:
         """The files on which two trees differ, without looking for renames. Raises Missing for an unknown tree."""
-        return [] if before == after else self._with_all(lambda: self._differences(before, after))
+        return [] if before == after else self._retry_if_missing(lambda: self._differences(before, after))
 
     def _differences(self, before: str, after: str) -> list[Difference]:
-        answer = self._conversations.send(_DIFFER, f"{before} {after}\nend\n".encode())
+        answer = self._processes.send(_DIFFER, f"{before} {after}\nend\n".encode())
         if answer.line() == b"end":
             raise Missing(f"{before} or {after}")
-        found = []
+        differences = []
         while (facts := answer.field()) is not None:
             path = answer.field()
             assert path is not None
             mode_before, mode_after, blob_before, blob_after, _ = facts[1:].decode().split(" ")
-            was = Entry(mode_before, blob_before) if mode_before != "000000" else None
-            found.append(
-                Difference(os.fsdecode(path), was, Entry(mode_after, blob_after) if mode_after != "000000" else None)
+            entry_before = Entry(mode_before, blob_before) if mode_before != "000000" else None
+            differences.append(
+                Difference(
+                    os.fsdecode(path), entry_before, Entry(mode_after, blob_after) if mode_after != "000000" else None
+                )
             )
-        return found
+        return differences
 
     def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
-        """The tree with some paths changed (None: removed); folders that become empty go. Costs what changes."""
-        changed = self._spliced(tree, {tuple(path.split("/")): entry for path, entry in edits.items()})
-        return changed if changed is not None else self.write_tree({})
+        """The tree with some paths changed (None: removed), without empty folders; takes time for the changes only."""
+        new_tree = self._splice_level(tree, {tuple(path.split("/")): entry for path, entry in edits.items()})
+        return new_tree if new_tree is not None else self.write_tree({})
 
-    def _spliced(self, tree: str | None, edits: Mapping[tuple[str, ...], Entry | None]) -> str | None:
+    def _splice_level(self, tree: str | None, edits: Mapping[tuple[str, ...], Entry | None]) -> str | None:
         level = self.tree(tree) if tree else {}
         below: dict[str, dict[tuple[str, ...], Entry | None]] = {}
         for parts, entry in edits.items():
@@ -221,11 +224,11 @@ class Objects:
                 level.pop(parts[0], None)
             else:
                 level[parts[0]] = entry
-        for name, inner in below.items():
+        for name, inner_edits in below.items():
             before = level.get(name)
-            if before and before.mode != FOLDER and all(entry is None for entry in inner.values()):
+            if before and before.mode != FOLDER and all(entry is None for entry in inner_edits.values()):
                 continue
-            after = self._spliced(before.blob if before and before.mode == FOLDER else None, inner)
+            after = self._splice_level(before.blob if before and before.mode == FOLDER else None, inner_edits)
             if after is None:
                 level.pop(name, None)
             else:
@@ -256,65 +259,65 @@ class Objects:
             "update-index", "-z", "--index-info", stdin=b"\0".join(lines), variables={"GIT_INDEX_FILE": str(index)}
         )
 
-    def _hashed(self, kind: str, path: Path) -> str:
-        hashing = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        return self._written_by(hashing, _as_line(os.fsencode(path)) + b"\n")
+    def _hash_object(self, kind: str, path: Path) -> str:
+        arguments = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
+        return self._store_with(arguments, _stdin_path(os.fsencode(path)) + b"\n")
 
-    def _written_by(self, arguments: tuple[str, ...], words: bytes) -> str:
-        """The name of the object that a git process writes. A ``git gc`` may remove its folder, or it, just then."""
+    def _store_with(self, arguments: tuple[str, ...], request: bytes) -> str:
+        """The hash of the object that a git process writes; tries again where a ``git gc`` removes it or its folder."""
         for _ in range(_WRITE_TRIES):
             try:
-                name = self._conversations.send(arguments, words).line().decode()
-            except ObjectsFailed as failed:
-                error = failed
-                if not _FOLDER_IS_GONE.search(str(failed)):
+                name = self._processes.send(arguments, request).line().decode()
+            except ObjectsFailed as failure:
+                error = failure
+                if not _FOLDER_IS_GONE.search(str(failure)):
                     raise
             else:
-                if self.recent is None or self.recent.add(name) or self._is_there(name):
+                if self.recent is None or self.recent.add(name) or self._is_stored(name):
                     return name
                 error = ObjectsFailed(f"what git {arguments[0]} wrote is gone at once, each time: {name}")
         raise error
 
 
-def _as_line(path: bytes) -> bytes:
-    """A path as ``--stdin-paths`` takes it: quoted only where it would be taken for something else."""
+def _stdin_path(path: bytes) -> bytes:
+    """A path as ``--stdin-paths`` takes it: quoted only where it would otherwise be misread."""
     return c_quoted(path) if b"\n" in path or path.startswith(b'"') else path
 
 
 Making = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew
 
 
-def visible(entries: Mapping[str, Entry], is_seen: Callable[[str], bool]) -> dict[str, Entry]:
+def visible(entries: Mapping[str, Entry], is_visible: Callable[[str], bool]) -> dict[str, Entry]:
     """The files of a tree that a folder shows: no submodules, and only what may be seen."""
-    return {path: entry for path, entry in entries.items() if entry.mode != SUBMODULE and is_seen(path)}
+    return {path: entry for path, entry in entries.items() if entry.mode != SUBMODULE and is_visible(path)}
 
 
 def visible_changes(
-    objects: Objects, before: str, after: str, is_seen: Callable[[str], bool]
+    objects: Objects, before: str, after: str, is_visible: Callable[[str], bool]
 ) -> dict[str, Entry | None]:
-    """What to change in a folder that shows one tree so that it shows another."""
+    """The changes to a folder that shows one tree so that it shows another; None removes a file."""
     return {
-        found.path: found.after if found.after and found.after.mode != SUBMODULE else None
-        for found in objects.differences(before, after)
-        if is_seen(found.path)
+        difference.path: difference.after if difference.after and difference.after.mode != SUBMODULE else None
+        for difference in objects.differences(before, after)
+        if is_visible(difference.path)
     }
 
 
-_NAMES = re.compile(r"(?:index-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)
+_SCRATCH_NAME = re.compile(r"(?:index-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)
 
 
 def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
-    """Removes the scratch files of processes that live no more; those of others at work stay."""
+    """Removes the scratch files of dead processes; those of running ones stay."""
     for git_dir in git_dirs:
         with contextlib.suppress(FileNotFoundError):
             for path in list((git_dir / "scratch").iterdir()):
-                owner = _NAMES.fullmatch(path.name)
-                if owner and not is_alive(int(owner[1])):
+                match = _SCRATCH_NAME.fullmatch(path.name)
+                if match and not is_alive(int(match[1])):
                     clear(path)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of that number, whosever it is."""
+    """Whether a process with that number exists, of whichever user."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -1,4 +1,7 @@
-"""File names as text. Inside, a name is text with surrogates for odd bytes; in records it is git's C-quoted form."""
+"""Paths as text: quoting, normal spelling, and names that git or a file system would misread.
+
+In memory a path is text with surrogates for bytes that are not UTF-8; in records it is git's C-quoted form.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,27 @@ FOLDER, SYMLINK, SUBMODULE = "40000", "120000", "160000"
 
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 # Marks and overrides of the direction of writing: a name that has one is shown as another one.
-_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def quote_path(path: str) -> str:
     """The name as git prints it with ``core.quotePath=false``: quoted only where it has control or invalid bytes.
 
-    Git prints bytes that are not UTF-8 raw there; here they are escaped as well, so that a record is text, and so is
-    what turns the direction of writing, so that a name is seen as it is. Git reads every form that this gives.
+    Bytes that are not UTF-8, which git prints raw, are escaped too, so that a record is text, and so are marks of
+    writing direction, so that a name is shown as it is. Git reads every form that this gives.
     """
     if not any(char in '"\\' or _is_odd(char) for char in path):
         return path
-    quoted = []
+    parts = []
     for char in path:
         raw = char.encode("utf-8", "surrogateescape")
         if raw[0] in _ESCAPES and len(raw) == 1:
-            quoted.append("\\" + _ESCAPES[raw[0]])
+            parts.append("\\" + _ESCAPES[raw[0]])
         elif _is_odd(char):
-            quoted.append("".join(f"\\{byte:03o}" for byte in raw))
+            parts.append("".join(f"\\{byte:03o}" for byte in raw))
         else:
-            quoted.append(char)
-    return '"' + "".join(quoted) + '"'
+            parts.append(char)
+    return '"' + "".join(parts) + '"'
 
 
 def c_quoted(path: bytes) -> bytes:
@@ -41,13 +44,13 @@ def c_quoted(path: bytes) -> bytes:
 
 
 def _is_odd(char: str) -> bool:
-    return not 32 <= ord(char) != 127 or 0xD800 <= ord(char) <= 0xDFFF or char in _TURNING
+    return not 32 <= ord(char) != 127 or 0xD800 <= ord(char) <= 0xDFFF or char in _DIRECTION_MARKS
 
 
 def prefix_below(top: Path, folder: Path) -> str:
-    """A folder as git names it below the top: "" or "sub/"; "" too for one that is elsewhere."""
-    place, top = folder.resolve(), top.resolve()
-    relative = place.relative_to(top).as_posix() if place.is_relative_to(top) else "."
+    """A folder's path below the top as git writes it: "sub/", or "" for the top itself and any folder elsewhere."""
+    folder, top = folder.resolve(), top.resolve()
+    relative = folder.relative_to(top).as_posix() if folder.is_relative_to(top) else "."
     return "" if relative == "." else relative + "/"
 
 
@@ -63,7 +66,7 @@ def looks_like_git(path: str) -> bool:
     return False
 
 
-_LONGEST_PART = 255  # of what a file system may call a file
+_MAX_PART_BYTES = 255  # the longest file name of common file systems
 
 
 def normal_path(path: str) -> str:
@@ -85,8 +88,8 @@ def normal_path(path: str) -> str:
         why = "has a control character in it"
     elif looks_like_git(path):
         why = "is taken for git's own folder"
-    elif max((len(part.encode()) for part in parts), default=0) > _LONGEST_PART:
-        why = f"has a name of more than {_LONGEST_PART} bytes in it"
+    elif max((len(part.encode()) for part in parts), default=0) > _MAX_PART_BYTES:
+        why = f"has a name of more than {_MAX_PART_BYTES} bytes in it"
     if why:
         raise ValueError(f'{path!r} {why}: write a relative path without "..", such as "data/raw"')
     return "/".join(parts) or "."
@@ -107,9 +110,9 @@ def normal_glob(pattern: str) -> str:
     return f"{mark}{anchor}{'/'.join(parts)}{end}"
 
 
-def overlap(one: str, other: str) -> bool:
+def overlap(path: str, other: str) -> bool:
     """Whether two normal paths are the same, or one lies below the other."""
-    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
 
 
 def first_overlap(path: str, others: Iterable[str]) -> str | None:

@@ -1,7 +1,7 @@
-"""Objects written a short while ago keep a second name, in a folder of goalseek's own where no git looks for any.
+"""Second links to recently written objects, in a folder of goalseek's own that no git looks into.
 
-A ``git gc --prune=now`` looks at the refs, and later removes what none of them named then. What was written between,
-and what a ref has come to name since, would be gone for good: from here it comes back.
+A ``git gc --prune=now`` looks at the refs, and later removes what none of them named then. What was written meanwhile,
+or named by a ref since, would be lost; from these links it is stored again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRIES = 5
 
 
 class RecentObjects:
-    """The second names of the loose objects of a store. They cost no room: each is a link, where there are links."""
+    """Second links to the loose objects of a store; copies only where the file system has no links."""
 
     def __init__(self, folder: Path, store: Path, sharing: Sharing) -> None:
         self.folder = folder
@@ -30,7 +30,7 @@ class RecentObjects:
         self._sharing = sharing
 
     def add(self, name: str) -> bool:
-        """Keeps an object that was just written; False where it is not loose: packed before, or gone already."""
+        """Keeps an object that was just written; False where it is not loose: in a pack, or removed already."""
         path = self.folder / name
         try:
             if path.exists() and not path.samefile(self._loose(name)):
@@ -41,12 +41,12 @@ class RecentObjects:
         return True
 
     def bring_back(self, is_in_a_pack: Callable[[str], bool]) -> int:
-        """Stores again what is missing, and forgets what need not be kept any longer; gives how many were missing."""
-        count, old = 0, time.time() - _SECONDS
+        """Stores missing objects again and drops those that need not be kept; gives how many were missing."""
+        count, oldest = 0, time.time() - _SECONDS
         for path in self._paths():
             loose = self._loose(path.name)
             try:
-                if loose.stat().st_mtime < old:  # when git wrote it last, or would have
+                if loose.stat().st_mtime < oldest:  # when git wrote it last, or would have
                     clear(path)
             except FileNotFoundError:
                 if is_in_a_pack(path.name):

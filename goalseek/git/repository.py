@@ -1,4 +1,7 @@
-"""The user's repository: anything is read, but only objects and goalseek's own refs are written."""
+"""The user's repository: revisions, refs moved by compare-and-swap, commits, the checkout's status and attributes.
+
+Anything in it is read; only objects and goalseek's own refs are written.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from goalseek.own_folders import add_own, clear
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
-_PASSES = re.compile("File exists|but expected|nonexistent object")
+_TRANSIENT_ERRORS = re.compile("File exists|but expected|nonexistent object")
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class RefMove:
 
 @dataclass(frozen=True)
 class Refs:
-    """Our refs as they are: hashes, or None; whether the branch is checked out somewhere."""
+    """Commits of our refs, None for an absent one, and whether the branch is checked out in some worktree."""
 
     tip: str | None
     ledger: str | None
@@ -50,7 +53,7 @@ class RefMoved(Exception):
 class Repository:
     """One repository for one project name. Close it when done.
 
-    Where it ``is_ours``, as the holder of the project's lock says, objects that went missing are brought back.
+    ``is_ours`` is set by the holder of the project's lock: then objects that were pruned are stored again.
     """
 
     def __init__(self, location: Location, name: str) -> None:
@@ -84,7 +87,7 @@ class Repository:
         return sharing_of(self.location)
 
     def make_own(self) -> None:
-        """Makes goalseek's own folder in the repository, for those too that it is shared with."""
+        """Makes goalseek's own folder in the repository, with the rights that ``core.sharedRepository`` asks for."""
         if not self.own.is_dir():
             self.sharing.make_folder(self.own.parent)
             self.sharing.make_folder(self.own)
@@ -103,7 +106,7 @@ class Repository:
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin)
 
     def both_folders(self) -> dict[str, str]:
-        """The variables by which git need not look for the repository: the checkout may lie elsewhere."""
+        """The variables that name git directory and checkout, since ``core.worktree`` may be elsewhere."""
         return {"GIT_DIR": str(self.location.git_dir), "GIT_WORK_TREE": str(self.top)}
 
     def cut(self) -> frozenset[str]:
@@ -116,10 +119,10 @@ class Repository:
     def resolve(self, revision: str) -> str | None:
         """The commit that a revision names, or None."""
         try:
-            found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
+            output = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
         except GitFailed:
             return None
-        name = found.decode().strip()
+        name = output.decode().strip()
         return None if name.startswith("^") else name
 
     def head(self) -> str:
@@ -141,17 +144,17 @@ class Repository:
         return int(line.rsplit(b" ", 2)[1])
 
     def refs(self) -> Refs:
-        """Our refs, in one look."""
+        """Reads our refs in one git command."""
         pattern = "%(refname) %(objectname) %(worktreepath)"
         listing = self.git("for-each-ref", f"--format={pattern}", self.tip_ref, self.ledger_ref, self.branch_ref)
-        found = {}
+        commits = {}
         for line in listing.decode("utf-8", "surrogateescape").splitlines():
             ref, commit, path = line.split(" ", 2)
-            found[ref] = (commit, path)
+            commits[ref] = (commit, path)
         nothing = (None, "")
-        branch, path = found.get(self.branch_ref, nothing)
+        branch, path = commits.get(self.branch_ref, nothing)
         return Refs(
-            found.get(self.tip_ref, nothing)[0], found.get(self.ledger_ref, nothing)[0], branch, bool(path.strip())
+            commits.get(self.tip_ref, nothing)[0], commits.get(self.ledger_ref, nothing)[0], branch, bool(path.strip())
         )
 
     def move(self, moves: Sequence[RefMove]) -> None:
@@ -161,41 +164,41 @@ class Repository:
         lasts, and where git cannot move a ref for another reason.
         """
         for _ in range(_LOCK_TRIES):
-            said = self._moved(moves) if moves else ""
-            if not said:
+            stderr = self._update_refs(moves) if moves else ""
+            if not stderr:
                 return
-            if not self._is_to_move(moves, said):
-                return  # by a git that ended before it said so
-            if not _PASSES.search(said):
+            if not self._should_retry(moves, stderr):
+                return  # git moved them, and ended before it replied
+            if not _TRANSIENT_ERRORS.search(stderr):
                 break
             time.sleep(_LOCK_PAUSE)
-        failed = GitFailed(("update-ref", moves[0].ref), 1, said.encode())
+        error = GitFailed(("update-ref", moves[0].ref), 1, stderr.encode())
         hint = "see that git can write there, and run the same command again"
-        if "File exists" in said:
+        if "File exists" in stderr:
             hint = "where no other git is at work, remove the lock that it names; then the same command goes on"
-        message = f"git cannot move {moves[0].ref}: {said}"
-        raise as_full_disk(failed) or GoalseekError(message, hint, UNFIT, "repository")
+        message = f"git cannot move {moves[0].ref}: {stderr}"
+        raise as_full_disk(error) or GoalseekError(message, hint, UNFIT, "repository")
 
-    def _is_to_move(self, moves: Sequence[RefMove], said: str) -> bool:
-        """Whether the refs are still where they were left, so that git erred; False where they moved all the same.
+    def _should_retry(self, moves: Sequence[RefMove], stderr: str) -> bool:
+        """Whether the refs are still where they were, so that a retry may work; False where they moved after all.
 
-        Git errs where its packed refs became old under it, and a git that is asked afresh does not. Raises RefMoved
-        where somebody moved one, and Missing.
+        Git fails where its packed refs changed while it ran; a new process does not. Raises RefMoved where somebody
+        else moved one, and Missing.
         """
         self.objects.bring_back()
-        if missing := re.search(r"nonexistent object ([0-9a-f]+)", said):
-            if self.objects.has(missing[1]):
+        if match := re.search(r"nonexistent object ([0-9a-f]+)", stderr):
+            if self.objects.has(match[1]):
                 return True
-            raise Missing(missing[1])
-        places = [self.resolve(move.ref) for move in moves]
-        if places == [move.after for move in moves]:
+            raise Missing(match[1])
+        positions = [self.resolve(move.ref) for move in moves]
+        if positions == [move.after for move in moves]:
             return False
-        if places != [move.before for move in moves] or "cannot create" in said:
-            raise RefMoved(said)
+        if positions != [move.before for move in moves] or "cannot create" in stderr:
+            raise RefMoved(stderr)
         return True
 
-    def _moved(self, moves: Sequence[RefMove]) -> str:
-        """Moves refs once; what git said where it did not."""
+    def _update_refs(self, moves: Sequence[RefMove]) -> str:
+        """Tries once to move refs; gives git's standard error, "" where they were moved."""
         child = self._updater()
         assert child.stdin and child.stdout and child.stderr
         zero = self.objects.zero
@@ -205,11 +208,11 @@ class Repository:
             child.stdin.flush()
         except BrokenPipeError:
             pass
-        answers = [child.stdout.readline() for _ in range(3)]
-        if answers != [b"start: ok\n", b"prepare: ok\n", b"commit: ok\n"]:
+        replies = [child.stdout.readline() for _ in range(3)]
+        if replies != [b"start: ok\n", b"prepare: ok\n", b"commit: ok\n"]:
             self._refs = None
-            _, said = child.communicate()
-            return said.decode("utf-8", "replace").strip() or f"git update-ref ended with {child.returncode}"
+            _, stderr = child.communicate()
+            return stderr.decode("utf-8", "replace").strip() or f"git update-ref ended with {child.returncode}"
         return ""
 
     def commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
@@ -228,15 +231,15 @@ class Repository:
         return True
 
     def refuse_branch_in_the_way(self) -> None:
-        """Raises GoalseekError where a branch makes ours impossible."""
-        in_the_way = self.git("for-each-ref", "--format=%(refname:short)", "refs/heads/goalseek").decode().split("\n")
-        for branch in ("goalseek", *(name for name in in_the_way if name.startswith(self.branch + "/"))):
-            if branch in in_the_way:
+        """Raises GoalseekError where the name of an existing branch makes ours impossible."""
+        branches = self.git("for-each-ref", "--format=%(refname:short)", "refs/heads/goalseek").decode().split("\n")
+        for branch in ("goalseek", *(name for name in branches if name.startswith(self.branch + "/"))):
+            if branch in branches:
                 message = f"the branch {branch!r} is in the way: git cannot make {self.branch!r} beside it"
                 raise GoalseekError(message, f"run: git branch -m {branch} {branch}-old", UNFIT, "repository")
 
     def dirty(self) -> list[tuple[str, str]]:
-        """What ``git status`` says of the checkout, under the user's own configuration: (two letters, path).
+        """The rows of ``git status`` in the checkout, under the user's own configuration: (two letters, path).
 
         Raises GoalseekError where it fails, as with a filter of theirs that cannot be started here.
         """
@@ -244,32 +247,32 @@ class Repository:
         variables = users_environment(GIT_OPTIONAL_LOCKS="0", **self.both_folders())
         answer = process.run(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
         if answer.exit_code:
-            said = answer.stderr.decode("utf-8", "replace").strip()
+            stderr = answer.stderr.decode("utf-8", "replace").strip()
             hint = "see that it works here, under the PATH and the configuration of this call, and run the same command"
-            raise GoalseekError(f"git status fails in {self.top}:\n{said}", hint, UNFIT, "repository")
+            raise GoalseekError(f"git status fails in {self.top}:\n{stderr}", hint, UNFIT, "repository")
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
 
     def attributes(
-        self, given: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str]
+        self, attribute_files: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str]
     ) -> dict[str, dict[str, str]]:
-        """What git says of files: for each path the value of each attribute, "unspecified" where it has none.
+        """Git attributes of files: for each path the value of each attribute, "unspecified" where it has none.
 
-        ``given`` are the ``.gitattributes`` that count, beside the repository's own ``info/attributes``.
+        ``attribute_files`` are the ``.gitattributes`` that count, beside the repository's own ``info/attributes``.
         """
         index = self.objects.scratch / f"attributes-{os.getpid()}"
         try:
-            self.objects.index(index, given)
+            self.objects.index(index, attribute_files)
             variables = {"GIT_DIR": str(self.location.git_dir), "GIT_INDEX_FILE": str(index)}
             question = ("check-attr", "--cached", "--stdin", "-z", *names)
-            listed = b"\0".join(map(os.fsencode, paths)) + b"\0"
-            answer = git(*question, folder=self.top, stdin=listed, variables=variables)
+            stdin_paths = b"\0".join(map(os.fsencode, paths)) + b"\0"
+            answer = git(*question, folder=self.top, stdin=stdin_paths, variables=variables)
         finally:
             clear(index)
-        found: dict[str, dict[str, str]] = {}
-        words = iter(os.fsdecode(answer).split("\0")[:-1])
-        for path, name, value in zip(words, words, words, strict=True):
-            found.setdefault(path, {})[name] = value
-        return found
+        values_by_path: dict[str, dict[str, str]] = {}
+        fields = iter(os.fsdecode(answer).split("\0")[:-1])
+        for path, name, value in zip(fields, fields, fields, strict=True):
+            values_by_path.setdefault(path, {})[name] = value
+        return values_by_path
 
     def _updater(self) -> subprocess.Popen[bytes]:
         if self._refs is None:
@@ -279,12 +282,12 @@ class Repository:
         return self._refs
 
 
-def moved_by_somebody(what: str, expected: str, found: str | None) -> GoalseekError:
-    """The stop that follows when a ref of ours is not where goalseek left it."""
+def moved_by_somebody(ref: str, expected: str, actual: str | None) -> GoalseekError:
+    """The error where a ref of ours is not at the commit at which goalseek left it."""
     message = (
-        f"{what} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {(found or 'nothing')[:12]}"
+        f"{ref} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {(actual or 'nothing')[:12]}"
     )
-    hint = f"to go on from goalseek's: git update-ref {what} {expected}"
-    if not what.endswith("/ledger"):
+    hint = f"to go on from goalseek's: git update-ref {ref} {expected}"
+    if not ref.endswith("/ledger"):
         hint += "; to take your own commit as the new start: the same, then goalseek baseline --from COMMIT"
     return GoalseekError(message, hint, NEEDS_HUMAN, "needs_human")

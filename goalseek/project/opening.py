@@ -270,7 +270,7 @@ def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...
             for path in made:
                 path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
-        empty(repository.own, but=LOCK)
+        empty(repository.own, except_name=LOCK)
         clear(repository.own / LOCK)  # last: as soon as it is gone, another process may take a lock of that name
         repository.own.rmdir()
         repository.own.parent.rmdir()
