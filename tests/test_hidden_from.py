@@ -235,5 +235,5 @@ def test_a_listing_is_in_order_bounded_and_without_caches(tmp_path: Path) -> Non
     listing = list_folder(tmp_path)
     assert [item.path for item in listing] == ["c", "d", "a/y", "b/x"]
     assert [item.kind for item in listing] == ["file", "link", "file", "file"]
-    assert list_folder(tmp_path, most=3) == listing[:3]
+    assert list_folder(tmp_path, limit=3) == listing[:3]
     assert differing(listing, (Listed("c", 1, 2), *listing[2:])) == ["c", "d"]

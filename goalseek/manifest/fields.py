@@ -1,4 +1,4 @@
-"""The forms in which people write a manifest's values: how each is read, and its JSON Schema."""
+"""Field forms of the manifest: how people write each kind of value, how it is read and checked, its JSON Schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_NAME = 100
 
 @dataclass(frozen=True)
 class FieldForm:
-    """Marks a field that people write in another form than it has here.
+    """Marks a field that people write in another form than its value has.
 
     ``read`` turns the written form into the value and raises ValueError with what would be right; ``schema`` is the
     JSON Schema of the written form.
@@ -60,13 +60,13 @@ def _alpha(text: Any) -> Any:
     return None if text == "auto" else text
 
 
-def _at_least(least: int) -> Callable[[Any], Any]:
-    def checked(text: Any) -> Any:
-        if isinstance(text, int) and text < least:
-            raise ValueError(f"at least {least}")
+def _at_least(minimum: int) -> Callable[[Any], Any]:
+    def check(text: Any) -> Any:
+        if isinstance(text, int) and text < minimum:
+            raise ValueError(f"at least {minimum}")
         return text
 
-    return checked
+    return check
 
 
 def _cost(text: Any) -> Any:
@@ -99,14 +99,14 @@ def _folder(text: Any) -> Any:
     return _optional(text)
 
 
-def _not_empty(patterns: Any) -> Any:
+def _some(patterns: Any) -> Any:
     if not patterns:
         raise ValueError("name at least one")
-    _refuse_only_taking_back(patterns)
+    _refuse_only_negations(patterns)
     return tuple(patterns) if isinstance(patterns, list) else patterns
 
 
-def _refuse_only_taking_back(patterns: Any) -> None:
+def _refuse_only_negations(patterns: Any) -> None:
     if patterns and isinstance(patterns, list) and all(str(pattern).startswith("!") for pattern in patterns):
         raise ValueError(f'{patterns[0]!r} takes back what nothing has named; name that first, as in ["src/**", "!x"]')
 
@@ -129,7 +129,7 @@ def _inner_paths(paths: Any) -> Any:
 
 
 def _globs(patterns: Any) -> Any:
-    _refuse_only_taking_back(patterns)
+    _refuse_only_negations(patterns)
     if not isinstance(patterns, list):
         return patterns
     return tuple(normal_glob(pattern) if isinstance(pattern, str) else pattern for pattern in patterns)
@@ -141,7 +141,7 @@ def _margin(text: Any) -> Any:
     return text
 
 
-def _least(text: Any) -> Any:
+def _least_margin(text: Any) -> Any:
     if humanize.share_of(text, 1.0) < 0:
         raise ValueError('zero or more, such as 0.01 or "0.5%"; which way is better, metric.direction says')
     return text
@@ -186,7 +186,7 @@ Seconds = Annotated[float | None, FieldForm(_duration, _TEXT_OR_NUMBER)]
 Timeout = Annotated[float | str | None, FieldForm(_timeout, _TEXT_OR_NUMBER)]
 Size = Annotated[int, FieldForm(humanize.size, {"type": ["string", "integer"]})]
 Margin = Annotated[float | str, FieldForm(_margin, _TEXT_OR_NUMBER)]
-LeastMargin = Annotated[float | str, FieldForm(_least, _TEXT_OR_NUMBER)]
+LeastMargin = Annotated[float | str, FieldForm(_least_margin, _TEXT_OR_NUMBER)]
 Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], "minimum": 1})]
 Positive = Annotated[int, FieldForm(_at_least(1), {"type": "integer", "minimum": 1})]
 Whole = Annotated[int, FieldForm(_at_least(0), {"type": "integer", "minimum": 0})]
@@ -205,7 +205,7 @@ InnerPath = Annotated[str, FieldForm(_inner_path, {"type": "string", "pattern": 
 InnerPaths = Annotated[Patterns, FieldForm(_inner_paths, _PATHS)]
 FolderPath = Annotated[str, FieldForm(_folder_path, {"type": "string", "pattern": "^[^/]"})]
 Globs = Annotated[Patterns, FieldForm(_globs, {"type": "array", "items": {"type": "string", "minLength": 1}})]
-SomePatterns = Annotated[Patterns, FieldForm(_not_empty, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
+SomePatterns = Annotated[Patterns, FieldForm(_some, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
 Folder = Annotated[str | None, FieldForm(_folder, {"type": "string"})]
 _PAIR: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "number"}, "minItems": 2}
 Range = Annotated[tuple[float | None, float | None] | None, FieldForm(_pair, _PAIR)]

@@ -1,4 +1,4 @@
-"""What goalseek reads and writes, as JSON Schema: made from the types themselves, and published as files beside this.
+"""JSON Schemas of what goalseek reads and writes: generated from its types and published as files in this folder.
 
 ``python -m goalseek.cli.schemas`` writes the files again.
 """
@@ -21,19 +21,19 @@ def published(name: str) -> dict[str, Any]:
 
 @functools.cache
 def text_of(name: str) -> str:
-    """The same as text."""
+    """The text of a published schema."""
     return file_of(name).read_text("utf-8")
 
 
 def file_of(name: str) -> Path:
-    """The published file."""
+    """The file of a published schema."""
     return Path(__file__).with_name(f"{name}.schema.json")
 
 
 def put_beside(home: Path) -> None:
-    """Puts the manifest's schema into a log folder, where the line ``#:schema`` of a manifest has editors find it."""
-    place, text = home / "manifest.schema.json", text_of("manifest")
-    if not place.exists() or place.read_text("utf-8") != text:
+    """Puts the manifest's schema into a log folder, where editors find it by the manifest's line ``#:schema``."""
+    path, text = home / "manifest.schema.json", text_of("manifest")
+    if not path.exists() or path.read_text("utf-8") != text:
         temporary = home / "manifest.schema.json.new"
         temporary.write_text(text, "utf-8")
-        temporary.replace(place)
+        temporary.replace(path)

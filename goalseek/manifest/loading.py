@@ -1,7 +1,7 @@
-"""The manifest as a file: found, read, checked line by line, published as JSON Schema, written.
+"""The manifest's file: finding, reading and writing it, the paths that follow from it, and ``-m`` in hints.
 
-A manifest that was checked once is remembered beside the records by the digest of its text, so that commands which
-only look need not check it again.
+A checked manifest is cached beside the records by the digest of its text, so that commands which only look need not
+check it again, nor import pydantic.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from goalseek.values import from_plain, to_line
 FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"
 STATE = "state.json"
-_CHECKED = "paths_normal"  # what was remembered as "text" was checked when paths had many spellings
+_CHECKED = "paths_normal"  # a cache with "text" is older, and was checked when paths had many spellings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,32 +38,32 @@ class Loaded:
 
     @property
     def folder(self) -> Path:
-        """The folder that the manifest speaks of."""
+        """The manifest's folder, which its paths are relative to."""
         return self.path.parent
 
     @property
     def logs(self) -> Path:
-        """Where ``results.jsonl`` and ``state.json`` are."""
+        """The folder of ``results.jsonl`` and ``state.json``."""
         return log_folder(self.folder, self.manifest) / "logs"
 
     @property
     def results(self) -> Path:
-        """The records."""
+        """The file of the records."""
         return self.logs / RESULTS
 
     @property
     def state(self) -> Path:
-        """The picture of a run at work."""
+        """The file with the state of the current run."""
         return self.logs / STATE
 
     @property
     def directions(self) -> Path:
-        """Where directions are kept."""
+        """The folder of the user's directions."""
         return self.logs / "directions"
 
     @property
     def runs(self) -> Path:
-        """Where the artifact folders are."""
+        """The folder of the artifact folders."""
         return log_folder(self.folder, self.manifest) / "runs"
 
 
@@ -90,42 +90,42 @@ def ignore_home(loaded: Loaded) -> None:
     json_schema.put_beside(loaded.logs if home == "." else loaded.folder / home)
 
 
-def find(start: Path, asked: str | None = None) -> Path:
-    """The manifest for a folder: there or in the nearest folder above. ``asked`` is what ``-m`` was given.
+def find(start: Path, option: str | None = None) -> Path:
+    """The manifest for a folder: there or in the nearest folder above. ``option`` is what ``-m`` was given.
 
     Raises GoalseekError where there is none.
     """
-    if asked and ("/" in asked or asked.endswith(".toml")):
-        path = (start / asked).resolve()
+    if option and ("/" in option or option.endswith(".toml")):
+        path = (start / option).resolve()
         if path.is_file():
             return path
         raise GoalseekError(f"there is no manifest {path}", "name an existing file with -m")
-    name = f"goalseek.{asked}.toml" if asked else FILE_NAME
+    name = f"goalseek.{option}.toml" if option else FILE_NAME
     start = start.resolve()
     for folder in (start, *start.parents):
         if (folder / name).is_file():
             return folder / name
-    below = next((found for depth in ("*", "*/*") for found in sorted(start.glob(f"{depth}/{name}"))), None)
+    below = next((path for depth in ("*", "*/*") for path in sorted(start.glob(f"{depth}/{name}"))), None)
     hint = f"one is below: goalseek -C {shlex.quote(str(below.parent.relative_to(start)))}; or " if below else ""
     raise GoalseekError(f"no {name} in {start} or any folder above it", f"{hint}make one with: goalseek init")
 
 
-def load(path: Path, before: Loaded | None = None) -> Loaded:
-    """Reads and checks a manifest; ``before`` is given back where its text is the same.
+def load(path: Path, previous: Loaded | None = None) -> Loaded:
+    """Reads and checks a manifest; gives ``previous`` back where its text is the same.
 
     Raises GoalseekError naming each wrong line, the reason, and what would be right.
     """
     text = _read(path)
-    if before is not None and before.text == text:
-        return before
+    if previous is not None and previous.text == text:
+        return previous
     plain = _parse(path, text)
-    remembered = _recall(path, text, plain)
-    if remembered:
-        return Loaded(path, remembered, text)
+    manifest = _load_cached(path, text, plain)
+    if manifest:
+        return Loaded(path, manifest, text)
     from goalseek.manifest import validation
 
     manifest = validation.checked(path, text, plain)
-    _remember(path, text, manifest)
+    _save_cached(path, text, manifest)
     return Loaded(path, manifest, text)
 
 
@@ -139,7 +139,7 @@ def written(plain: dict[str, Any]) -> str:
 
 
 def write(path: Path, plain: dict[str, Any], head_line: str = "") -> None:
-    """Writes a manifest, which must not be there yet."""
+    """Writes a new manifest. Raises FileExistsError where there is one."""
     with path.open("x", encoding="utf-8") as file:
         file.write(head_line + written(plain))
 
@@ -165,8 +165,8 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format") from None
 
 
-def _memory_of(path: Path, plain: dict[str, Any]) -> Path | None:
-    """Where a checked manifest is remembered: beside the records, once there are some."""
+def _cache_path(path: Path, plain: dict[str, Any]) -> Path | None:
+    """The cache file of a checked manifest, beside the records; None where there are none yet."""
     project, log = plain.get("project"), plain.get("log", {})
     name = project.get("name") if isinstance(project, dict) else None
     home = log.get("home", ".goalseek") if isinstance(log, dict) else None
@@ -180,46 +180,46 @@ def _digest(path: Path, text: str) -> str:
     return hashlib.sha256(f"{__version__}\0{path}\0{text}".encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _recall(path: Path, text: str, plain: dict[str, Any]) -> Manifest | None:
-    memory = _memory_of(path, plain)
+def _load_cached(path: Path, text: str, plain: dict[str, Any]) -> Manifest | None:
+    cache = _cache_path(path, plain)
     try:
-        stored = json.loads(memory.read_text()) if memory else {}
+        stored = json.loads(cache.read_text()) if cache else {}
         return from_plain(Manifest, stored["manifest"]) if stored.get(_CHECKED) == _digest(path, text) else None
     except (OSError, ValueError, KeyError):
         return None
 
 
-def _remember(path: Path, text: str, manifest: Manifest) -> None:
-    memory = _memory_of(path, {"project": {"name": manifest.project.name}, "log": {"home": manifest.log.home}})
-    if memory is None:
+def _save_cached(path: Path, text: str, manifest: Manifest) -> None:
+    cache = _cache_path(path, {"project": {"name": manifest.project.name}, "log": {"home": manifest.log.home}})
+    if cache is None:
         return
-    temporary = memory.with_suffix(".new")
+    temporary = cache.with_suffix(".new")
     try:
         temporary.write_text(to_line({_CHECKED: _digest(path, text), "manifest": manifest}))
-        temporary.replace(memory)
+        temporary.replace(cache)
     except OSError:
         return
 
 
-_OF_A_CLIMB = (
+_CLIMB_COMMANDS = (
     "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|report|serve|compare|promote|audit"
     "|manifest|prune|doctor|noise"
 )
-_COMMAND = re.compile(rf"\bgoalseek (?=(?:{_OF_A_CLIMB})\b)")
-_NAMED = re.compile(r"goalseek\.([^/]+)\.toml")
+_COMMAND = re.compile(rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)")
+_NAMED_FILE = re.compile(r"goalseek\.([^/]+)\.toml")
 
 
 def with_manifest_option(text: str, manifest: Path | str | None) -> str:
-    """``text`` with ``-m`` in its commands: the manifest's path, what ``-m`` was given, or None where it was not."""
+    """Adds ``-m`` to goalseek commands quoted in a hint. ``manifest`` is a path, what ``-m`` was given, or None."""
     if manifest is None:
         return text
-    asked = _asked(manifest) if isinstance(manifest, Path) else manifest
-    return _COMMAND.sub(lambda found: f"{found[0]}-m {shlex.quote(asked)} ", text) if asked else text
+    option = _option_for(manifest) if isinstance(manifest, Path) else manifest
+    return _COMMAND.sub(lambda match: f"{match[0]}-m {shlex.quote(option)} ", text) if option else text
 
 
-def _asked(manifest: Path) -> str:
-    """What ``-m`` takes for this file; "" where it is found without."""
+def _option_for(manifest: Path) -> str:
+    """The value of ``-m`` for this file; "" for the name that is found without it."""
     if manifest.name == "goalseek.toml":
         return ""
-    named = _NAMED.fullmatch(manifest.name)
-    return named[1] if named else str(manifest)
+    match = _NAMED_FILE.fullmatch(manifest.name)
+    return match[1] if match else str(manifest)

@@ -1,7 +1,7 @@
-"""The manifest's values: one frozen dataclass a table, the contract's names and defaults.
+"""The manifest's tables: one frozen dataclass for each, with the contract's names and defaults.
 
-Reading, checking and publishing it is the work of ``manifest_file``; here nothing is imported that takes time, so
-that ``status`` and ``log`` may use a manifest that was checked before.
+Reading and checking is done in ``loading`` and ``validation``; nothing that takes time is imported here, so that
+``status`` and ``log`` may use a manifest that was checked before. The docstrings are published in its JSON Schema.
 """
 
 from __future__ import annotations

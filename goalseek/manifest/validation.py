@@ -1,4 +1,4 @@
-"""Whether a manifest is right: keys, types, values, and what no single table can know. Errors name line and key."""
+"""Validation of a manifest: keys, types, values, rules between tables, and defaults. Errors name line and key."""
 
 from __future__ import annotations
 
@@ -38,23 +38,22 @@ _REQUIRED = {
 
 def checked(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
     """The manifest with every default in place. Raises GoalseekError with a line for each thing that is wrong."""
-    found = _validated(_as_json(plain))
-    if isinstance(found, Manifest):
-        manifest = _resolved(found, path.parent)
-        wrong = list(check_rules(manifest))
-        if not wrong:
+    result = _validate(_as_json(plain))
+    if isinstance(result, Manifest):
+        manifest = _fill_defaults(result, path.parent)
+        faults = list(check_rules(manifest))
+        if not faults:
             return manifest
     else:
-        wrong = found
-    lines = sorted((line_of(text, place) or 1, f"{_dotted(place)}: {reason}") for place, reason in wrong)
-    told = "\n".join(f"{path}:{line}: {said}" for line, said in lines)
-    raise GoalseekError(told, "the manifest's keys: goalseek manifest schema")
+        faults = result
+    lines = sorted((line_of(text, location) or 1, f"{_dotted_key(location)}: {reason}") for location, reason in faults)
+    message = "\n".join(f"{path}:{line}: {fault}" for line, fault in lines)
+    raise GoalseekError(message, "the manifest's keys: goalseek manifest schema")
 
 
 def schema() -> dict[str, Any]:
     """JSON Schema of the manifest as people write it."""
-    made = _adapter().json_schema()
-    text = json.dumps(made)
+    text = json.dumps(_adapter().json_schema())
     for inside, outside in _RENAMED.items():
         text = text.replace(f'"{inside}"', f'"{outside}"')
     document: dict[str, Any] = json.loads(text)
@@ -71,18 +70,18 @@ def _adapter() -> Any:
     return TypeAdapter(Manifest)
 
 
-def _validated(plain: Any) -> Manifest | list[Wrong]:
+def _validate(plain: Any) -> Manifest | list[Wrong]:
     from pydantic import ValidationError
 
     try:
         manifest: Manifest = _adapter().validate_json(json.dumps(plain))
         return manifest
     except ValidationError as error:
-        found: dict[tuple[str | int, ...], str] = {}
+        faults: dict[tuple[str | int, ...], str] = {}
         for item in error.errors():
-            place = tuple(_RENAMED.get(str(part), part) for part in item["loc"] if not _is_choice(part))
-            found.setdefault(place, _message_of(item, place))
-        return list(found.items())
+            location = tuple(_RENAMED.get(str(part), part) for part in item["loc"] if not _is_choice(part))
+            faults.setdefault(location, _message_of(item, location))
+        return list(faults.items())
 
 
 def _is_choice(part: str | int) -> bool:
@@ -91,30 +90,30 @@ def _is_choice(part: str | int) -> bool:
     )
 
 
-def _message_of(item: Any, place: tuple[str | int, ...]) -> str:
+def _message_of(item: Any, location: tuple[str | int, ...]) -> str:
     if item["type"] == "unexpected_keyword_argument":
-        known = _known_keys(place[:-1])
+        known = _known_keys(location[:-1])
         return f"there is no such key; known here: {', '.join(known)}" if known else "there is no such key"
     if item["type"] == "missing":
-        example = _REQUIRED.get(_dotted(place))
+        example = _REQUIRED.get(_dotted_key(location))
         return f"is required: {example}" if example else "is required"
     message: str = item["msg"]
     message = message.removeprefix("Value error, ").replace("Input should be", "should be")
     message = _IN_TOML.get(message, message)
-    if isinstance(item["input"], dict) and len(place) == 1 and message.startswith("should be a list"):
-        message = f"should be a list of tables: [[{place[0]}]] in double brackets"
+    if isinstance(item["input"], dict) and len(location) == 1 and message.startswith("should be a list"):
+        message = f"should be a list of tables: [[{location[0]}]] in double brackets"
     shown = json.dumps(item["input"], default=str)
     return message if len(shown) > 60 or item["type"] in ("value_error", "finite_number") else f"{message}, not {shown}"
 
 
-def _known_keys(place: tuple[str | int, ...]) -> list[str]:
+def _known_keys(location: tuple[str | int, ...]) -> list[str]:
     import typing
 
     kind: Any = Manifest
-    for part in place:
+    for part in location:
         if isinstance(part, int):
             inside = typing.get_args(kind)[:1]
-            kind = next((one for one in (*typing.get_args(*inside), *inside) if is_dataclass(one)), None)
+            kind = next((inner for inner in (*typing.get_args(*inside), *inside) if is_dataclass(inner)), None)
             continue
         if not is_dataclass(kind):
             return []
@@ -138,30 +137,30 @@ def _as_json(plain: Any) -> Any:
     return plain.isoformat() if isinstance(plain, date | datetime | time) else plain
 
 
-def _resolved(manifest: Manifest, folder: Path) -> Manifest:
-    """With the defaults that depend on other keys."""
+def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:
+    """Fills in the defaults that depend on other keys."""
     hidden = matcher(manifest.scope.hidden)
-    more = folder / manifest.scope.hidden_from if manifest.scope.hidden_from else None
+    outside_folder = folder / manifest.scope.hidden_from if manifest.scope.hidden_from else None
 
     def is_hidden(word: str) -> bool:
-        return hidden(word) or (more is not None and (more / word).is_file())
+        return hidden(word) or (outside_folder is not None and (outside_folder / word).is_file())
 
-    verify = tuple(_resolved_command(command, is_hidden) for command in manifest.verify)
+    verify = tuple(_fill_command(command, is_hidden) for command in manifest.verify)
     last = verify[-1].name if verify else ""
-    metric = _resolved_reading(manifest.metric, last, "metric")
-    guards = tuple(_resolved_reading(guard, last, "guard") for guard in manifest.guard)
-    holdout = _resolved_holdout(manifest.holdout, is_hidden) if manifest.holdout else None
+    metric = _fill_reading(manifest.metric, last, "metric")
+    guards = tuple(_fill_reading(guard, last, "guard") for guard in manifest.guard)
+    holdout = _fill_holdout(manifest.holdout, is_hidden) if manifest.holdout else None
     return replace(manifest, verify=verify, metric=metric, guard=guards, holdout=holdout)
 
 
-def _resolved_holdout(holdout: Holdout, is_hidden: Any) -> Holdout:
-    resolved: Holdout = _resolved_command(holdout, is_hidden)
-    return replace(resolved, source=_source_of(holdout))
+def _fill_holdout(holdout: Holdout, is_hidden: Any) -> Holdout:
+    filled: Holdout = _fill_command(holdout, is_hidden)
+    return replace(filled, source=_source_of(holdout))
 
 
-def _resolved_command(command: Any, hidden: Any) -> Any:
+def _fill_command(command: Any, is_hidden: Any) -> Any:
     words = words_of(command)
-    names_hidden = any(hidden(word.removeprefix("./")) for word in words)
+    names_hidden = any(is_hidden(word.removeprefix("./")) for word in words)
     return replace(
         command,
         name=command.name or (Path(words[0]).name if words else ""),
@@ -169,7 +168,7 @@ def _resolved_command(command: Any, hidden: Any) -> Any:
     )
 
 
-def _resolved_reading(reading: Any, last: str, fallback: str) -> Any:
+def _fill_reading(reading: Any, last: str, fallback: str) -> Any:
     name = reading.name or reading.query or fallback
     return replace(reading, source=_source_of(reading), name=name, command=reading.command or last)
 
@@ -178,9 +177,10 @@ def _source_of(reading: Any) -> Source | None:
     return reading.source or ("json" if reading.query else "stdout" if reading.regex else None)
 
 
-def _dotted(place: tuple[str | int, ...]) -> str:
+def _dotted_key(location: tuple[str | int, ...]) -> str:
     return (
-        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".") or "manifest"
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
+        or "manifest"
     )
 
 
@@ -188,12 +188,12 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
 
-def line_of(text: str, place: tuple[str | int, ...]) -> int | None:
-    """The line, counted from 1, of the key at ``place``, or of the innermost table around it that has one."""
+def line_of(text: str, location: tuple[str | int, ...]) -> int | None:
+    """The line, counted from 1, of the key at ``location``, or of the innermost table around it that has one."""
     lines = _lines(text)
-    for depth in range(len(place), 0, -1):
-        if place[:depth] in lines:
-            return lines[place[:depth]]
+    for depth in range(len(location), 0, -1):
+        if location[:depth] in lines:
+            return lines[location[:depth]]
     return None
 
 
@@ -210,20 +210,20 @@ def _lines(text: str) -> dict[tuple[str | int, ...], int]:
             names = _parts(header[2])
             if header[1] == "[[":
                 counts[names] = counts.get(names, -1) + 1
-            table = tuple(part for depth in range(len(names)) for part in _numbered(names[: depth + 1], counts))
+            table = tuple(part for depth in range(len(names)) for part in _with_index(names[: depth + 1], counts))
             lines.setdefault(table, number)
             lines.setdefault(tuple(part for part in table if isinstance(part, str)), number)
         elif key := _KEY.match(line):
-            place = table + _parts(key[1])
-            for depth in range(len(table) + 1, len(place) + 1):
-                lines.setdefault(place[:depth], number)
+            location = table + _parts(key[1])
+            for depth in range(len(table) + 1, len(location) + 1):
+                lines.setdefault(location[:depth], number)
             for inner in re.finditer(r"[{,]\s*([\w-]+)\s*=", line[key.end() :]):
-                lines.setdefault((*place, inner[1]), number)
+                lines.setdefault((*location, inner[1]), number)
             quoted = next((mark for mark in ('"""', "'''") if line.count(mark) == 1), "")
     return lines
 
 
-def _numbered(names: tuple[str, ...], counts: dict[tuple[str, ...], int]) -> tuple[str | int, ...]:
+def _with_index(names: tuple[str, ...], counts: dict[tuple[str, ...], int]) -> tuple[str | int, ...]:
     return (names[-1], counts[names]) if names in counts else (names[-1],)
 
 

@@ -1,4 +1,6 @@
-"""What runs of unchanged code mean, in words: what they show, what it costs a climb, what to do about it, in order."""
+"""Findings and advice of ``goalseek noise``: what repeat runs of unchanged code show, what their noise costs a climb,
+and what to do about it, in words.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ LONG_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Asked:
-    """What the figures are for: the metric, the climb that is planned, how long a run takes (seconds).
+    """The climb that the figures are for: the metric, the iterations planned, the ``seconds`` that one run takes.
 
     ``direction`` is None where nobody said which is better. ``is_project`` says that there is a manifest.
     """
@@ -31,9 +33,9 @@ class Asked:
 class Costs:
     """What the noise costs a climb. ``claimed`` and the effects in ``power`` are in the units of the report's sd.
 
-    Keep-if-better would keep ``false_keeps`` of so many useless candidates and claim ``claimed``; ``power`` are true
-    effects with the share of such candidates that the rule keeps; ``wished`` is min_delta in the metric's units, None
-    where none is set, and ``repeats`` what it needs.
+    Of ``iterations`` candidates that change nothing, keep-if-better would keep ``false_keeps`` and claim a gain of
+    ``claimed``. ``power`` are true effects, each with the share of such candidates that the rule keeps. ``wished`` is
+    min_delta in the metric's units and ``repeats`` the repeats that it needs; both are None where none is set.
     """
 
     iterations: int
@@ -44,66 +46,66 @@ class Costs:
     repeats: int | None
 
 
-def costs(report: NoiseReport, asked: Asked) -> Costs:
+def costs(report: NoiseReport, climb: Asked) -> Costs:
     """What the noise costs a climb of so many iterations."""
-    wished = share_of(asked.min_delta, report.middle) or None
+    min_delta = share_of(climb.min_delta, report.middle) or None
     return Costs(
-        asked.iterations,
-        0.0 if report.deterministic else expected_false_keeps(asked.iterations),
-        false_gain(report.sd, asked.iterations),
+        climb.iterations,
+        0.0 if report.deterministic else expected_false_keeps(climb.iterations),
+        false_gain(report.sd, climb.iterations),
         power_line(report.sd),
-        wished,
-        repeats_for(report.sd_in_units, wished) if wished else None,
+        min_delta,
+        repeats_for(report.sd_in_units, min_delta) if min_delta else None,
     )
 
 
-def findings(report: NoiseReport, asked: Asked) -> list[tuple[str, str]]:
-    """What the values show: a word, and what is to say about it."""
+def findings(report: NoiseReport, climb: Asked) -> list[tuple[str, str]]:
+    """What the values show, as pairs of a heading and a sentence."""
     count = len(report.values)
     if report.deterministic:
         text = f"{count} runs gave {format_number(report.middle)}, equal to the last bit"
         return [("deterministic", f"{text}: one run a candidate, kept if it is strictly better")]
     different = len(set(report.values))
     low, high = (_size(report, edge) for edge in report.interval)
-    found = [
+    notes = [
         ("noisy", f"{count} runs gave {different} values; the median is {format_number(report.middle)}"),
         ("sd", f"{_effect(report, report.sd)}; 90% interval {low} to {high}"),
         ("outliers", _outliers(report)),
-        ("skew", _skew(report, asked)),
-        ("drift", _drift(report, asked)),
+        ("skew", _skew(report, climb)),
+        ("drift", _drift(report, climb)),
     ]
-    return [*found, *_costs(report, asked)]
+    return [*notes, *_costs(report, climb)]
 
 
-def advice(report: NoiseReport, asked: Asked) -> list[str]:
-    """What to do about it, the first thing first."""
+def advice(report: NoiseReport, climb: Asked) -> list[str]:
+    """What to do about the noise, the most useful step first."""
     if report.deterministic:
-        return _doubts(asked)
-    told = [
+        return _doubts(climb)
+    suggestions = [
         "pass $GOALSEEK_SEED on to all that draws at random, and measure what remains: every measurement gets another",
         "enlarge the data that it is measured on: four times as much halves the sd",
         "repeat: metric.repeats = 4 makes one measurement of four runs, with half the sd at four times the cost",
     ]
-    if asked.is_time:
-        told.append('of a timing take the minimum of several: metric.repeats = 5 and metric.aggregate = "min"')
-    return told
+    if climb.is_time:
+        suggestions.append('of a timing take the minimum of several: metric.repeats = 5 and metric.aggregate = "min"')
+    return suggestions
 
 
-def _doubts(asked: Asked) -> list[str]:
+def _doubts(climb: Asked) -> list[str]:
     doctor = (
         "goalseek doctor breaks every writable file, to see that the number moves"
-        if asked.is_project
+        if climb.is_project
         else "break something that must move the number, and run this again"
     )
-    told = [
+    suggestions = [
         "identical values can also mean a parser that reads something constant, or a verifier that never reads the "
         f"candidate: {doctor}"
     ]
-    return [*told, *filter(None, [fixed_seed(asked.seconds)])]
+    return [*suggestions, *filter(None, [fixed_seed(climb.seconds)])]
 
 
 def fixed_seed(seconds: float) -> str | None:
-    """What to say of identical values from runs that take so long; None where that is no hint of a fixed seed."""
+    """A hint at a fixed seed, for identical values of runs that took ``seconds`` each; None where they were short."""
     if seconds < LONG_SECONDS:
         return None
     return (
@@ -112,23 +114,23 @@ def fixed_seed(seconds: float) -> str | None:
     )
 
 
-def _costs(report: NoiseReport, asked: Asked) -> list[tuple[str, str]]:
-    cost = costs(report, asked)
+def _costs(report: NoiseReport, climb: Asked) -> list[tuple[str, str]]:
+    cost = costs(report, climb)
     greedy = (
         f"keep-if-better would keep {cost.false_keeps:.1f} of {cost.iterations} candidates that change nothing, and "
         f"claim {_effect(report, cost.claimed)} for them"
     )
     first, *rest = (f"by {_effect(report, effect)} {100 * share:.0f}" for effect, share in cost.power)
     rule = f"keeps a candidate that is really better {first} times in 100, {', '.join(rest)}"
-    return [("greedy", greedy), ("the rule", rule), ("min_delta", _wished(cost))]
+    return [("greedy", greedy), ("the rule", rule), ("min_delta", _min_delta(cost))]
 
 
-def _wished(cost: Costs) -> str:
+def _min_delta(cost: Costs) -> str:
     if cost.wished is None:
-        one, half = repeats_for(1.0, 1.0), repeats_for(1.0, 0.5)
-        return f"none is set; to see a gain of one sd a measurement needs {one} repeats, of half an sd {half}"
-    enough = "one run is enough" if cost.repeats == 1 else f"a measurement needs {cost.repeats} repeats"
-    return f"to see a gain of {format_number(cost.wished)}, {enough}"
+        full, half = repeats_for(1.0, 1.0), repeats_for(1.0, 0.5)
+        return f"none is set; to see a gain of one sd a measurement needs {full} repeats, of half an sd {half}"
+    need = "one run is enough" if cost.repeats == 1 else f"a measurement needs {cost.repeats} repeats"
+    return f"to see a gain of {format_number(cost.wished)}, {need}"
 
 
 def _outliers(report: NoiseReport) -> str:
@@ -138,7 +140,7 @@ def _outliers(report: NoiseReport) -> str:
     return f"{len(report.outliers)} of {len(report.values)}: {values}"
 
 
-def _skew(report: NoiseReport, asked: Asked) -> str:
+def _skew(report: NoiseReport, climb: Asked) -> str:
     if report.skew is None:
         return "eight runs or more would show it"
     count = len(report.values)
@@ -146,19 +148,19 @@ def _skew(report: NoiseReport, asked: Asked) -> str:
     if abs(report.skew) <= 2 * error:
         return "none that shows"
     side = "worse" if report.skew > 0 else "better"
-    return f"the longer tail is on the {_side(side, asked)} side ({abs(report.skew):.1f})"
+    return f"the longer tail is on the {_side(side, climb)} side ({abs(report.skew):.1f})"
 
 
-def _drift(report: NoiseReport, asked: Asked) -> str:
+def _drift(report: NoiseReport, climb: Asked) -> str:
     if report.drift is None:
         return "none that shows"
-    moved = f"{_size(report, abs(report.drift))} {_side('better' if report.drift > 0 else 'worse', asked)}"
-    return f"the last runs look {moved} than the first (chance does that 1 time in 20): compare runs made in turn"
+    shift = f"{_size(report, abs(report.drift))} {_side('better' if report.drift > 0 else 'worse', climb)}"
+    return f"the last runs look {shift} than the first (chance does that 1 time in 20): compare runs made in turn"
 
 
-def _side(side: str, asked: Asked) -> str:
-    """Better or worse; where nobody said which that is, and so larger was taken for better, higher or lower."""
-    return side if asked.direction else {"better": "higher", "worse": "lower"}[side]
+def _side(side: str, climb: Asked) -> str:
+    """``side``, "better" or "worse"; "higher" or "lower" without a direction, as larger was then taken for better."""
+    return side if climb.direction else {"better": "higher", "worse": "lower"}[side]
 
 
 def _effect(report: NoiseReport, size: float) -> str:

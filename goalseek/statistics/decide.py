@@ -1,4 +1,4 @@
-"""Keep or revert. Pure: what was measured, and what stands, in; a verdict with its reason out."""
+"""The accept rule by plain comparison: from what was measured and the incumbent, a verdict with its reason. Pure."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from goalseek.statistics.scale import representative
 
 @dataclass(frozen=True)
 class Reference:
-    """The incumbent's value, and the baseline's guards, which bounds on an increase or a decrease refer to."""
+    """What a candidate is compared with: the incumbent's value, and the baseline's guards for bounds on a change."""
 
     value: float
     guards: dict[str, float]
 
 
 def decide(
-    metric: Metric, guards: Sequence[Guard], to_beat: Reference, evidence: Evidence, lines_saved: int
+    metric: Metric, guards: Sequence[Guard], reference: Reference, evidence: Evidence, lines_saved: int
 ) -> Verdict:
-    """The verdict on a candidate by plain comparison; failures, validity and guards come before it."""
-    refusal = rejection_of(metric, guards, evidence) or broken_guard(guards, to_beat.guards, evidence)
+    """The verdict on a candidate by plain comparison. Failures, invalid values and broken guards reject it first."""
+    rejection = rejection_of(metric, guards, evidence) or broken_guard(guards, reference.guards, evidence)
     values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
     if evidence.failure:
-        assert refusal
-        return Verdict("reverted", *refusal, incumbent=to_beat.value)
-    verdict = compare_values(metric.direction, metric.min_delta, to_beat.value, representative(values), lines_saved)
-    return replace(verdict, outcome="reverted", reason=refusal[0], why=refusal[1]) if refusal else verdict
+        assert rejection
+        return Verdict("reverted", *rejection, incumbent=reference.value)
+    verdict = compare_values(metric.direction, metric.min_delta, reference.value, representative(values), lines_saved)
+    return replace(verdict, outcome="reverted", reason=rejection[0], why=rejection[1]) if rejection else verdict
 
 
 def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:

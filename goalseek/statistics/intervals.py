@@ -1,6 +1,6 @@
-"""What is claimed in the end: two trees measured afresh in turn, and the difference with its 95% interval.
+"""The final claim: the difference of two trees that are measured afresh in turn, with Student's 95% interval.
 
-Unbiased whatever was decided before, because no run that led to a decision counts.
+It is unbiased whatever was decided before, because no run that led to a decision counts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Settled:
-    """``before`` and ``after`` are medians in the metric's units; ``difference`` is positive where better.
+    """The difference of two trees, positive where better, its interval, and the medians ``before`` and ``after``.
 
-    The difference and its interval are shares of ``before`` where ``in_percent``, else in the metric's units. The
-    interval is None for a single pair.
+    Medians are in the metric's units, the difference and its interval are too, or shares of ``before`` where
+    ``in_percent``. The interval is None for a single pair.
     """
 
     pairs: int
@@ -41,20 +41,20 @@ class Settled:
         """``3.1% better (95% interval 1.2% to 5.0%), 5 pairs``; ``3.1% better (exactly), 2 pairs``."""
         size = percent if self.in_percent else "{:.4g}".format
         change = "better" if self.difference > 0 else "worse"
-        told = "no difference" if self.difference == 0 else f"{size(abs(self.difference))} {change}"
+        text = "no difference" if self.difference == 0 else f"{size(abs(self.difference))} {change}"
         if self.interval:
             low, high = (size(end) for end in self.interval)
             is_exact = math.isclose(*self.interval, rel_tol=1e-9, abs_tol=1e-12)
             interval = f"{low} to {high}" + (", rounded" if low == high else "")
-            told += " (exactly)" if is_exact else f" (95% interval {interval})"
-        return f"{told}, {pluralize(self.pairs, 'pair')}"
+            text += " (exactly)" if is_exact else f" (95% interval {interval})"
+        return f"{text}, {pluralize(self.pairs, 'pair')}"
 
 
 def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> Settled:
     """The difference of pairs (before, after), with Student's 95% interval of its mean.
 
-    Where all values are positive the mean is that of their logarithms' differences, and told as a share: the smaller
-    value for minimize, or the larger for maximize, over the other. Raises ValueError without a pair.
+    Where all values are positive the mean is that of their logarithms' differences, given as a share: the
+    smaller value for minimize, or the larger for maximize, over the other. Raises ValueError without a pair.
     """
     if not pairs:
         raise ValueError("nothing was measured")
@@ -64,16 +64,16 @@ def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> Settled:
     count = len(gains)
     mean = math.fsum(gains) / count
 
-    def told(gain: float) -> float:
+    def in_units(gain: float) -> float:
         return -scale.sign * math.expm1(-scale.sign * gain) if positive else gain
 
     interval = None
     if count > 1:
         variance = math.fsum((gain - mean) ** 2 for gain in gains) / (count - 1)
         reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance / count)
-        interval = (told(mean - reach), told(mean + reach))
+        interval = (in_units(mean - reach), in_units(mean + reach))
     before, after = median([pair[0] for pair in pairs]), median([pair[1] for pair in pairs])
-    return Settled(count, before, after, told(mean), interval, positive)
+    return Settled(count, before, after, in_units(mean), interval, positive)
 
 
 _PANELS = 400
@@ -89,17 +89,17 @@ def student_quantile(probability: float, freedom: int) -> float:
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         middle = (low + high) / 2
-        if 0.5 + _from_zero(middle, freedom) < probability:
+        if 0.5 + _probability_from_zero(middle, freedom) < probability:
             low = middle
         else:
             high = middle
     return math.sqrt(freedom) * math.tan((low + high) / 2)
 
 
-def _from_zero(angle: float, freedom: int) -> float:
+def _probability_from_zero(angle: float, freedom: int) -> float:
     """The probability of 0 < t < √freedom·tan(angle), where the density is cos(angle)^(freedom-1): Simpson's rule."""
     width = angle / _PANELS
-    heights = [math.cos(width * place) ** (freedom - 1) for place in range(_PANELS + 1)]
+    heights = [math.cos(width * index) ** (freedom - 1) for index in range(_PANELS + 1)]
     area = width / 3 * (heights[0] + 4 * sum(heights[1::2]) + 2 * sum(heights[2:-1:2]) + heights[-1])
-    whole = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(math.pi) / 2
-    return area * math.exp(whole)
+    log_constant = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(math.pi) / 2
+    return area * math.exp(log_constant)

@@ -1,4 +1,4 @@
-"""The arithmetic of ``goalseek noise``: what runs of unchanged code say, and what they mean for a night's climb."""
+"""Noise report of repeat runs of unchanged code: sd, outliers, skew, drift, and what they mean for a climb. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from goalseek.statistics.scale import MAD_TO_SD, Scale, median, scale_of
 
-_OUTLYING = 3.5  # robust sd from the median
+_OUTLIER_DISTANCE = 3.5  # robust sd from the median
 _NORMAL = NormalDist()
 POWER = ((1.5, 0.5), (2.0, 0.75), (2.5, 0.88), (3.0, 0.98))
 """True effects in sd, and about the share of candidates with such an effect that the rule keeps; by simulation."""
@@ -19,8 +19,8 @@ POWER = ((1.5, 0.5), (2.0, 0.75), (2.5, 0.88), (3.0, 0.98))
 class NoiseReport:
     """What ``values`` of unchanged code show.
 
-    ``sd``, its 90% ``interval``, and ``drift`` (the change over all runs by the slope, None where it is not clear)
-    are shares where ``in_percent``, else in the metric's units; drift is positive where the values got better.
+    ``sd``, its 90% ``interval``, and ``drift`` are shares where ``in_percent``, else in the metric's units. Drift is
+    the change over all runs by the slope, positive where the values got better, None where it is not clear.
     ``skew`` is positive where the longer tail is on the worse side, None where there are too few values to tell.
     """
 
@@ -56,7 +56,9 @@ def noise_report(direction: str, values: Sequence[float]) -> NoiseReport:
         in_percent=in_percent,
         sd=sd,
         interval=sd_interval(sd, len(values)),
-        outliers=tuple(value for value, x in zip(values, xs, strict=True) if abs(x - center) > _OUTLYING * sd > 0),
+        outliers=tuple(
+            value for value, x in zip(values, xs, strict=True) if abs(x - center) > _OUTLIER_DISTANCE * sd > 0
+        ),
         skew=skewness(xs) if len(xs) >= 8 and sd > 0 else None,
         drift=_drift(scale, values),
     )
@@ -81,23 +83,23 @@ def chi_squared_quantile(probability: float, freedom: int) -> float:
     low, high = 0.0, freedom + 50 * math.sqrt(2 * freedom) + 50
     for _ in range(100):
         middle = (low + high) / 2
-        if _chi_squared_below(middle, freedom) < probability:
+        if _chi_squared_cdf(middle, freedom) < probability:
             low = middle
         else:
             high = middle
     return (low + high) / 2
 
 
-def _chi_squared_below(value: float, freedom: int) -> float:
+def _chi_squared_cdf(value: float, freedom: int) -> float:
     """The regularized lower incomplete gamma function P(freedom/2, value/2), by its power series."""
     shape, half = freedom / 2, value / 2
     if half <= 0:
         return 0.0
     term = total = 1 / shape
-    place = shape
+    divisor = shape
     while term > total * 1e-15:
-        place += 1
-        term *= half / place
+        divisor += 1
+        term *= half / divisor
         total += term
     return min(1.0, total * math.exp(shape * math.log(half) - half - math.lgamma(shape)))
 
@@ -111,13 +113,13 @@ def skewness(xs: Sequence[float]) -> float:
 
 def expected_false_keeps(candidates: int) -> float:
     """How many of so many useless candidates keep-if-better keeps: H(N+1) - 1, the records after the baseline's."""
-    return math.fsum(1 / place for place in range(2, candidates + 2))
+    return math.fsum(1 / rank for rank in range(2, candidates + 2))
 
 
 def false_gain(sd: float, candidates: int) -> float:
-    """How much better than the baseline the best of so many useless candidates seems, on average: sd·Φ⁻¹ of a share.
+    """How much better than the baseline the best of so many useless candidates seems, on average, in units of ``sd``.
 
-    The share is Blom's (1958) for the largest of N+1 normal values, the baseline's among them.
+    It is sd·Φ⁻¹(p); p is Blom's (1958) for the largest of N+1 normal values, the baseline's among them.
     """
     count = candidates + 1
     return sd * _NORMAL.inv_cdf((count - 0.375) / (count + 0.25))
@@ -141,23 +143,23 @@ def power_line(sd: float) -> tuple[tuple[float, float], ...]:
 def _drift(scale: Scale, values: Sequence[float]) -> float | None:
     """The change from first to last along Theil and Sen's slope, where Kendall's test is sure of one (5%)."""
     xs, count = scale.all(values), len(values)
-    steps = [(xs[later] - xs[sooner], later - sooner) for later in range(count) for sooner in range(later)]
+    steps = [(xs[later] - xs[earlier], later - earlier) for later in range(count) for earlier in range(later)]
     score = sum((step > 0) - (step < 0) for step, _ in steps)
     error = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
     if abs(score) - 1 <= _NORMAL.inv_cdf(0.975) * error:
         return None
-    return -median([step / apart for step, apart in steps]) * (count - 1)
+    return -median([step / distance for step, distance in steps]) * (count - 1)
 
 
-_COUNTED_MOST = 10**5
+_CANDIDATE_LIMIT = 10**5
 
 
 def luck_in_words(measured: int, has_moved: bool) -> str:
-    """``luck alone would have kept about 3``; "" where nothing was measured, or the same code gave the same number.
+    """``luck alone would have kept about 3``; "" where nothing was measured, or the same code always gave one number.
 
     ``measured`` are the candidates that had a number: one that was never measured cannot be lucky.
     """
     if not measured or not has_moved:
         return ""
-    expected = expected_false_keeps(min(measured, _COUNTED_MOST))
+    expected = expected_false_keeps(min(measured, _CANDIDATE_LIMIT))
     return f"luck alone would have kept {f'about {expected:.0f}' if expected >= 1 else 'less than one'}"

@@ -1,4 +1,4 @@
-"""How much a metric moves when nothing changes: the scale that values are compared on, and the sd of one run."""
+"""The scale on which values are compared, and the sd of one run of unchanged code on it. Pure."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ def median(values: Sequence[float]) -> float:
 
 
 def representative(values: Sequence[float]) -> float:
-    """What a set of runs is worth: their median, without the first where there are more."""
+    """The value that stands for a set of runs: their median, without the first where there are more."""
     return median(values[1:] if len(values) > 1 else values)

@@ -1,4 +1,4 @@
-"""The rule that decides under noise. It is asked what comes next, and answers with a run to make or with a verdict.
+"""The sequential test: the accept rule under noise, which asks for the next run or gives the verdict. Pure.
 
 The baseline is run up to five times. If the first three agree to the last bit the metric is deterministic: one run a
 candidate, keep if strictly better. Otherwise a candidate gets one run and is reverted at once if that is worse than the
@@ -48,7 +48,7 @@ BETA = 0.3
 
 @dataclass(frozen=True)
 class TestParameters:
-    """The manifest's word on the rule. ``alpha`` is None for "auto"; ``window`` is in verifier runs.
+    """The test's parameters from the manifest. ``alpha`` is None for "auto"; ``window`` is in verifier runs.
 
     Raises ValueError for fewer than two ``max_repeats``, an ``alpha`` outside (0, 0.5], or no window.
     """
@@ -82,37 +82,43 @@ class RunIncumbent:
 NextStep = RunCandidate | RunIncumbent | Verdict
 
 
-def baseline_needs_run(terms: TestParameters, values: Sequence[float]) -> bool:
+def baseline_needs_run(parameters: TestParameters, values: Sequence[float]) -> bool:
     """Whether a baseline with these values so far is to be run again."""
-    if terms.noise == "none":
+    if parameters.noise == "none":
         return not values
     agree = len(set(values)) <= 1
-    wanted = AGREEING + 1 if terms.noise == "auto" and agree else BASELINE_MOST
-    return len(values) < wanted
+    needed = AGREEING + 1 if parameters.noise == "auto" and agree else BASELINE_MOST
+    return len(values) < needed
 
 
-def next_step(terms: TestParameters, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0) -> NextStep:
-    """What comes next for a candidate with ``runs`` so far: its own and the incumbent's, as they were made.
+def next_step(
+    parameters: TestParameters, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0
+) -> NextStep:
+    """The next step for a candidate with ``runs`` so far: its own and the incumbent's, in the order they were made.
 
-    Who calls has rejected a candidate that failed; a run of the incumbent without a value does not count.
+    The caller has rejected a candidate that failed; a run of the incumbent without a value does not count.
     ``lines_saved`` decides between equals of a deterministic metric. Raises ValueError before the first baseline.
     """
     if state.value is None:
         raise ValueError("there is no baseline")
-    if terms.noise == "none":
-        return _once(terms, state.value, runs, lines_saved) if values_of(runs, "candidate") else RunCandidate()
-    differed = state.differed or turns_noisy(state, runs)
-    if terms.noise == "always" or differed:
-        return _under_noise(terms, state, runs)
+    if parameters.noise == "none":
+        return (
+            _compare_once(parameters, state.value, runs, lines_saved)
+            if values_of(runs, "candidate")
+            else RunCandidate()
+        )
+    is_noisy = state.differed or turns_noisy(state, runs)
+    if parameters.noise == "always" or is_noisy:
+        return _next_step_under_noise(parameters, state, runs)
     if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING:
         return RunIncumbent()
-    tried = values_of(runs, "candidate")
-    if not tried:
+    candidate_values = values_of(runs, "candidate")
+    if not candidate_values:
         return RunCandidate()
-    ruling = _once(terms, state.value, runs, lines_saved)
-    if ruling and state.confirmed < CONFIRMED_KEEPS and len(tried) == 1:
+    verdict = _compare_once(parameters, state.value, runs, lines_saved)
+    if verdict and state.confirmed < CONFIRMED_KEEPS and len(candidate_values) == 1:
         return RunCandidate()
-    return ruling
+    return verdict
 
 
 def turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
@@ -120,21 +126,23 @@ def turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
     return not state.differed and any(before != after for before, after in repeats_of(state, runs))
 
 
-def alpha_of(terms: TestParameters, state: NoiseState) -> float:
-    """The share of useless candidates that may be kept: more, the more of this session's have turned out real."""
-    if terms.alpha is not None:
-        return terms.alpha
+def alpha_of(parameters: TestParameters, state: NoiseState) -> float:
+    """The share of useless candidates that may be kept. It grows with the share of those tested that were kept."""
+    if parameters.alpha is not None:
+        return parameters.alpha
     return min(0.2, max(0.02, (1 + state.kept) / (10 + state.tested)))
 
 
-def _once(terms: TestParameters, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
+def _compare_once(
+    parameters: TestParameters, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int
+) -> Verdict:
     value = representative(values_of(runs, "candidate"))
-    return compare_values(terms.direction, terms.min_delta, incumbent, value, lines_saved)
+    return compare_values(parameters.direction, parameters.min_delta, incumbent, value, lines_saved)
 
 
 @dataclass(frozen=True)
-class _Compared:
-    """Both sides on the scale, and the sd that was frozen when the candidate came."""
+class _Comparison:
+    """The runs of incumbent and candidate on the scale, and the sd as it was before the candidate's runs."""
 
     scale: Scale
     sd: float
@@ -144,7 +152,7 @@ class _Compared:
     def log_odds(self) -> float:
         """The logarithm of the odds of 1.5 sd better against no better."""
         middle = self.scale.x(self.incumbent_middle) - BETTER * self.sd / 2
-        evidence = sum(_clipped(middle - x, self.sd) for x in self.scale.all(self.candidate)) / len(self.candidate)
+        evidence = sum(_clip(middle - x, self.sd) for x in self.scale.all(self.candidate)) / len(self.candidate)
         return BETTER * evidence / (CAUTION * (1 / len(self.incumbent) + 1 / len(self.candidate)))
 
     @property
@@ -163,63 +171,65 @@ class _Compared:
         return self.scale.better_by(self.candidate_middle, self.incumbent_middle)
 
 
-def _clipped(distance: float, sd: float) -> float:
+def _clip(distance: float, sd: float) -> float:
     if sd > 0:
         return min(CLIP, max(-CLIP, distance / sd))
     return math.copysign(CLIP, distance) if distance else 0.0
 
 
-def _under_noise(terms: TestParameters, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
-    tried, fresh = values_of(runs, "candidate"), values_of(runs, "incumbent")
+def _next_step_under_noise(parameters: TestParameters, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
+    candidate_values, fresh = values_of(runs, "candidate"), values_of(runs, "incumbent")
     calibrating = turns_noisy(state, runs) or len(state.pairs) < BASELINE_MOST - 1
-    reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= terms.window]
+    reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= parameters.window]
     if len(reused) + len(fresh) < (BASELINE_MOST if calibrating else 1):
         return RunIncumbent()
-    if not tried:
+    if not candidate_values:
         return RunCandidate()
-    old = (reused[-REUSED_IN_TURNS:] + fresh)[-INCUMBENT_MOST:]
-    scale = scale_of(terms.direction, state.all_positive and all(value > 0 for value in (*fresh, *tried)))
+    incumbent_values = (reused[-REUSED_IN_TURNS:] + fresh)[-INCUMBENT_MOST:]
+    scale = scale_of(
+        parameters.direction, state.all_positive and all(value > 0 for value in (*fresh, *candidate_values))
+    )
     pairs = successive(fresh[:BASELINE_MOST]) if calibrating else state.pairs
     sd = spread(scale, pairs, fresh[:BASELINE_MOST] if calibrating else reused)
-    before = (reused + _before_the_candidate(runs))[-INCUMBENT_MOST:]
-    screened = _Compared(scale, sd, before, tried[:1])
-    if len(tried) == 1 and before and screened.gain < 0:
-        return _ruling(terms, screened, "worse", None)
-    both = _Compared(scale, sd, old, tried)
-    wanted = min(INCUMBENT_MOST, max(INCUMBENT_LEAST, len(tried) + 1))
-    if len(old) >= INCUMBENT_LEAST:
-        log_odds, alpha = both.log_odds(), alpha_of(terms, state)
-        enough = len(tried) >= CANDIDATE_LEAST and len(old) >= wanted
-        if enough and log_odds >= math.log((1 - BETA) / alpha) and both.gain > 0:
-            return _ruling(terms, both, "better", log_odds)
-        spent = len(tried) >= terms.max_repeats and len(old) >= wanted
-        if spent or log_odds <= math.log(BETA / (1 - alpha)):
-            return _ruling(terms, both, "within_noise", log_odds)
-    return RunIncumbent() if len(old) < wanted else RunCandidate()
+    values_before = (reused + _incumbent_values_before(runs))[-INCUMBENT_MOST:]
+    screening = _Comparison(scale, sd, values_before, candidate_values[:1])
+    if len(candidate_values) == 1 and values_before and screening.gain < 0:
+        return _verdict(parameters, screening, "worse", None)
+    comparison = _Comparison(scale, sd, incumbent_values, candidate_values)
+    needed = min(INCUMBENT_MOST, max(INCUMBENT_LEAST, len(candidate_values) + 1))
+    if len(incumbent_values) >= INCUMBENT_LEAST:
+        log_odds, alpha = comparison.log_odds(), alpha_of(parameters, state)
+        is_enough = len(candidate_values) >= CANDIDATE_LEAST and len(incumbent_values) >= needed
+        if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
+            return _verdict(parameters, comparison, "better", log_odds)
+        is_spent = len(candidate_values) >= parameters.max_repeats and len(incumbent_values) >= needed
+        if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
+            return _verdict(parameters, comparison, "within_noise", log_odds)
+    return RunIncumbent() if len(incumbent_values) < needed else RunCandidate()
 
 
-def _before_the_candidate(runs: Sequence[VerifierRun]) -> list[float]:
-    first = next(place for place, run in enumerate(runs) if run.of == "candidate")
+def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:
+    first = next(index for index, run in enumerate(runs) if run.of == "candidate")
     return values_of(runs[:first], "incumbent")
 
 
-def _ruling(terms: TestParameters, both: _Compared, reason: str, log_odds: float | None) -> Verdict:
-    incumbent, gain = both.incumbent_middle, both.gain
-    counts = (len(both.candidate), len(both.incumbent))
+def _verdict(parameters: TestParameters, comparison: _Comparison, reason: str, log_odds: float | None) -> Verdict:
+    incumbent, gain = comparison.incumbent_middle, comparison.gain
+    counts = (len(comparison.candidate), len(comparison.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
-    why = in_one_line(gain, incumbent, both.scale.logarithmic, odds, counts)
-    margin = share_of(terms.min_delta, incumbent)
+    why = in_one_line(gain, incumbent, comparison.scale.logarithmic, odds, counts)
+    margin = share_of(parameters.min_delta, incumbent)
     if reason == "better" and gain < margin:
         reason, why = "below_min_delta", f"{why}; less than min_delta, {format_number(margin)}"
     elif reason == "within_noise" and gain <= 0:
         reason = "worse" if gain < 0 else "tie"
     return Verdict(
-        "kept" if reason == "better" else "reverted", reason, why, both.candidate_middle, incumbent, gain, odds
+        "kept" if reason == "better" else "reverted", reason, why, comparison.candidate_middle, incumbent, gain, odds
     )
 
 
 def terms_of(metric: Metric) -> TestParameters:
-    """The manifest's word on the rule."""
+    """The test's parameters from the manifest."""
     return TestParameters(
         metric.direction, metric.noise, metric.max_repeats, metric.alpha, metric.window, metric.min_delta
     )
@@ -238,43 +248,43 @@ def what_next(
     A failure, and a value outside its valid range, reject at once. A guard is judged on its median: with the verdict,
     and from the candidate's second run on.
     """
-    tried = values_of(evidence.runs, "candidate")
-    if refusal := rejection_of(metric, guards, evidence):
-        return _rejected(metric, state, () if evidence.failure else tried, refusal)
-    following = next_step(terms_of(metric), state, evidence.runs, lines_saved)
-    broken = broken_guard(guards, baseline_guards, evidence)
-    if broken and (isinstance(following, Verdict) or len(tried) > 1):
-        return _rejected(metric, state, tried, broken)
-    return following
+    candidate_values = values_of(evidence.runs, "candidate")
+    if rejection := rejection_of(metric, guards, evidence):
+        return _reject(metric, state, () if evidence.failure else candidate_values, rejection)
+    step = next_step(terms_of(metric), state, evidence.runs, lines_saved)
+    violation = broken_guard(guards, baseline_guards, evidence)
+    if violation and (isinstance(step, Verdict) or len(candidate_values) > 1):
+        return _reject(metric, state, candidate_values, violation)
+    return step
 
 
 def baseline_verdict(metric: Metric, guards: Sequence[Guard], evidence: Evidence, commit: str) -> Verdict | None:
-    """What a baseline is once it was run often enough, None before; no baseline where it failed, or is not valid."""
+    """The verdict on a baseline once it was run often enough, None before; a failure or an invalid value rejects it."""
     if (verdict := unfit(metric, guards, evidence)) is not None:
         return verdict
     values = values_of(evidence.runs, "candidate")
     if baseline_needs_run(terms_of(metric), values):
         return None
-    return Verdict("baseline", "measured", f"measured at {commit[:12]}{_times(values)}", representative(values))
+    return Verdict("baseline", "measured", f"measured at {commit[:12]}{_count_text(values)}", representative(values))
 
 
 def unfit(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> Verdict | None:
     """Why these measurements make no baseline, as a verdict; None where they do."""
-    refusal = rejection_of(metric, guards, evidence)
-    return Verdict("reverted", *refusal) if refusal else None
+    rejection = rejection_of(metric, guards, evidence)
+    return Verdict("reverted", *rejection) if rejection else None
 
 
-def _times(values: Sequence[float]) -> str:
-    """How often, and whether the values agree."""
+def _count_text(values: Sequence[float]) -> str:
+    """How often the baseline was run, and whether its values agree; "" for one run."""
     if len(values) == 1:
         return ""
     return f", {len(values)} runs, " + ("all the same to the last bit" if len(set(values)) == 1 else "not all the same")
 
 
-def _rejected(metric: Metric, state: NoiseState, tried: Sequence[float], why: tuple[str, str]) -> Verdict:
+def _reject(metric: Metric, state: NoiseState, candidate_values: Sequence[float], why: tuple[str, str]) -> Verdict:
     verdict = Verdict("reverted", *why, incumbent=state.value)
-    if not tried or state.value is None:
+    if not candidate_values or state.value is None:
         return verdict
-    value = representative(tried)
+    value = representative(candidate_values)
     delta = value - state.value if metric.direction == "maximize" else state.value - value
     return replace(verdict, value=value, delta=delta)

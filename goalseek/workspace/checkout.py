@@ -1,8 +1,8 @@
-"""A folder that is kept equal to a list of files: found out by one walk, put right path by path.
+"""A checkout: a folder kept equal to a list of files, compared in one walk and restored path by path.
 
 An equal file is never written again, so that build tools see only what changed; a changed one gets a new time.
-Whatever else may list the changes of a folder can take this class's place: it needs ``bring``, ``changes`` and
-``put_back``.
+Anything else that can list the changes of a folder may replace this class: it needs ``update``, ``changes`` and
+``restore``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _FORMAT = 2
 class Checkout:
     """One folder and the files it should hold. ``read`` gives an entry's bytes (a link's target for a link).
 
-    An entry with the mode ``link`` is a symbolic link of ours to the place that its ``blob`` names; one with the mode
-    ``copy`` is a file that is in no tree of git's. What is new and ``ignored``, or in ``apart``, is left alone.
+    An entry with the mode ``link`` is a symbolic link of ours to the path that its ``blob`` names; one with the mode
+    ``copy`` is a file that is in no tree of git's. What is new and ``is_ignored``, or in ``exceptions``, is left
+    alone.
     """
 
     def __init__(
@@ -40,16 +41,16 @@ class Checkout:
         state: Path,
         read: Callable[[str, Entry], bytes],
         fill: Callable[[Path, Mapping[str, Entry]], None] | None = None,
-        ignored: Callable[[str], bool] | None = None,
-        apart: frozenset[str] = frozenset(),
+        is_ignored: Callable[[str], bool] | None = None,
+        exceptions: frozenset[str] = frozenset(),
     ) -> None:
         self.root = root
         self.state = state
         self.label = ""
         self._read = read
         self._fill = fill
-        self._ignored = ignored
-        self._apart = apart
+        self._is_ignored = is_ignored
+        self._exceptions = exceptions
         self._recorded = Recorded()
 
     @property
@@ -58,7 +59,7 @@ class Checkout:
         return self._recorded.entries
 
     def load(self) -> bool:
-        """Takes up what an earlier process recorded. A stale record is right too: the walk finds the rest."""
+        """Loads what an earlier process recorded; False without. A stale record will do: the walk finds the rest."""
         try:
             version, label, entries, signatures, racy = marshal.loads(self.state.read_bytes())
         except (OSError, ValueError, EOFError, TypeError):
@@ -137,28 +138,28 @@ class Checkout:
 
     def clean(self) -> None:
         """Puts back whatever is not as recorded."""
-        if found := self.changes():
-            self.restore(found)
+        if changes := self.changes():
+            self.restore(changes)
 
     def fingerprint(self, paths: Iterable[str]) -> tuple[tuple[int, ...], ...] | None:
-        """How every recorded folder and these files look now: while that stays, nothing was added, nothing removed.
+        """The signatures of all recorded folders and of these files: while equal, nothing was added or removed.
 
         None where one of them is gone, or was changed too near to now to tell a later change.
         """
-        found = []
-        least = time.time_ns() - RACY_NANOSECONDS
+        signatures = []
+        racy_from = time.time_ns() - RACY_NANOSECONDS
         for path in ("", *self._recorded.below, *paths):
             try:
-                now = os.lstat(self.root / path)
+                status = os.lstat(self.root / path)
             except OSError:
                 return None
-            if now.st_ctime_ns > least:
+            if status.st_ctime_ns > racy_from:
                 return None
-            found.append((now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino))
-        return tuple(found)
+            signatures.append((status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+        return tuple(signatures)
 
     def is_as_recorded(self, path: str) -> bool:
-        """Whether a file looks as when it was put there; not where it is none of these."""
+        """Whether a file looks as when it was written; False where it is not one of the recorded files."""
         if path not in self.entries:
             return False
         return signature_of((self.root / path).lstat()) == self._recorded.signature(path)
@@ -168,14 +169,14 @@ class Checkout:
         return self._recorded.signature(path)[2]
 
     def _is_left_alone(self, path: str) -> bool:
-        return path in self._apart or bool(self._ignored and self._ignored(path))
+        return path in self._exceptions or bool(self._is_ignored and self._is_ignored(path))
 
     def _differs(self, path: str) -> bool:
         entry = self.entries[path]
-        full = self.root / path
-        mode = full.lstat().st_mode
+        full_path = self.root / path
+        mode = full_path.lstat().st_mode
         if stat.S_ISLNK(mode):
-            return os.fsencode(os.readlink(full)) != self._content(path, entry)
+            return os.fsencode(os.readlink(full_path)) != self._content(path, entry)
         if not stat.S_ISREG(mode) or read_regular(self.root, path) != self._content(path, entry):
             return True
         self._recorded.racy.discard(path)
@@ -202,7 +203,7 @@ class Checkout:
             folder.remove_if_empty(above)
 
     def _record(self, paths: Iterable[str]) -> None:
-        """Takes down how files that were just written look."""
+        """Records the signatures of files that were just written."""
         now = time.time_ns()
         for path in paths:
             self._recorded.record(path, signature_of((self.root / path).lstat()), now)
@@ -218,12 +219,12 @@ def occupied(root: Path, paths: Iterable[str]) -> list[str]:
 
 def _is_occupied(root: Path, path: str) -> bool:
     *above, name = path.split("/")
-    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
-        folder = opened.enter_context(open_folder(root))
+    with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+        folder = stack.enter_context(open_folder(root))
         for part in above:
-            folder = opened.enter_context(open_folder(part, folder))
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISDIR(found.st_mode):
-            return bool(os.listdir(opened.enter_context(open_folder(name, folder))))
-        return not stat.S_ISREG(found.st_mode) or found.st_size > 0
+            folder = stack.enter_context(open_folder(part, folder))
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            return bool(os.listdir(stack.enter_context(open_folder(name, folder))))
+        return not stat.S_ISREG(status.st_mode) or status.st_size > 0
     return False

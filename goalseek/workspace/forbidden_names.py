@@ -1,4 +1,4 @@
-"""Names that no candidate may add, because the next program would run or obey them. Pure: a table, and its reading.
+"""Forbidden names of new files: those that the next program would run or obey. Pure: a table, and its matching.
 
 A rule holds for new files wherever they are, also inside writable globs, unless the manifest lists the name itself as
 writable. Every name is read as the most forgiving file system would: case, Unicode form, invisible characters, dots
@@ -22,9 +22,9 @@ _MODULE = r"(?:\.py|\.pyw|\.py[co]|(?:\.[^/]*)?\.(?:so|pyd))"
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind of name. ``part`` is whether a folder of that name is one too; ``even_ignored`` also what git ignores.
+    """One kind of name. ``on`` "part" covers folders of that name too; ``even_ignored`` covers what git ignores.
 
-    An ignored file never gets into a candidate: it needs a rule only where it says that somebody tries something.
+    An ignored file never gets into a candidate: it needs a rule only where its name alone shows an attempt to cheat.
     """
 
     names: str
@@ -50,16 +50,16 @@ RULES = (
     # A folder on sys.path is searched for these, and python -m pytest puts the current one there.
     Rule(r".*\.(?:dist|egg)-info", "pytest loads the plugins that it names", on="part"),
 )
-_COMPILED = tuple((re.compile(rule.names, re.IGNORECASE | re.DOTALL), rule) for rule in RULES)
-_NEVER = "no candidate may bring a name that git takes for its own"
+_EXPRESSIONS = tuple((re.compile(rule.names, re.IGNORECASE | re.DOTALL), rule) for rule in RULES)
+_GIT_NAME_REASON = "no candidate may bring a name that git takes for its own"
 
 # The running interpreter need not be the verifier's: what Python 3.11 to 3.14 have, whichever of them runs this.
-_IN_SOME = """aifc annotationlib asynchat asyncore audioop cgi cgitb chunk compression crypt distutils imghdr imp
+_SOME_VERSIONS = """aifc annotationlib asynchat asyncore audioop cgi cgitb chunk compression crypt distutils imghdr imp
     mailcap msilib nis nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib _colorize _interpreters
     _ios_support _opcode_metadata _py_warnings _pyrepl _zstd""".split()
 # Nothing that judges imports these.
 _HARMLESS = "antigravity idlelib lib2to3 test this turtledemo __hello__ __phello__".split()
-STANDARD_LIBRARY = (frozenset(sys.stdlib_module_names) | frozenset(_IN_SOME)) - frozenset(_HARMLESS)
+STANDARD_LIBRARY = (frozenset(sys.stdlib_module_names) | frozenset(_SOME_VERSIONS)) - frozenset(_HARMLESS)
 _MODULE_FILE = re.compile(rf"([^./]+){_MODULE}")
 _EXTENSION = re.compile(r"([^./]+)(?:\.[^/]*)?\.(?:so|pyd)")
 
@@ -67,28 +67,28 @@ _EXTENSION = re.compile(r"([^./]+)(?:\.[^/]*)?\.(?:so|pyd)")
 def forbidden_names(path: str, is_ignored: bool = False) -> Iterator[Hazard]:
     """Every (part of the path, reason) for which a new file at ``path`` is refused by its name alone."""
     parts = re.split(r"[/\\]", path)
-    for place, part in enumerate(parts):
-        plain = _plain(part)
-        for expression, rule in _COMPILED:
+    for index, part in enumerate(parts):
+        normal = _normalize(part)
+        for expression, rule in _EXPRESSIONS:
             if is_ignored and not rule.even_ignored:
                 continue
-            if (rule.on == "part" or place == len(parts) - 1) and expression.fullmatch(plain):
+            if (rule.on == "part" or index == len(parts) - 1) and expression.fullmatch(normal):
                 yield part, rule.why
 
 
 def needs_listing(pattern: str) -> bool:
-    """Whether a writable glob names something that no candidate may add unless a glob does so."""
-    named = pattern.strip("/")
+    """Whether a writable glob names a file that a candidate may add only because the glob names it."""
+    path = pattern.strip("/")
 
-    def no(path: str) -> bool:
+    def never_true(path: str) -> bool:
         return False
 
-    return any(forbidden_names(named)) or any(import_shadowing(named, True, no, no, no))
+    return any(forbidden_names(path)) or any(import_shadowing(path, True, never_true, never_true, never_true))
 
 
 def never(path: str) -> str:
     """Why a name is refused although the manifest may list it, or ""."""
-    return _NEVER if looks_like_git(path) else ""
+    return _GIT_NAME_REASON if looks_like_git(path) else ""
 
 
 def import_shadowing(
@@ -107,56 +107,56 @@ def import_shadowing(
     if name.startswith("__init__."):
         above, _, module = folder.rpartition("/")
         if module:
-            yield from _module(above, module, module, True, has, is_added, is_fixed)
-    elif found := _MODULE_FILE.fullmatch(name):
-        wins = _EXTENSION.fullmatch(name) is not None
-        yield from _module(folder, found[1], name, wins, has, is_added, is_fixed)
+            yield from _module_hazards(above, module, module, True, has, is_added, is_fixed)
+    elif match := _MODULE_FILE.fullmatch(name):
+        takes_precedence = _EXTENSION.fullmatch(name) is not None
+        yield from _module_hazards(folder, match[1], name, takes_precedence, has, is_added, is_fixed)
     elif is_link:
-        yield from _module(folder, name, name, True, has, is_added, is_fixed)
+        yield from _module_hazards(folder, name, name, True, has, is_added, is_fixed)
 
 
 def hijacks(path: str, has: Callable[[str], bool], is_fixed: Callable[[str], bool]) -> Iterator[Hazard]:
-    """Every (part, reason) for which a command must not hand on a file at ``path``: a later one would run or obey it.
+    """Every (part, reason) for which a command must not pass on a file at ``path``: a later one would run or obey it.
 
-    Only names in folders that the tree has count, as there they are looked for; nobody looks in a new one unasked.
+    Only names in folders that the tree has count: programs look there by themselves, and not in a new folder.
     """
     parts = path.split("/")
     last = len(parts) - 1
-    for place, part in enumerate(parts):
-        if place and not has("/".join(parts[:place])):
+    for index, part in enumerate(parts):
+        if index and not has("/".join(parts[:index])):
             return
-        yield from forbidden_names(part if place == last else f"{part}/-")
-        if place >= last - parts[-1].startswith("__init__."):
+        yield from forbidden_names(part if index == last else f"{part}/-")
+        if index >= last - parts[-1].startswith("__init__."):
             yield from import_shadowing(path, False, has, lambda added: False, is_fixed)
 
 
-def _module(
+def _module_hazards(
     folder: str,
     module: str,
     part: str,
-    wins: bool,
+    takes_precedence: bool,
     has: Callable[[str], bool],
     is_added: Callable[[str], bool],
     is_fixed: Callable[[str], bool],
 ) -> Iterator[Hazard]:
-    inside = f"{folder}/" if folder else ""
+    prefix = f"{folder}/" if folder else ""
     if module in STANDARD_LIBRARY and not _is_package(folder, has, is_added):
         yield part, f"it would be imported in place of the standard library's {module}"
-    source = f"{inside}{module}.py"
-    if wins and is_fixed(source) and has(source):
+    source = f"{prefix}{module}.py"
+    if takes_precedence and is_fixed(source) and has(source):
         yield part, f"it would be imported in place of {source}"
 
 
 def _is_package(folder: str, has: Callable[[str], bool], is_added: Callable[[str], bool]) -> bool:
-    """Whether modules in a folder are a package's own. A folder that was there is not made one by a candidate."""
+    """Whether a folder is a package, so that its modules hide no others. No candidate makes an existing folder one."""
     marker = f"{folder}/__init__.py" if folder else "__init__.py"
     return has(marker) or (bool(folder) and is_added(marker) and not has(folder))
 
 
 def alike(name: str) -> str:
-    """What all names have in common that some file system takes for one.
+    """The name as the most forgiving file system compares it: equal for all names that it takes for the same.
 
-    That is whatever differs by case, Unicode form, invisible characters, or dots and spaces at the end.
+    Case, Unicode form, invisible characters, and dots and spaces at the end make no difference.
     """
     name = name.rstrip(". ")
     if name.isascii():
@@ -166,11 +166,11 @@ def alike(name: str) -> str:
 
 
 def doubles_back(target: str) -> bool:
-    """Whether a link's target goes up again after a name: where that ends depends on what the name is a link to."""
+    """Whether a link's target has ``..`` after a name: where it leads then depends on what the name is a link to."""
     parts = [part for part in target.split("/") if part not in ("", ".")]
-    return ".." in parts[next((place for place, part in enumerate(parts) if part != ".."), len(parts)) :]
+    return ".." in parts[next((index for index, part in enumerate(parts) if part != ".."), len(parts)) :]
 
 
-def _plain(part: str) -> str:
+def _normalize(part: str) -> str:
     visible = "".join(char for char in part if unicodedata.category(char) != "Cf")
     return unicodedata.normalize("NFC", visible).rstrip(". ")

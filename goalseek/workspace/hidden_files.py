@@ -1,4 +1,4 @@
-"""``scope.hidden_from``: hidden files from a folder outside the repository, pinned by path, size and time."""
+"""Hidden files from a folder outside the repository (``scope.hidden_from``), pinned by path, size and time."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ def list_hidden(folder: Path, top: Path) -> Listing:
     Raises GoalseekError where it is none, where it and the repository at ``top`` lie one in the other, and for anything
     that is no regular file.
     """
-    place, repository = folder.resolve(), top.resolve()
-    if place.is_relative_to(repository) or repository.is_relative_to(place):
-        raise _wrong(f"{folder} and the repository lie one in the other", "it is a folder outside the repository")
+    path, repository = folder.resolve(), top.resolve()
+    if path.is_relative_to(repository) or repository.is_relative_to(path):
+        raise _error(f"{folder} and the repository lie one in the other", "it is a folder outside the repository")
     try:
-        listing = list_folder(folder, left_out=_is_left_out)
+        listing = list_folder(folder, is_skipped=_is_skipped)
     except OSError as error:
-        raise _wrong(f"{folder} cannot be read: {error.strerror}", "name an existing folder") from None
-    strange = [quote_path(item.path) for item in listing if item.kind not in ("file", "program")]
-    if strange:
-        raise _wrong(f"{folder} has what is no regular file: {abbreviate(strange)}", "put the file itself there")
+        raise _error(f"{folder} cannot be read: {error.strerror}", "name an existing folder") from None
+    irregular = [quote_path(item.path) for item in listing if item.kind not in ("file", "program")]
+    if irregular:
+        raise _error(f"{folder} has what is no regular file: {abbreviate(irregular)}", "put the file itself there")
     if not listing:
-        raise _wrong(f"{folder} has no files", "put the hidden files there, or take the key out")
+        raise _error(f"{folder} has no files", "put the hidden files there, or take the key out")
     return listing
 
 
-def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], given: Iterable[str]) -> None:
-    """Raises GoalseekError where a file would land on one of the repository's, or in a folder that is given.
+def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], other_folders: Iterable[str]) -> None:
+    """Raises GoalseekError where a file would lie on one of the repository's, or in one of ``other_folders``.
 
-    ``paths`` are the repository's; ``given`` are the shared folders and those that setup gives, below ``prefix``.
+    ``paths`` are the repository's; ``other_folders``, below ``prefix``, are shared or given by setup.
     """
     files = {prefix + item.path for item in listing}
     folders = {above for path in files for above in parents(path)}
     for path in paths:
         if path in files or path in folders or not files.isdisjoint(parents(path)):
-            raise _wrong(f"{quote_path(path)} is in the repository too", "a hidden file has one place: remove one")
-    for name in given:
-        whole = prefix + name
-        if whole in files or whole in folders or not files.isdisjoint(parents(whole)):
-            raise _wrong(f"{quote_path(name)} is a folder of its own, shared or given by setup", "rename one")
+            raise _error(f"{quote_path(path)} is in the repository too", "a hidden file has one place: remove one")
+    for name in other_folders:
+        path = prefix + name
+        if path in files or path in folders or not files.isdisjoint(parents(path)):
+            raise _error(f"{quote_path(name)} is a folder of its own, shared or given by setup", "rename one")
 
 
 def as_entries(listing: Listing, prefix: str) -> dict[str, Entry]:
-    """The files as a bench holds them: path in the tree, and what tells a change."""
+    """The files as a bench holds them: entries by path in the tree, with size and time in the place of a blob."""
     return {
         prefix + item.path: Entry(COPY_PROGRAM if item.kind == "program" else COPY, f"{item.size} {item.time}")
         for item in listing
@@ -69,11 +69,11 @@ def as_entries(listing: Listing, prefix: str) -> dict[str, Entry]:
 def content_of(folder: Path, path: str, expected: Entry) -> bytes:
     """The content of one of the files. Raises GoalseekError where it is not the one that was pinned."""
     try:
-        found = (folder / path).lstat()
+        status = (folder / path).lstat()
         content = read_regular(folder, path, is_ours=False)
     except OSError as error:
         raise tampered(f"{folder / path} cannot be read: {error.strerror}") from None
-    if f"{found.st_size} {found.st_mtime_ns}" != expected.blob or len(content) != found.st_size:
+    if f"{status.st_size} {status.st_mtime_ns}" != expected.blob or len(content) != status.st_size:
         raise tampered(f"{folder / path} is not as it was pinned")
     return content
 
@@ -87,14 +87,14 @@ def refuse_changed(folder: Path, pinned: Listing) -> None:
 def differing_files(folder: Path, pinned: Listing) -> list[str]:
     """The paths that are not as they were pinned; all of them where the folder cannot be read."""
     try:
-        return differing(pinned, list_folder(folder, left_out=_is_left_out))
+        return differing(pinned, list_folder(folder, is_skipped=_is_skipped))
     except OSError:
         return [item.path for item in pinned]
 
 
-def _is_left_out(path: str) -> bool:
+def _is_skipped(path: str) -> bool:
     return path == ".git" or path.startswith(".git/") or DROPPINGS(path)
 
 
-def _wrong(message: str, hint: str) -> GoalseekError:
+def _error(message: str, hint: str) -> GoalseekError:
     return GoalseekError(f"scope.hidden_from: {message}", hint, USAGE)

@@ -1,4 +1,4 @@
-"""Where goalseek's own trees are: outside the repository, one folder for each project of each repository."""
+"""Cache paths: goalseek's own trees lie outside the repository, one folder for each project of each repository."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CachePaths:
 
     @property
     def owner(self) -> str:
-        """What marks the programs that run for this project on this machine."""
+        """The mark of programs that run for this project on this machine."""
         return self.home.name
 
     @property
@@ -30,9 +30,9 @@ class CachePaths:
         """Where the agent edits."""
         return self.home / "workspace"
 
-    def bench_of(self, of: Side) -> Path:
-        """Where the verifier runs, for the candidate or for the incumbent: a tree for each way of seeing."""
-        return self.home / ("bench" if of == "candidate" else "incumbent")
+    def bench_of(self, side: Side) -> Path:
+        """The folder of the candidate's or the incumbent's bench, with a tree for each view that ``sees`` gives."""
+        return self.home / ("bench" if side == "candidate" else "incumbent")
 
     @property
     def scratch(self) -> Path:
@@ -40,7 +40,7 @@ class CachePaths:
         return self.home / "scratch"
 
     def run_folder(self, sees: str) -> Path:
-        """``GOALSEEK_RUN_DIR`` of commands that see so: hidden ones have their own, where no candidate code was."""
+        """``GOALSEEK_RUN_DIR`` of commands with this ``sees``; "hidden" has its own, where no candidate code ran."""
         return self.scratch / ("run-hidden" if sees == "hidden" else "run")
 
     @property
@@ -50,33 +50,33 @@ class CachePaths:
 
     @property
     def agent(self) -> Path:
-        """The agent's throw-away HOME of this iteration; what it wrote anew of its login outlives a kill."""
+        """The agent's throw-away HOME of this iteration; a login that it renewed there outlives a kill."""
         return self.home / "agent"
 
     @property
     def reviewer(self) -> Path:
-        """The same of a reviewer, so that the author's own outlasts a review."""
+        """The reviewer's throw-away HOME, so that the author's is still there after a review."""
         return self.home / "reviewer"
 
     @property
     def outputs(self) -> Path:
-        """What the commands of the measurement at work left for later ones."""
+        """The outputs that commands of the current measurement left for later ones."""
         return self.scratch / "outputs"
 
     @property
     def setup(self) -> Path:
-        """What ``setup`` gave, for each ruler and bench."""
+        """The folders that ``setup`` gave, for each ruler and bench."""
         return self.home / "setup"
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/goalseek``, or ``~/.cache/goalseek``: a relative one is to be ignored, its standard says."""
+    """``$XDG_CACHE_HOME/goalseek``, or ``~/.cache/goalseek``: the XDG standard has a relative one ignored."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (cache if cache.is_absolute() else Path.home() / ".cache") / "goalseek"
 
 
 def cache_paths(location: Location, folder: Path, name: str) -> CachePaths:
-    """The places of a project whose manifest lies in ``folder``. Raises GoalseekError where they would lie inside."""
+    """The folders of a project whose manifest is in ``folder``. Raises GoalseekError if inside the repository."""
     cache = cache_folder().resolve()
     if cache.is_relative_to(location.top):
         message = f"goalseek's trees would lie inside the repository, in {cache}"

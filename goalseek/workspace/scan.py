@@ -1,4 +1,4 @@
-"""One walk of a folder: what in it differs from what was recorded when its files were put there.
+"""Scan of a folder in one walk: what differs from the signatures that were recorded when its files were written.
 
 The walk trusts (modification time, change time, size, mode, inode) and looks into a file only where its change time
 is too near to the moment when it was recorded.
@@ -24,13 +24,13 @@ if typing.TYPE_CHECKING:
 
 _NOTHING: dict[str, Signature] = {}
 # A new folder below so many others, or so many bytes long, is taken for one thing, whatever is in it.
-_DEEPEST_NEW = 200
-_LONGEST_NEW = 1000
+_DEPTH_LIMIT = 200
+_LENGTH_LIMIT = 1000
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What one walk found: paths that are no longer as recorded, recorded ones that are gone, and new ones.
+    """The result of one walk: paths that are no longer as recorded, recorded ones that are gone, and new ones.
 
     ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
     """
@@ -46,7 +46,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class _Walk:
-    """What a folder is held against, and what is found on the way."""
+    """What a folder is compared with, and the differences so far."""
 
     root: Path
     recorded: Recorded
@@ -60,41 +60,41 @@ class _Walk:
 def walk(
     root: Path, recorded: Recorded, differs: Callable[[str], bool], is_left_alone: Callable[[str], bool]
 ) -> Changes:
-    """Holds a folder against what is recorded of it.
+    """Compares a folder with what is recorded of it.
 
     ``differs`` looks into a recorded file whose signature does not tell. A path that is not recorded, and that
     ``is_left_alone``, is no change.
     """
-    at_work = _Walk(root, recorded, differs, is_left_alone)
+    state = _Walk(root, recorded, differs, is_left_alone)
     with open_folder(root) as top:
-        seen = _known(at_work, top, "")
-    missing = recorded.missing(_paths(at_work, "")) if seen < len(recorded.entries) else []
-    return Changes(tuple(at_work.changed), tuple(missing), tuple(at_work.added), tuple(at_work.folders))
+        count = _walk_recorded(state, top, "")
+    missing = recorded.missing(_paths(state, "")) if count < len(recorded.entries) else []
+    return Changes(tuple(state.changed), tuple(missing), tuple(state.added), tuple(state.folders))
 
 
-def _known(walk: _Walk, descriptor: int, folder: str) -> int:
-    """Walks a recorded folder, open as ``descriptor``, and all below it; how many recorded names are still there."""
+def _walk_recorded(walk: _Walk, descriptor: int, folder: str) -> int:
+    """Walks a recorded folder, open as ``descriptor``, and all below it; gives how many recorded names are there."""
     recorded = walk.recorded
-    known_of, racy, seen = recorded.signatures.get(folder, _NOTHING).get, recorded.racy, 0
+    signature_in, racy, count = recorded.signatures.get(folder, _NOTHING).get, recorded.racy, 0
     inner: list[str] = []
     with os.scandir(descriptor) as listing:
         for item in listing:
             name = item.name
-            known = known_of(name)
-            if known is None:
-                _unknown(walk, item, folder + name, inner)
+            signature = signature_in(name)
+            if signature is None:
+                _check_unrecorded(walk, item, folder + name, inner)
                 continue
-            seen += 1
-            signature = signature_of(item.stat(follow_symlinks=False))
-            if signature != known or (racy and folder + name in racy and walk.differs(folder + name)):
+            count += 1
+            current = signature_of(item.stat(follow_symlinks=False))
+            if current != signature or (racy and folder + name in racy and walk.differs(folder + name)):
                 walk.changed.append(folder + name)
     for name in inner:
         with open_folder(name, descriptor) as below:
-            seen += _known(walk, below, f"{folder}{name}/")
-    return seen
+            count += _walk_recorded(walk, below, f"{folder}{name}/")
+    return count
 
 
-def _unknown(walk: _Walk, item: os.DirEntry[str], path: str, inner: list[str]) -> None:
+def _check_unrecorded(walk: _Walk, item: os.DirEntry[str], path: str, inner: list[str]) -> None:
     if walk.is_left_alone(path):
         return
     if not item.is_dir(follow_symlinks=False):
@@ -102,27 +102,27 @@ def _unknown(walk: _Walk, item: os.DirEntry[str], path: str, inner: list[str]) -
     elif path in walk.recorded.below:
         inner.append(item.name)
     else:
-        _new(walk, path)
+        _walk_new(walk, path)
 
 
-def _new(walk: _Walk, folder: str) -> bool:
-    """Walks a new folder; whether something in it is left alone, so that the folder has to stay."""
-    stays = False
+def _walk_new(walk: _Walk, folder: str) -> bool:
+    """Walks a new folder; gives whether something in it is left alone, so that the folder must stay."""
+    must_stay = False
     with open_folder(walk.root / folder) as descriptor, os.scandir(descriptor) as listing:
         for item in listing:
             path = f"{folder}/{item.name}"
             if walk.is_left_alone(path):
-                stays = True
+                must_stay = True
             elif item.is_dir(follow_symlinks=False):
-                if path.count("/") >= _DEEPEST_NEW or len(os.fsencode(path)) > _LONGEST_NEW:
+                if path.count("/") >= _DEPTH_LIMIT or len(os.fsencode(path)) > _LENGTH_LIMIT:
                     walk.added.append(path)
                 else:
-                    stays = _new(walk, path) or stays
+                    must_stay = _walk_new(walk, path) or must_stay
             else:
                 walk.added.append(path)
-    if not stays:
+    if not must_stay:
         walk.folders.append(folder)
-    return stays
+    return must_stay
 
 
 def _paths(walk: _Walk, folder: str) -> Iterator[str]:
@@ -155,16 +155,16 @@ class Recorded:
     @classmethod
     def of(cls, entries: dict[str, Entry]) -> Recorded:
         """Files that are not written yet."""
-        made = cls()
+        recorded = cls()
         for path, entry in entries.items():
-            made.expect(path, entry)
-        return made
+            recorded.expect(path, entry)
+        return recorded
 
     def expect(self, path: str, entry: Entry) -> None:
         """Adds a file, or changes what it should be.
 
         Raises ForeignPath for a path that leads elsewhere, and where one of two would lie below the other: that one
-        would be written, and removed, in the place that a link of ours leads to.
+        would be written, and removed, where a link of ours leads.
         """
         if path not in self.entries:
             parts_of(path)
@@ -175,7 +175,7 @@ class Recorded:
         self.entries[path] = entry
 
     def record(self, path: str, signature: Signature, now: int) -> None:
-        """How the file looks, seen at ``now`` (nanoseconds since 1970)."""
+        """Records the signature of a file as it was at ``now`` (nanoseconds since 1970)."""
         folder, name = split(path)
         self.signatures.setdefault(folder, {})[name] = signature
         if signature[1] > now - RACY_NANOSECONDS:
@@ -193,19 +193,19 @@ class Recorded:
                 del self.below[above]
 
     def signature(self, path: str) -> Signature:
-        """How a file looked when it was recorded."""
+        """The signature of a file when it was recorded. Raises KeyError where it never was."""
         folder, name = split(path)
         return self.signatures[folder][name]
 
-    def missing(self, there: Iterable[str]) -> list[str]:
-        """Files that are not among those found."""
-        found = set(there)
-        return [path for path in self.entries if path not in found]
+    def missing(self, present: Iterable[str]) -> list[str]:
+        """The recorded files that are not among those present."""
+        present_paths = set(present)
+        return [path for path in self.entries if path not in present_paths]
 
 
-def signature_of(found: os.stat_result) -> Signature:
-    """How a file looks: modification and change time in nanoseconds, size in bytes, mode and inode."""
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino
+def signature_of(status: os.stat_result) -> Signature:
+    """The signature of a file: modification and change time in nanoseconds, size in bytes, mode and inode."""
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_mode, status.st_ino
 
 
 def split(path: str) -> tuple[str, str]:
@@ -237,30 +237,30 @@ class Listed:
 Listing = tuple[Listed, ...]
 
 
-def list_folder(root: Path, most: int | None = None, left_out: Callable[[str], bool] = DROPPINGS) -> Listing:
-    """The files below a folder in the order of their paths, at most ``most``, without caches; no link is followed.
+def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str], bool] = DROPPINGS) -> Listing:
+    """The files below a folder in the order of their paths, at most ``limit``, without caches; no link is followed.
 
-    A folder counts by the files in it. Raises OSError where it cannot be read.
+    Folders are listed by their files only. Raises OSError where it cannot be read.
     """
-    found: list[Listed] = []
+    files: list[Listed] = []
     pending = [""]
-    while pending and (most is None or len(found) < most):
+    while pending and (limit is None or len(files) < limit):
         folder = pending.pop()
         inner: list[str] = []
         with os.scandir(root / folder) as listing:
             for item in sorted(listing, key=lambda item: item.name):
                 path = folder + item.name
                 if item.is_dir(follow_symlinks=False):
-                    if not left_out(path + "/x"):
+                    if not is_skipped(path + "/x"):
                         inner.append(path + "/")
-                elif not left_out(path):
-                    found.append(_listed(path, item.stat(follow_symlinks=False)))
+                elif not is_skipped(path):
+                    files.append(_describe(path, item.stat(follow_symlinks=False)))
         pending += reversed(inner)
-    return tuple(found[:most])
+    return tuple(files[:limit])
 
 
 def digest_of(listing: Listing) -> str:
-    """Names a listing."""
+    """The SHA-256 of a listing, in hex."""
     return hashlib.sha256(to_line(listing).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -270,10 +270,10 @@ def differing(before: Listing, after: Listing) -> list[str]:
     return sorted(path for path in {**was, **now} if was.get(path) != now.get(path))
 
 
-def _listed(path: str, found: os.stat_result) -> Listed:
+def _describe(path: str, status: os.stat_result) -> Listed:
     kind = "other"
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         kind = "link"
-    elif stat.S_ISREG(found.st_mode):
-        kind = "program" if found.st_mode & stat.S_IXUSR else "file"
-    return Listed(path, found.st_size, found.st_mtime_ns, kind)
+    elif stat.S_ISREG(status.st_mode):
+        kind = "program" if status.st_mode & stat.S_IXUSR else "file"
+    return Listed(path, status.st_size, status.st_mtime_ns, kind)

@@ -1,4 +1,4 @@
-"""Whose a file is: the manifest's globs, their precedence, and what no candidate may bring."""
+"""Scope: whose each path of the repository is, by the manifest's globs, their precedence, and goalseek's own files."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Scope:
     """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
 
     ``listed`` are the writable globs as they are written, ``shared`` the shared paths of the repository. ``changed``
-    are paths that candidates changed while they were writable. ``known`` remembers what was asked: the same paths are
-    asked about in every iteration.
+    are paths that candidates changed while they were writable. ``known`` caches kinds by path, as every iteration
+    asks about the same paths.
     """
 
     prefix: str
@@ -55,8 +55,8 @@ class Scope:
     def kind(self, path: str) -> Kind:
         """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new.
 
-        A file that would stand in the place of what is shared is read-only, whatever the globs say. "kept" is what is
-        writable no more, but as a candidate left it: no later one changes it, and no ruler has it.
+        A file in the place of something shared is read-only, whatever the globs say. "kept" is a file that is writable
+        no more, but as a candidate left it: no later one changes it, and it belongs to no ruler.
         """
         kind = self.known.get(path)
         if kind is None:
@@ -78,14 +78,14 @@ class Scope:
         return "kept" if path in self.changed else "other"
 
     def share_at(self, path: str) -> str | None:
-        """The shared path in whose place a file at ``path`` would stand: there, above or below; None for most."""
+        """The shared path that a file at ``path`` would replace: the same, above or below it; None for most paths."""
         for shared in self.shared:
             if path == shared or path.startswith(f"{shared}/") or shared.startswith(f"{path}/"):
                 return shared
         return None
 
     def names(self, path: str, part: str) -> bool:
-        """Whether a writable glob has this part of the path in so many letters, not only by a wildcard."""
+        """Whether a writable glob spells out this part of the path, and does not only match it by a wildcard."""
         if not path.startswith(self.prefix):
             return False
         below = path[len(self.prefix) :]
@@ -97,21 +97,21 @@ class Scope:
         return False
 
     def in_ruler(self, path: str) -> bool:
-        """Whether a tracked file is one that the number depends on beside the candidate."""
+        """Whether a tracked file belongs to the ruler: the number depends on it, and it is not the candidate's."""
         return self.is_fixed(path) and not self.is_apart(path)
 
     def is_fixed(self, path: str) -> bool:
-        """Whether a tracked file is none of the candidate's: no candidate changes it, and none did."""
+        """Whether a tracked file is not the candidate's: no candidate may change it, and none did."""
         return self.kind(path) in ("hidden", "read_only", "other")
 
     def is_apart(self, path: str) -> bool:
-        """Whether a file is goalseek's own business: a manifest, the program, a script. No number depends on it."""
+        """Whether a file is goalseek's own, such as a manifest, the program or a script: no number depends on it."""
         return path.startswith(self.prefix) and self.apart(path[len(self.prefix) :])
 
     def seen_by(self, sees: Sees | Literal["agent"]) -> Callable[[str], bool]:
         """A function that says whether a tracked path is in the tree of such a command, or of the agent.
 
-        Nothing tracked is where something is shared: goalseek puts that there itself.
+        What is tracked at a shared path is not in it: goalseek puts the shared path there itself.
         """
         if sees == "both":
             return lambda path: self.share_at(path) is None
@@ -137,7 +137,7 @@ def scope(
     writable = tuple(writable)
     return Scope(
         prefix,
-        _also(matcher(tuple(hidden)), frozenset(hidden_files)),
+        _with_files(matcher(tuple(hidden)), frozenset(hidden_files)),
         matcher(tuple(read_only)),
         matcher(tuple(generated)),
         matcher(writable),
@@ -147,8 +147,8 @@ def scope(
     )
 
 
-def _also(matches: Callable[[str], bool], files: frozenset[str]) -> Callable[[str], bool]:
-    """What the globs match, these files, and what would stand in their way: the folders above, what lies below."""
+def _with_files(matches: Callable[[str], bool], files: frozenset[str]) -> Callable[[str], bool]:
+    """A matcher of the globs and of these files, the folders above them, and whatever would lie below them."""
     if not files:
         return matches
     above = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
@@ -187,7 +187,7 @@ def scope_of(loaded: Loaded, manifest: Manifest, prefix: str, hidden_from: Listi
     """The manifest's scope. Whatever its globs say, manifests, cheats, a provider's script, recordings and the log
     folder are hidden, and the program and the prompts are read-only.
 
-    All of these are apart: they belong to no ruler. The files of ``hidden_from`` are hidden.
+    None of these belongs to a ruler. The files of ``hidden_from`` are hidden.
     """
     home = manifest.log.home
     own = ["/goalseek.toml", "/goalseek.*.toml", _file(loaded.path.name)]
@@ -212,12 +212,12 @@ def scope_of(loaded: Loaded, manifest: Manifest, prefix: str, hidden_from: Listi
     )
 
 
-def _file(named: str) -> str:
+def _file(path: str) -> str:
     """The pattern of a file that the manifest names, however it writes the path; it matches no other."""
-    return literal(str(PurePosixPath(named)))
+    return literal(str(PurePosixPath(path)))
 
 
-def _folder(named: str) -> list[str]:
+def _folder(path: str) -> list[str]:
     """The pattern of a folder that the manifest names, where it is below the manifest's own."""
-    path = PurePosixPath(named)
-    return [f"{_file(named)}/"] if named and not path.is_absolute() and ".." not in path.parts else []
+    pure = PurePosixPath(path)
+    return [f"{_file(path)}/"] if path and not pure.is_absolute() and ".." not in pure.parts else []

@@ -1,4 +1,4 @@
-"""What a provider changed, held against the scope path by path: what is taken, what is left out, what is refused."""
+"""Screening of a provider's change against the scope, path by path: what is taken, left out or refused, and why."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from goalseek.workspace.scope import DROPPINGS, Scope, clashes, leaves_tree
 
 @dataclass
 class ChangeSize:
-    """The files of one change, counted before any is read: one with holes in it is as large as it says."""
+    """The number and bytes of a change's files, counted before any is read; a sparse file counts with its full size."""
 
     files: int = 0
     size: int = 0
 
     def counted(self, path: Path) -> str:
-        """Counts one more file; why that is too much, or "". Raises OSError where there is none."""
-        found = path.lstat()
-        size = found.st_size if stat.S_ISREG(found.st_mode) else 0
+        """Counts one more file; gives why the change is now too large, or "". Raises OSError where there is none."""
+        status = path.lstat()
+        size = status.st_size if stat.S_ISREG(status.st_mode) else 0
         self.files += 1
         self.size += size
         if self.files > FILES_MOST:
@@ -40,7 +40,7 @@ class ChangeSize:
 
 @dataclass(frozen=True)
 class ScreenedChange:
-    """A change by what is to become of it.
+    """A change, sorted by what is done with each path.
 
     ``edits`` are the candidate's; ``beyond`` is what it did to files that are not its to edit, by path; ``strays`` are
     new files outside the scope; ``refused`` says in words why there can be no candidate.
@@ -55,7 +55,7 @@ class ScreenedChange:
 
 @dataclass(frozen=True)
 class Screening:
-    """What the changes of the folder ``tree`` are held against; the bytes of what is taken go to ``snapshot``."""
+    """What the changes of the folder ``tree`` are checked against. Files that are taken are copied to ``snapshot``."""
 
     tree: Checkout
     scope: Scope
@@ -65,49 +65,51 @@ class Screening:
     snapshot: Path
 
 
-def screen(sieve: Screening, changes: Changes) -> ScreenedChange:
-    """Sorts a change, and stores the files of it that are taken."""
-    tree, scope, found = sieve.tree, sieve.scope, ScreenedChange()
+def screen(screening: Screening, changes: Changes) -> ScreenedChange:
+    """Sorts the paths of a change, and stores the files that are taken as blobs."""
+    tree, scope, result = screening.tree, screening.scope, ScreenedChange()
     for path in changes.added:
-        _sift_new(sieve, path, found)
+        _screen_new(screening, path, result)
     for path in (*changes.changed, *changes.missing):
         if scope.kind(path) == "generated":
             continue
         if scope.kind(path) != "writable":
-            is_left = path in changes.missing or found.flood.counted(tree.root / path)
-            entry = None if is_left else _entry(sieve, path)
+            is_unread = path in changes.missing or result.flood.counted(tree.root / path)
+            entry = None if is_unread else _entry(screening, path)
             if entry is None or not _is_as_before(tree, path, entry):  # touched, or put back as it was, is no edit
-                found.refused.append(why_shared(scope, path) or f"{quote_path(path)} is not the candidate's to edit")
-                found.beyond[path] = entry
+                result.refused.append(why_shared(scope, path) or f"{quote_path(path)} is not the candidate's to edit")
+                result.beyond[path] = entry
         elif path in changes.missing:
-            found.edits[path] = None
+            result.edits[path] = None
         else:
-            _take(sieve, path, found)
-    return found
+            _take(screening, path, result)
+    return result
 
 
-def _sift_new(sieve: Screening, path: str, found: ScreenedChange) -> None:
-    scope, ignored = sieve.scope, sieve.ignored
+def _screen_new(screening: Screening, path: str, result: ScreenedChange) -> None:
+    scope, ignored = screening.scope, screening.ignored
     kind = scope.kind(path)
     if kind == "hidden":
-        found.refused.append(f"{quote_path(path)} is new under a hidden pattern")
+        result.refused.append(f"{quote_path(path)} is new under a hidden pattern")
     elif why := why_shared(scope, path):
-        found.refused.append(why)
+        result.refused.append(why)
     elif DROPPINGS(path) or kind == "generated":
         return
     elif kind != "writable":
         if not ignored(path):
-            found.strays.append(path)
-    elif above := clashes(path, sieve.tree.entries, lambda entry: scope.kind(entry) != "writable"):
-        found.refused.append(f"{quote_path(path)} lies below {quote_path(above)}, which is not the candidate's to edit")
-    elif refusal := sieve.newcomers.refusal(path, ignored(path)):
-        found.refused.append(refusal)
+            result.strays.append(path)
+    elif above := clashes(path, screening.tree.entries, lambda entry: scope.kind(entry) != "writable"):
+        result.refused.append(
+            f"{quote_path(path)} lies below {quote_path(above)}, which is not the candidate's to edit"
+        )
+    elif refusal := screening.newcomers.refusal(path, ignored(path)):
+        result.refused.append(refusal)
     elif not ignored(path):
-        _take(sieve, path, found)
+        _take(screening, path, result)
 
 
 def why_shared(scope: Scope, path: str) -> str:
-    """Why nothing may stand at a path, where it is the place of something shared; "" where it is not."""
+    """Why a candidate may have no file at this path because of a shared one; "" where it may."""
     shared, quoted = scope.share_at(path), quote_path(path)
     if shared is None:
         return ""
@@ -124,19 +126,19 @@ def _is_as_before(tree: Checkout, path: str, entry: Entry) -> bool:
     return entry == before
 
 
-def _take(sieve: Screening, path: str, found: ScreenedChange) -> None:
+def _take(screening: Screening, path: str, result: ScreenedChange) -> None:
     """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
-    tree, newcomers = sieve.tree, sieve.newcomers
+    tree, newcomers = screening.tree, screening.newcomers
     try:
-        if why := found.flood.counted(tree.root / path):
-            found.refused.append(f"{quote_path(path)}: {why}")
+        if why := result.flood.counted(tree.root / path):
+            result.refused.append(f"{quote_path(path)}: {why}")
             return
-        entry = _entry(sieve, path)
+        entry = _entry(screening, path)
     except OSError as error:
-        found.refused.append(f"{quote_path(path)} cannot be read: {error.strerror}")
+        result.refused.append(f"{quote_path(path)} cannot be read: {error.strerror}")
         return
     if entry is None:
-        found.refused.append(f"{quote_path(path)} is neither a file nor a link")
+        result.refused.append(f"{quote_path(path)} is neither a file nor a link")
         return
     before = tree.entries.get(path)
     if entry == before:
@@ -147,28 +149,28 @@ def _take(sieve: Screening, path: str, found: ScreenedChange) -> None:
         if before is None or before.mode != SYMLINK:
             refusal = refusal or newcomers.refusal(path, is_ignored=False, is_link=True)
     if refusal:
-        found.refused.append(refusal)
+        result.refused.append(refusal)
     else:
-        found.edits[path] = entry
+        result.edits[path] = entry
 
 
-def _entry(sieve: Screening, path: str) -> Entry | None:
-    """What stands at a path of the workspace, stored; None for what git cannot hold."""
-    objects, root = sieve.objects, sieve.tree.root
-    full = root / path
-    mode = full.lstat().st_mode
+def _entry(screening: Screening, path: str) -> Entry | None:
+    """The entry of a path of the workspace, its blob stored; None for what git cannot hold."""
+    objects, root = screening.objects, screening.tree.root
+    full_path = root / path
+    mode = full_path.lstat().st_mode
     if stat.S_ISLNK(mode):
-        return Entry(SYMLINK, objects.write_bytes(os.fsencode(os.readlink(full))))
+        return Entry(SYMLINK, objects.write_bytes(os.fsencode(os.readlink(full_path))))
     if not stat.S_ISREG(mode):
         return None
-    place = sieve.snapshot / path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(read_regular(root, path))
-    return Entry("100755" if mode & stat.S_IXUSR else "100644", objects.write_file(place))
+    copy = screening.snapshot / path
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_bytes(read_regular(root, path))
+    return Entry("100755" if mode & stat.S_IXUSR else "100644", objects.write_file(copy))
 
 
 def ignored_by(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
-    """What the ``.gitignore`` files of the tree ignore, as they were before anybody edited them."""
+    """A matcher of what the tree's ``.gitignore`` files ignore, as they were before the provider's edits."""
     files = [path for path in tree.entries if path == ".gitignore" or path.endswith("/.gitignore")]
     rules = []
     for path in sorted(files):
@@ -192,8 +194,8 @@ class AddedFiles:
         self._removed = frozenset(removed)
         self._tree = tree
         self._levels: dict[str, dict[str, Entry]] = {}
-        self._alike: dict[str, dict[str, list[str]]] = {}
-        self._new: dict[str, str] = {}
+        self._alike_by_folder: dict[str, dict[str, list[str]]] = {}
+        self._new_paths: dict[str, str] = {}
 
     def refusal(self, path: str, is_ignored: bool, is_link: bool = False) -> str:
         """Why there may be no new file of this name, or ""."""
@@ -208,7 +210,7 @@ class AddedFiles:
         for part, why in import_shadowing(path, is_link, self._has, self._added.__contains__, self._scope.is_fixed):
             if not self._scope.names(path, part):
                 return f"{quoted}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
-        if other := self._only_by_case(path):
+        if other := self._path_alike(path):
             return f"{quoted} differs from {quote_path(other)} only by case or spelling"
         return ""
 
@@ -234,29 +236,29 @@ class AddedFiles:
             self._levels[folder] = self._objects.tree(entry.blob) if entry and is_folder else {}
         return self._levels[folder]
 
-    def _only_by_case(self, path: str) -> str:
+    def _path_alike(self, path: str) -> str:
         """Another path that some file system takes for this one or for a folder above it, or ""."""
         folder = ""
         for name in path.split("/"):
-            here = f"{folder}/{name}" if folder else name
+            current = f"{folder}/{name}" if folder else name
             if name not in self._level(folder):
-                for other in self._likes(folder).get(alike(name), ()):
-                    there = f"{folder}/{other}" if folder else other
-                    if not self._is_gone(there):
-                        return there
-            folder = here
-            known = self._new.setdefault("/".join(map(alike, here.split("/"))), here)
-            if known != here:
-                return known
+                for other in self._names_alike(folder).get(alike(name), ()):
+                    other_path = f"{folder}/{other}" if folder else other
+                    if not self._is_gone(other_path):
+                        return other_path
+            folder = current
+            first_path = self._new_paths.setdefault("/".join(map(alike, current.split("/"))), current)
+            if first_path != current:
+                return first_path
         return ""
 
-    def _likes(self, folder: str) -> dict[str, list[str]]:
-        if folder not in self._alike:
-            found: dict[str, list[str]] = {}
+    def _names_alike(self, folder: str) -> dict[str, list[str]]:
+        if folder not in self._alike_by_folder:
+            names: dict[str, list[str]] = {}
             for name in self._level(folder):
-                found.setdefault(alike(name), []).append(name)
-            self._alike[folder] = found
-        return self._alike[folder]
+                names.setdefault(alike(name), []).append(name)
+            self._alike_by_folder[folder] = names
+        return self._alike_by_folder[folder]
 
     def _is_gone(self, path: str) -> bool:
         """Whether the change removes a file, or every file of a folder: then a new name is only a new name."""

@@ -1,7 +1,7 @@
-"""``scope.share``: what the shared folders held at the baseline, by path, size and time. A difference is only told.
+"""Shared folders (``scope.share``): what they held at the baseline, and which paths may be shared.
 
-They are looked at once for each start of goalseek, and never at more than ``LOOKED_AT_MOST`` files: a folder that is
-not copied because it is large is not walked at every iteration either.
+Files are compared by path, size and time, and a difference gives a note only. They are listed once for each start of
+goalseek, and never more than ``LOOKED_AT_MOST``: a folder too large to be copied is not walked at every iteration.
 """
 
 from __future__ import annotations
@@ -46,64 +46,64 @@ class Shares:
     def __init__(self, path: Path, base: Path) -> None:
         self._path = path
         self._base = base
-        self._seen: tuple[tuple[str, ...], Listing] | None = None
+        self._last_listing: tuple[tuple[str, ...], Listing] | None = None
 
     def digests(self, names: Sequence[str]) -> dict[str, str]:
-        """What a record says of them."""
+        """The digest of what they hold, as records have it."""
         return {"share": digest_of(self._files(names))} if names else {}
 
     def notes(self, names: Sequence[str], epoch: int) -> tuple[str, ...]:
-        """What has come to differ since the epoch began, in words."""
-        known = self._known()
-        if not names or known is None or (known.epoch, known.names) != (epoch, tuple(names)):
+        """What differs from the epoch's baseline, in words."""
+        baseline = self._load_baseline()
+        if not names or baseline is None or (baseline.epoch, baseline.names) != (epoch, tuple(names)):
             return ()
-        changed = [quote_path(path) for path in differing(known.files, self._files(names))]
+        changed = [quote_path(path) for path in differing(baseline.files, self._files(names))]
         return (f"shared files are not as at the baseline: {abbreviate(changed)}",) if changed else ()
 
     def remember(self, names: Sequence[str], epoch: int) -> None:
-        """Keeps what they hold, where this epoch has nothing kept."""
-        known = self._known() if names else None
-        if names and (known is None or (known.epoch, known.names) != (epoch, tuple(names))):
+        """Saves what they hold, unless it is saved for this epoch."""
+        baseline = self._load_baseline() if names else None
+        if names and (baseline is None or (baseline.epoch, baseline.names) != (epoch, tuple(names))):
             write_durably(self._path, to_line(Known(epoch, tuple(names), self._files(names))).encode() + b"\n")
 
     def is_whole(self, names: Sequence[str]) -> bool:
-        """Whether every file of them is looked at."""
+        """Whether they have few enough files for all to be listed."""
         return len(self._files(names)) < LOOKED_AT_MOST
 
-    def _known(self) -> Known | None:
+    def _load_baseline(self) -> Known | None:
         try:
             return from_plain(Known, json.loads(self._path.read_text()))
         except (OSError, ValueError):
             return None
 
     def _files(self, names: Sequence[str]) -> Listing:
-        if self._seen is None or self._seen[0] != tuple(names):
-            self._seen = (tuple(names), _list(self._base, names))
-        return self._seen[1]
+        if self._last_listing is None or self._last_listing[0] != tuple(names):
+            self._last_listing = (tuple(names), _list_files(self._base, names))
+        return self._last_listing[1]
 
 
-def _list(base: Path, names: Sequence[str]) -> Listing:
-    found: Listing = ()
+def _list_files(base: Path, names: Sequence[str]) -> Listing:
+    files: Listing = ()
     for name in names:
         try:
-            listing = list_folder((base / name).resolve(), LOOKED_AT_MOST - len(found))
+            listing = list_folder((base / name).resolve(), LOOKED_AT_MOST - len(files))
         except OSError:  # what cannot be listed cannot be used either, and the command says so
             continue
-        found += tuple(replace(item, path=f"{name}/{item.path}") for item in listing)
-    return found
+        files += tuple(replace(item, path=f"{name}/{item.path}") for item in listing)
+    return files
 
 
 def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where what setup gives would take the place of a file that is the candidate's, or hidden."""
     for name in manifest.setup.gives if manifest.setup else ():
         inside = (path for path in entries if path.startswith(f"{prefix}{name}/"))
-        if taken := next((path for path in inside if scope.kind(path) in ("writable", "hidden")), None):
-            message = f"setup.gives: {name} holds {quote_path(taken)}, which its copy would take the place of"
+        if clash := next((path for path in inside if scope.kind(path) in ("writable", "hidden")), None):
+            message = f"setup.gives: {name} holds {quote_path(clash)}, which its copy would take the place of"
             raise GoalseekError(message, "let setup write into a folder of its own, and give that", USAGE)
 
 
 def refuse_unfit_shares(
-    loaded: Loaded, repository: Repository, places: CachePaths, scope: Scope, entries: Mapping[str, Entry]
+    loaded: Loaded, repository: Repository, paths: CachePaths, scope: Scope, entries: Mapping[str, Entry]
 ) -> None:
     """Raises GoalseekError where a shared path holds what a tree tracks, or leads to what programs must not see.
 
@@ -113,11 +113,11 @@ def refuse_unfit_shares(
 
     location = repository.location
     hidden = hidden_files.folder_of(base_of(loaded, repository.top), loaded.manifest)
-    own = [location.common_dir, location.git_dir, places.home.parent, loaded.logs, loaded.runs, loaded.path]
+    own = [location.common_dir, location.git_dir, paths.home.parent, loaded.logs, loaded.runs, loaded.path]
     own += [hidden] if hidden else []
     for name in loaded.manifest.scope.share:
-        path = places.prefix + name
-        _refuse_in_its_place(name, path, scope, entries)
+        path = paths.prefix + name
+        _refuse_tracked(name, path, scope, entries)
         real, top = (repository.top / path).resolve(), repository.top.resolve()
         for other in (repository.top, *own):
             is_inside = other != repository.top and real.is_relative_to(other.resolve())
@@ -128,20 +128,20 @@ def refuse_unfit_shares(
         if real != top / path and real.is_relative_to(top):
             target = real.relative_to(top).as_posix()
             if inside := _first_tracked(target, entries, also_at=True):
-                raise _holding(name, inside, scope, "it is a link to what git tracks: share what git ignores")
+                raise _tracked_error(name, inside, scope, "it is a link to what git tracks: share what git ignores")
         for tracked in entries:  # through a link on the way to the hidden file
             if scope.kind(tracked) == "hidden" and (repository.top / tracked).resolve().is_relative_to(real):
-                raise _holding(name, tracked, scope)
+                raise _tracked_error(name, tracked, scope)
 
 
-def _refuse_in_its_place(name: str, path: str, scope: Scope, entries: Mapping[str, Entry]) -> None:
+def _refuse_tracked(name: str, path: str, scope: Scope, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where a tree has files at a shared path, above or below."""
-    at = entries.get(path)
-    if at is not None and at.mode not in (SUBMODULE, SYMLINK):
+    entry = entries.get(path)
+    if entry is not None and entry.mode not in (SUBMODULE, SYMLINK):
         message = f"scope.share: git tracks {quote_path(name)}, which the trees have anyway"
         raise GoalseekError(message, f"take it out; or let git ignore it: {_untrack(name)}", USAGE)
     if inside := _first_tracked(path, entries):
-        raise _holding(name, inside, scope)
+        raise _tracked_error(name, inside, scope)
     above = next((above for above in parents(path) if above in entries and entries[above].mode != SUBMODULE), None)
     if above is not None:
         message = f"scope.share: {quote_path(name)} lies below {quote_path(above)}, a file or a link that git tracks"
@@ -154,7 +154,7 @@ def _first_tracked(folder: str, entries: Mapping[str, Entry], also_at: bool = Fa
     return next((path for path in files if path.startswith(f"{folder}/") or (also_at and path == folder)), None)
 
 
-def _holding(name: str, tracked: str, scope: Scope, remedy: str = "") -> GoalseekError:
+def _tracked_error(name: str, tracked: str, scope: Scope, remedy: str = "") -> GoalseekError:
     quoted = quote_path(tracked)
     if scope.kind(tracked) == "hidden":
         message = f"scope.share: {name} holds the hidden file {quoted}"

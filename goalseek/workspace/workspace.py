@@ -1,7 +1,7 @@
-"""Where the agent edits: a repository of its own, whose object store never held a hidden file.
+"""The workspace in which the agent edits: a repository of its own, whose object store never held a hidden file.
 
 The tool works on a copy of the git folder that the agent never gets (``workspace.git``); the agent's ``.git`` is kept
-equal to it, file by file, so that nothing that is planted there is ever run.
+equal to it, file by file, so that no hook or setting that an agent puts there is ever run.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from goalseek.own_folders import clear, make_anew, remove
 from goalseek.workspace.checkout import LINK, Checkout, occupied
 from goalseek.workspace.scan import Changes
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 _BRANCH = "refs/heads/goalseek"
-_LOOSE_MOST = 300
+_LOOSE_LIMIT = 300
 _NOT_MIRRORED = ("scratch", "hooks", "description", "branches")
 
 
 @dataclass(frozen=True)
 class AgentCommit:
-    """One commit that the agent may see: a kept tree, and what to say about it."""
+    """One commit of the history that the agent sees: a kept tree, its message, its ``moment`` in Unix seconds."""
 
     label: str
     tree: str
@@ -39,7 +39,7 @@ class AgentCommit:
 
 @dataclass(frozen=True)
 class _TreeLabel:
-    """What the tree's label says: the step, under which scope, the tree in the repository, the commit made of it."""
+    """The parts of the tree's label: of an ``AgentCommit``, the scope, its tree, and the commit made of it here."""
 
     label: str = ""
     scope_key: str = ""
@@ -48,7 +48,7 @@ class _TreeLabel:
 
 
 class Workspace:
-    """The agent's tree and its git folder. ``links`` are made in it; what is ``mounted`` on a path is left alone."""
+    """The agent's tree and its git folder. ``links`` are made in it; ``mount_points`` are left alone."""
 
     def __init__(
         self,
@@ -57,17 +57,17 @@ class Workspace:
         is_seen: Callable[[str], bool],
         scope_key: str,
         links: Mapping[str, str],
-        mounted: frozenset[str] = frozenset(),
-        making: Making = contextlib.nullcontext,
+        mount_points: frozenset[str] = frozenset(),
+        build_context: Making = contextlib.nullcontext,
     ) -> None:
         self.root = folder
         self._objects = objects
         self._is_seen = is_seen
         self._scope_key = scope_key
         self._links = {path: Entry(LINK, target) for path, target in links.items()}
-        self._mounted = mounted
-        self._making = making
-        self._made: dict[str, tuple[str, Any]] = {}
+        self._mount_points = mount_points
+        self._build_context = build_context
+        self._cache: dict[str, tuple[str, Any]] = {}
         self._pristine = folder.with_name(folder.name + ".git")
         object_format = "sha1" if len(objects.zero) == 40 else "sha256"
         self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
@@ -76,7 +76,7 @@ class Workspace:
             folder.with_name(folder.name + ".state"),
             self._content,
             objects.fill,
-            apart=frozenset({".git"}) | mounted,
+            exceptions=frozenset({".git"}) | mount_points,
         )
         self.git_folder = Checkout(
             folder / ".git", folder.with_name(folder.name + ".git.state"), self._pristine_content
@@ -90,53 +90,53 @@ class Workspace:
                 self.git_folder.save()
         self._store.close()
 
-    def sync_to(self, steps: Callable[[str], Iterable[AgentCommit]]) -> None:
-        """Brings tree and history to the last of the steps.
+    def sync_to(self, history: Callable[[str], Iterable[AgentCommit]]) -> None:
+        """Brings the tree and its git history to the last commit of the history.
 
-        ``steps(label)`` gives the steps after the one with that label, oldest first; all of them for an unknown label.
+        ``history(label)`` gives the commits after the one with that label, oldest first; all for an unknown label.
         """
-        moved = False
+        has_changed = False
         if not self.is_whole():
             self.tree.label = ""
         if not self.tree.label and self.tree.load() and self.git_folder.load():
-            self._take_up()
-            moved = bool(self.tree.label)
-        is_new = not self.tree.label or self._standing().scope_key != self._scope_key
-        with self._making(self.root) if is_new else contextlib.nullcontext():
+            self._restore_recorded()
+            has_changed = bool(self.tree.label)
+        is_new = not self.tree.label or self._tree_label().scope_key != self._scope_key
+        with self._build_context(self.root) if is_new else contextlib.nullcontext():
             if is_new:
-                self._start()
-            for step in steps(self._standing().label):
-                self._take(step)
-                moved = True
-            if moved:
+                self._create()
+            for commit in history(self._tree_label().label):
+                self._apply(commit)
+                has_changed = True
+            if has_changed:
                 self._mirror()
 
     def is_whole(self) -> bool:
         """Whether the tree and the tool's own git folder are there: a cache may be removed at any time."""
         return self.root.is_dir() and not self.root.is_symlink() and self._pristine.is_dir()
 
-    def _take_up(self) -> None:
-        """Brings what an earlier process left to what it recorded."""
+    def _restore_recorded(self) -> None:
+        """Restores the tree that an earlier process left to what it recorded."""
         try:
             self.clean()
         except (Missing, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
             self.tree.label = ""
 
-    def cached(self, name: str, made: Callable[[], Made]) -> Made:
-        """Something made of the files that stand here: made once, as long as they stay the same."""
-        label, value = self._made.get(name, ("", None))
+    def cached(self, name: str, compute: Callable[[], Value]) -> Value:
+        """``compute()``, cached under ``name`` until the tree changes."""
+        label, value = self._cache.get(name, ("", None))
         if label != self.tree.label:
-            value = made()
-            self._made[name] = (self.tree.label, value)
-        return cast(Made, value)
+            value = compute()
+            self._cache[name] = (self.tree.label, value)
+        return cast(Value, value)
 
     def changes(self) -> Changes:
         """What differs in the tree from what the tool put there; the agent's git folder is not part of it.
 
-        Something in the place of what is mounted counts as new.
+        Something at a mount point counts as new.
         """
-        found = self.tree.changes()
-        return replace(found, added=(*found.added, *occupied(self.root, self._mounted)))
+        changes = self.tree.changes()
+        return replace(changes, added=(*changes.added, *occupied(self.root, self._mount_points)))
 
     def restore(self, changes: Changes) -> None:
         """Brings the tree back, and the git folder with it."""
@@ -150,8 +150,8 @@ class Workspace:
         """Puts back whatever is not as the tool left it."""
         self.restore(self.changes())
 
-    def _start(self) -> None:
-        """An empty workspace with a new git folder."""
+    def _create(self) -> None:
+        """Makes the workspace empty, with a new git folder."""
         self._store.close()
         clear(self._pristine)
         self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -167,29 +167,29 @@ class Workspace:
         ):
             git("config", "--file", str(self._pristine / "config"), key, value)
         (self._pristine / "info" / "exclude").write_text(
-            "".join(f"{literal(path)}\n" for path in (*self._links, *sorted(self._mounted)))
+            "".join(f"{literal(path)}\n" for path in (*self._links, *sorted(self._mount_points)))
         )
         (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
         clear(self.root)
         self.tree.label = self.git_folder.label = ""
 
-    def _standing(self) -> _TreeLabel:
+    def _tree_label(self) -> _TreeLabel:
         return _TreeLabel(*self.tree.label.split(" ")) if self.tree.label else _TreeLabel()
 
-    def _take(self, step: AgentCommit) -> None:
-        before = self._standing()
+    def _apply(self, agent_commit: AgentCommit) -> None:
+        before = self._tree_label()
         changed: dict[str, Entry | None]
         if not before.tree:
-            wanted = visible(self._objects.files(step.tree), self._is_seen)
-            self._copy_blobs({entry.blob for entry in wanted.values()})
-            changed = dict(wanted)
+            entries = visible(self._objects.files(agent_commit.tree), self._is_seen)
+            self._copy_blobs({entry.blob for entry in entries.values()})
+            changed = dict(entries)
         else:
-            changed = visible_changes(self._objects, before.tree, step.tree, self._is_seen)
+            changed = visible_changes(self._objects, before.tree, agent_commit.tree, self._is_seen)
             for entry in changed.values():
                 if entry is not None:
                     self._store.write_bytes(self._objects.read(entry.blob))
-        commit = self._commit(step, changed, before.commit)
-        label = f"{step.label} {self._scope_key} {step.tree} {commit}"
+        commit = self._commit(agent_commit, changed, before.commit)
+        label = f"{agent_commit.label} {self._scope_key} {agent_commit.tree} {commit}"
         if before.tree:
             self.tree.update(changed, label)
             return
@@ -198,14 +198,14 @@ class Workspace:
             variables = {"GIT_INDEX_FILE": str(self._pristine / "index"), "GIT_WORK_TREE": str(self.root)}
             self._store.git("update-index", "-q", "--refresh", variables=variables)
 
-    def _commit(self, step: AgentCommit, changed: Mapping[str, Entry | None], parent: str) -> str:
+    def _commit(self, agent_commit: AgentCommit, changed: Mapping[str, Entry | None], parent: str) -> str:
         index = self._pristine / "index"
         self._store.index(index, changed)
         tree = self._store.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip()
-        message = step.message.encode("utf-8", "replace")
-        above = ("-p", parent) if parent else ()
-        signed = _signed(step.moment)
-        commit = self._store.git("commit-tree", tree, *above, stdin=message, variables=signed).decode().strip()
+        message = agent_commit.message.encode("utf-8", "replace")
+        parents = ("-p", parent) if parent else ()
+        variables = _signature_variables(agent_commit.moment)
+        commit = self._store.git("commit-tree", tree, *parents, stdin=message, variables=variables).decode().strip()
         self._store.git("update-ref", _BRANCH, commit)
         return commit
 
@@ -217,12 +217,12 @@ class Workspace:
         self._store.git("index-pack", "--stdin", "--fix-thin", stdin=pack)
 
     def _mirror(self) -> None:
-        """Brings the agent's git folder to the tool's."""
-        if sum(1 for _ in self._pristine.glob("objects/??/*")) > _LOOSE_MOST:
-            for half in (*self._pristine.glob("objects/pack/tmp_*"), *self._pristine.glob("objects/pack/.tmp-*")):
-                remove(half)  # of a repack that was killed
+        """Makes the agent's git folder equal to the tool's."""
+        if sum(1 for _ in self._pristine.glob("objects/??/*")) > _LOOSE_LIMIT:
+            for leftover in (*self._pristine.glob("objects/pack/tmp_*"), *self._pristine.glob("objects/pack/.tmp-*")):
+                remove(leftover)  # of a repack that was killed
             self._store.git("repack", "-a", "-d", "-q")
-        wanted: dict[str, Entry | None] = {}
+        entries: dict[str, Entry | None] = {}
         for folder, folders, names in os.walk(self._pristine):
             inside = Path(folder).relative_to(self._pristine).as_posix()
             if inside == ".":
@@ -230,13 +230,13 @@ class Workspace:
                 names = [name for name in names if name not in _NOT_MIRRORED]
             for name in names:
                 path = name if inside == "." else f"{inside}/{name}"
-                found = (self._pristine / path).stat()
-                wanted[path] = Entry("100644", f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}")
+                status = (self._pristine / path).stat()
+                entries[path] = Entry("100644", f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}")
         if not self.git_folder.label:
-            self.git_folder.build({path: entry for path, entry in wanted.items() if entry}, "mirror")
+            self.git_folder.build({path: entry for path, entry in entries.items() if entry}, "mirror")
         else:
-            gone = {path: None for path in self.git_folder.entries if path not in wanted}
-            self.git_folder.update({**gone, **wanted}, "mirror")
+            removals = {path: None for path in self.git_folder.entries if path not in entries}
+            self.git_folder.update({**removals, **entries}, "mirror")
 
     def _content(self, path: str, entry: Entry) -> bytes:
         return self._objects.read(entry.blob)
@@ -245,7 +245,7 @@ class Workspace:
         return (self._pristine / path).read_bytes()
 
 
-def _signed(moment: int) -> dict[str, str]:
+def _signature_variables(moment: int) -> dict[str, str]:
     name, mail = AUTHOR
     date = f"{moment} +0000"
     return {
