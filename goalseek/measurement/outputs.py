@@ -122,12 +122,12 @@ def take_outputs(
         return matches(path) and not is_there_anyhow
 
     try:
-        taken = files.take(below, kept_outputs, is_wanted, command.output_max)
+        copied = files.take(below, kept_outputs, is_wanted, command.output_max)
     except files.TooMuch as error:
         return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
     except (FileNotFoundError, NotADirectoryError):
         return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
-    for path, status in taken.items():
+    for path, status in copied.items():
         if verifier.bench.would_shadow_ruler(tree, prefix + path):
             return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
         for part, why in verifier.bench.hijacks(tree, prefix + path):
@@ -141,7 +141,7 @@ def take_outputs(
             stale[path] = "it is as it was committed"
     for pattern in command.outputs:
         is_there = matcher((pattern,))
-        if not any(is_there(path) for path in taken):
+        if not any(is_there(path) for path in copied):
             return Failure("verify_failed", f"{command.name} left no output {pattern}")
     return None
 
