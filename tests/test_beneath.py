@@ -23,7 +23,7 @@ from goalseek.measurement.setup import give
 from goalseek.own_folders import ForeignPath
 from goalseek.project.approval import remove_approval
 from goalseek.project.stop import asked_to_stop
-from goalseek.sandbox.bubblewrap import _make
+from goalseek.sandbox.bubblewrap import _make_mount_point
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.landlock import _link_from_home
 from goalseek.sandbox.view import Mount, View, build_view
@@ -120,7 +120,7 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "scratch files": lambda own: remove_scratch_files([own / INSIDE]),
     "word": lambda own: remove_approval(own / INSIDE),
     "stop": lambda own: asked_to_stop(own / INSIDE),
-    "mount point": lambda own: _make(own / INSIDE / "new", is_folder=True),
+    "mount point": lambda own: _make_mount_point(own / INSIDE / "new", is_folder=True),
     "cache": lambda own: _link_from_home(view_of(own / "tree", own / "other", Path("/home/agent/a/b/c/new"))),
 }
 ON_A_CHECKOUT: dict[str, Callable[[Checkout], object]] = {

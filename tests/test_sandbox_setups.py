@@ -218,11 +218,11 @@ def test_a_system_whose_programs_are_not_all_under_usr(
     (tmp_path / "sbin").symlink_to("usr/bin")
     places = tuple(tmp_path / name for name in ("usr", "bin", "sbin"))
     monkeypatch.setattr(mounts, "readable", lambda network: places)
-    mounts._system.cache_clear()
+    mounts._system_layout.cache_clear()
     try:
         found = mounts.lay_out(room.view())
     finally:
-        mounts._system.cache_clear()
+        mounts._system_layout.cache_clear()
     seen_at = [mount.at for mount in found.mounts]
     assert tmp_path / "usr" in seen_at and tmp_path / "bin" in seen_at and tmp_path / "sbin" not in seen_at
     assert (tmp_path / "sbin", "usr/bin") in found.links

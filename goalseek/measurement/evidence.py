@@ -1,4 +1,7 @@
-"""To be written."""
+"""Evidence of an iteration, one measurement at a time: run on the bench, logged, its files kept in the run folder.
+
+A bench that disappears during a measurement is made again once: it lies in a cache that anybody may empty.
+"""
 
 from __future__ import annotations
 
@@ -24,36 +27,36 @@ def is_incumbent_failing(evidence: Evidence) -> bool:
 
 
 def add_measurement(
-    verifier: Verifier, of: Side, tree: str, evidence: Evidence, seed: int, iteration: int, run_folder: Path
+    verifier: Verifier, side: Side, tree: str, evidence: Evidence, seed: int, iteration: int, run_folder: Path
 ) -> Evidence:
-    """The evidence with one more measurement, of the candidate or the incumbent.
+    """``evidence`` and one more measurement, of the candidate or the incumbent (``side``).
 
-    Measurement k writes ``measurements/k/`` and goes on with ``verifier.log``; ``metrics.json`` and ``outputs/`` are
-    those of the candidate's last. Where the bench was removed under a measurement that failed, it is made anew, and the
-    tree measured once more: a second time it is the candidate's doing.
+    Measurement k writes ``measurements/k/`` and appends to ``verifier.log``; ``metrics.json`` and ``outputs/`` are
+    those of the candidate's last. If a measurement fails and the bench is gone, the bench is made again and the tree
+    measured once more; if it is gone again, that is the candidate's doing.
 
-    A first failure of the incumbent is a run without a value. Raises GoalseekError, ``incumbent_failed``, where it
-    fails the next time too, which is stored nowhere but in the log, or where a command says stop.
+    A first failure of the incumbent is a run without a value. Raises GoalseekError, ``incumbent_failed``, if it fails
+    the next time too, which is stored nowhere but in the log, or if a command says stop.
     """
     run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
-    place = len(evidence.runs) + 1
-    if place == 1:
+    number = len(evidence.runs) + 1
+    if number == 1:
         clear(run_folder / "verifier.log")
         clear(run_folder / "measurements")
         clear(run_folder / OUTPUTS)
-    artifacts = run_folder / "measurements" / str(place)
-    verifier.turn(of, place)
+    artifacts = run_folder / "measurements" / str(number)
+    verifier.turn(side, number)
     exclusive = exclusive_lock(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
-        log.write(f"[run {place}: {of}, seed {seed}]\n".encode())
-        sample = _measured(verifier, tree, seed, iteration, log, artifacts)
-        told = sample.failure.why if sample.failure else f"{verifier.manifest.metric.name} = {sample.value!r}"
-        log.write(f"[run {place}: {told}]\n".encode("utf-8", "replace"))
+        log.write(f"[run {number}: {side}, seed {seed}]\n".encode())
+        sample = _measure_on_bench(verifier, tree, seed, iteration, log, artifacts)
+        result = sample.failure.why if sample.failure else f"{verifier.manifest.metric.name} = {sample.value!r}"
+        log.write(f"[run {number}: {result}]\n".encode("utf-8", "replace"))
     run_folder.mkdir(parents=True, exist_ok=True)
-    run = VerifierRun(of, sample.value, sample.seed, sample.seconds)
-    if of == "incumbent":
+    run = VerifierRun(side, sample.value, sample.seed, sample.seconds)
+    if side == "incumbent":
         if sample.failure and (is_incumbent_failing(evidence) or said_stop(verifier.manifest, sample.verify)):
-            raise _incumbent_failed(sample.failure)
+            raise _incumbent_error(sample.failure)
         return evidence.plus(Evidence((run,)))
     if sample.failure is None and verifier.manifest.log.keep_outputs != "none":
         put_outputs(verifier.places.outputs, run_folder)
@@ -62,7 +65,9 @@ def add_measurement(
     return evidence.plus(Evidence((run,), guards, sample.verify, sample.failure))
 
 
-def _measured(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path) -> Measurement:
+def _measure_on_bench(
+    verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path
+) -> Measurement:
     try:
         prepare(verifier, log)
         sample = measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
@@ -71,11 +76,11 @@ def _measured(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sin
         log.write(b"[the bench was removed while it was in use: measured once more]\n")
         prepare(verifier, log)
         return measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
-    except NoNumber as failed:
-        return Measurement(None, {}, (), seed, 0.0, Failure(failed.reason, failed.why))
+    except NoNumber as error:
+        return Measurement(None, {}, (), seed, 0.0, Failure(error.reason, error.why))
 
 
-def _incumbent_failed(failure: Failure) -> GoalseekError:
+def _incumbent_error(failure: Failure) -> GoalseekError:
     message = f"the incumbent, measured again, has no number any more: {failure.why}"
     hint = "see its output: goalseek show --output; mend what has changed around it, and run the same command again"
     return GoalseekError(message, hint, BAD_FINDING, "incumbent_failed")
@@ -84,8 +89,8 @@ def _incumbent_failed(failure: Failure) -> GoalseekError:
 def _write_metrics(path: Path, verifier: Verifier, sample: Measurement, artifacts: Path) -> None:
     """The metric's own file where there is one, else what was read."""
     metric = verifier.manifest.metric
-    last = artifacts / str(metric.repeats) if metric.repeats > 1 else artifacts
-    source = last / metric.path
+    folder = artifacts / str(metric.repeats) if metric.repeats > 1 else artifacts
+    source = folder / metric.path
     if metric.source == "json" and source.is_file():
         path.write_bytes(source.read_bytes())
         return

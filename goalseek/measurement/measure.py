@@ -1,4 +1,7 @@
-"""One measurement: the verify commands in order, each in the tree that it may see, and the numbers they leave."""
+"""Measuring a tree: the verify commands in order, each in a tree of the files that it may see, then the numbers.
+
+``measure`` does so once, ``measure_repeatedly`` as often as ``metric.repeats`` says, and aggregates the numbers.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import CommandRun
 
-_ARTIFACTS_MOST = 256 * 2**20
+_ARTIFACTS_LIMIT = 256 * 2**20
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one measurement gave: a value and guards, or a failure; ``seconds`` is the commands' time together."""
+    """A value and guards, or a failure; ``seconds`` is the sum of the commands' wall times."""
 
     value: float | None
     guards: dict[str, float]
@@ -41,38 +44,38 @@ class Measurement:
 
 
 def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None) -> Measurement:
-    """Measures a tree once. What the commands wrote into their run folder ends in ``artifacts``.
+    """Measures a tree once. What the commands wrote into their run folders is copied to ``artifacts``.
 
-    Raises GoalseekError, ``tampered``, where the ruler is not as it was pinned, before or after, and OSError where a
+    Raises GoalseekError, ``tampered``, if the ruler is not as it was pinned, before or after, and OSError if the
     measurement failed and the disk is full.
     """
     verifier.refuse_changed()
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, tree)
-    place = _Place.make(verifier, tree)
+    folders = _Folders.make(verifier, tree)
     stale: dict[str, str] = {}
-    ended: dict[str, ProgramResult] = {}
+    results: dict[str, ProgramResult] = {}
     runs: list[CommandRun] = []
     failure = None
     for command in verifier.manifest.verify:
-        if command.once and place.once and place.once.is_done:
+        if command.once and folders.once and folders.once.is_done:
             log.write(f"[{command.name} runs once, and did]\n".encode())
             continue
         if command.name == verifier.own_folder:
-            for made in place.fresh.values():
-                made.empty()
-        made = place.fresh[_kind(command)]
-        before = facts_of(made.path) if command.once else {}
+            for run_folder in folders.fresh.values():
+                run_folder.empty()
+        run_folder = folders.fresh[_kind(command)]
+        before = facts_of(run_folder.path) if command.once else {}
         try:
-            finished = _run(verifier, command, tree, seed, iteration, log, made.path, place.kept_outputs)
-            ended[command.name] = finished
-            runs.append(CommandRun(command.name, finished.exit_code, round(finished.seconds, 6), finished.killed))
+            result = _run_on_bench(verifier, command, tree, seed, iteration, log, run_folder.path, folders.kept_outputs)
+            results[command.name] = result
+            runs.append(CommandRun(command.name, result.exit_code, round(result.seconds, 6), result.killed))
             failure = (
-                failure_of(command, finished)
-                or _touched(verifier, command)
-                or take_outputs(verifier, command, tree, place.kept_outputs, made, stale)
+                failure_of(command, result)
+                or _check_ruler_files(verifier, command)
+                or take_outputs(verifier, command, tree, folders.kept_outputs, run_folder, stale)
             )
-            if command.once and place.once and not failure:
-                place.once.take(command, _kind(command), made.path, before, place.kept_outputs)
+            if command.once and folders.once and not failure:
+                folders.once.take(command, _kind(command), run_folder.path, before, folders.kept_outputs)
         except OSError as error:
             if not is_full_disk(error):
                 raise
@@ -84,14 +87,14 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
     guards: dict[str, float] = {}
     if failure is None:
         try:
-            value, guards = _numbers(verifier, place, stale, ended)
-        except NoNumber as nothing:
-            failure = Failure(nothing.reason, nothing.why)
+            value, guards = _read_numbers(verifier, folders, stale, results)
+        except NoNumber as error:
+            failure = Failure(error.reason, error.why)
     verifier.refuse_changed()
     if artifacts is not None:
         clear(artifacts)
-        for made in place.fresh.values():
-            _keep(made.path, artifacts, log)
+        for run_folder in folders.fresh.values():
+            _copy_run_folder(run_folder.path, artifacts, log)
     if failure or is_full(verifier.places.scratch):
         _make_room(verifier)
         refuse_full(verifier.places.scratch)
@@ -99,33 +102,40 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
 
 
 def is_in_place(verifier: Verifier) -> bool:
-    """Whether bench and run folder are still there after a measurement: both are in a cache that anybody may empty."""
+    """Whether bench and run folder still exist: both are in a cache that anybody may empty."""
     return verifier.bench.is_whole() and (verifier.places.scratch / "run").is_dir()
 
 
-def _number(
-    verifier: Verifier, reading: Reading, place: _Place, stale: Mapping[str, str], ended: Mapping[str, ProgramResult]
+def _read_number(
+    verifier: Verifier,
+    reading: Reading,
+    folders: _Folders,
+    stale: Mapping[str, str],
+    results: Mapping[str, ProgramResult],
 ) -> float:
-    """A number that the candidate's commands have no say in, where it is that of a command without its code."""
+    """One number. That of a command with ``sees = "hidden"`` is never read from what candidate code wrote.
+
+    Raises NoNumber.
+    """
     sees = {command.name: command.sees for command in verifier.manifest.verify}
-    folders = (place.fresh["hidden"], place.fresh["both"])
+    run_folders = (folders.fresh["hidden"], folders.fresh["both"])
     if sees[reading.command] != "hidden":
-        return read_number(reading, folders, place.kept_outputs, stale, ended)
+        return read_number(reading, run_folders, folders.kept_outputs, stale, results)
     try:
-        return read_number(reading, folders[:1], place.kept_outputs, stale, ended)
-    except NoNumber as nothing:
-        if reading.source != "json" or not os.path.lexists(place.fresh["both"].path / reading.path):
+        return read_number(reading, run_folders[:1], folders.kept_outputs, stale, results)
+    except NoNumber as error:
+        if reading.source != "json" or not os.path.lexists(folders.fresh["both"].path / reading.path):
             raise
-        told = (
+        hint = (
             f"what a command with candidate code wrote is not read as {reading.command}'s: see {reading.name}.command"
         )
-        raise NoNumber(nothing.reason, f"{nothing.why}; {told}") from None
+        raise NoNumber(error.reason, f"{error.why}; {hint}") from None
 
 
-def _keep(run_folder: Path, artifacts: Path, log: Sink) -> None:
-    """Copies what is in a run folder, as far as there is room for it."""
+def _copy_run_folder(run_folder: Path, artifacts: Path, log: Sink) -> None:
+    """Copies the content of a run folder, as far as there is room for it."""
     try:
-        files.take(run_folder, artifacts, None, _ARTIFACTS_MOST)
+        files.take(run_folder, artifacts, None, _ARTIFACTS_LIMIT)
     except (FileNotFoundError, NotADirectoryError):
         log.write(b"[the run folder is gone]\n")
     except files.TooMuch as error:
@@ -138,7 +148,7 @@ def _keep(run_folder: Path, artifacts: Path, log: Sink) -> None:
 
 
 def _make_room(verifier: Verifier) -> None:
-    """Takes away what the candidate itself may have filled the disk with."""
+    """Removes what the candidate itself may have filled the disk with."""
     places = verifier.places
     verifier.bench.tidy()
     own = (places.scratch / "home", places.scratch / "tmp", places.outputs)
@@ -147,49 +157,49 @@ def _make_room(verifier: Verifier) -> None:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where one measurement writes: its run folders, the outputs handed on, and what commands that run once left."""
+class _Folders:
+    """Where one measurement writes: run folders, outputs handed on, and the stored files of ``once`` commands."""
 
     fresh: dict[Kind, RunFolder]
     kept_outputs: Path
     once: OnceLeft | None
 
     @classmethod
-    def make(cls, verifier: Verifier, tree: str) -> _Place:
+    def make(cls, verifier: Verifier, tree: str) -> _Folders:
         fresh = {kind: RunFolder.make(verifier.places.run_folder(kind)) for kind in KINDS}
         make_anew(verifier.places.outputs)
         once = once_left(verifier.manifest, verifier.bench.folder / "once", f"{tree} {verifier.ruler}")
         if once and once.is_done:
-            once.give({kind: made.path for kind, made in fresh.items()}, verifier.places.outputs)
+            once.give({kind: run_folder.path for kind, run_folder in fresh.items()}, verifier.places.outputs)
         return cls(fresh, verifier.places.outputs, once)
 
 
 def _kind(command: VerifyCommand) -> Kind:
-    """Which run folder a command has: that of commands without the candidate's code is theirs alone."""
+    """Which run folder a command has: commands without the candidate's code have one of their own."""
     return "hidden" if command.sees == "hidden" else "both"
 
 
-def _numbers(
-    verifier: Verifier, place: _Place, stale: Mapping[str, str], ended: Mapping[str, ProgramResult]
+def _read_numbers(
+    verifier: Verifier, folders: _Folders, stale: Mapping[str, str], results: Mapping[str, ProgramResult]
 ) -> tuple[float, dict[str, float]]:
     """The metric and the guards. Raises NoNumber."""
-    manifest, once = verifier.manifest, place.once
+    manifest, once = verifier.manifest, folders.once
     known = (once.numbers or {}) if once else {}
-    value = _number(verifier, manifest.metric, place, stale, ended)
+    value = _read_number(verifier, manifest.metric, folders, stale, results)
     guards = {
-        guard.name: known[guard.name] if guard.name in known else _number(verifier, guard, place, stale, ended)
+        guard.name: known[guard.name] if guard.name in known else _read_number(verifier, guard, folders, stale, results)
         for guard in manifest.guard
     }
     if once and not once.is_done:
-        left = any(once.is_as_left(manifest.metric.path, kind, place.fresh[kind].path) for kind in KINDS)
-        if manifest.metric.source == "json" and left:
+        is_stale_metric = any(once.is_as_left(manifest.metric.path, kind, folders.fresh[kind].path) for kind in KINDS)
+        if manifest.metric.source == "json" and is_stale_metric:
             why = f"{manifest.metric.path} is written by a command that runs once: no repeat would give another number"
             raise NoNumber("no_metric", why)
         once.finish({guard.name: guards[guard.name] for guard in manifest.guard if reads_once(manifest, guard)})
     return value, guards
 
 
-def _run(
+def _run_on_bench(
     verifier: Verifier,
     command: VerifyCommand,
     tree: str,
@@ -214,19 +224,24 @@ def _run(
     return run_command(verifier, command, root, variables, timeout_of(command, verifier.baseline_seconds), log)
 
 
-def _touched(verifier: Verifier, command: VerifyCommand) -> Failure | None:
-    """Candidate code in one tree with the ruler may write there: then no number of that tree counts."""
+def _check_ruler_files(verifier: Verifier, command: VerifyCommand) -> Failure | None:
+    """A failure if a command that sees candidate and ruler changed files of the ruler; None otherwise.
+
+    Then no number of that tree counts.
+    """
     if command.sees != "both":
         return None
     prefix, setup = verifier.places.prefix, verifier.manifest.setup
-    given = matcher(tuple(map(literal, setup.gives))) if setup else lambda path: False
-    touched = [
-        path for path in verifier.bench.changed_ruler_files(command.sees) if not given(path.removeprefix(prefix))
+    is_setup_output = matcher(tuple(map(literal, setup.gives))) if setup else lambda path: False
+    changed = [
+        path
+        for path in verifier.bench.changed_ruler_files(command.sees)
+        if not is_setup_output(path.removeprefix(prefix))
     ]
-    if not touched:
+    if not changed:
         return None
-    named = abbreviate([quote_path(path) for path in touched])
-    why = f"{command.name} changed files that are not the candidate's, while it was measured: {named}"
+    names = abbreviate([quote_path(path) for path in changed])
+    why = f"{command.name} changed files that are not the candidate's, while it was measured: {names}"
     return Failure("verify_failed", f"{why}; files that it may write go into scope.generated")
 
 
@@ -236,38 +251,40 @@ AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median
 def measure_repeatedly(
     verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None
 ) -> Measurement:
-    """Measures a tree as often as one measurement needs it; the first that fails ends it.
+    """Measures a tree ``metric.repeats`` times; the first failure ends it.
 
-    Guards are brought together as the metric is. Of several runs, each keeps its run folder in ``artifacts/k``.
+    Guards are aggregated as the metric is. Of several runs, each keeps its run folder in ``artifacts/k``.
     """
     metric = verifier.manifest.metric
     if metric.repeats == 1:
         return measure(verifier, tree, seed, iteration, log, artifacts)
-    made: list[Measurement] = []
-    for place in range(metric.repeats):
-        one = seed_of_repeat(seed, place)
-        log.write(f"[repeat {place + 1} of {metric.repeats}, seed {one}]\n".encode())
-        sample = measure(verifier, tree, one, iteration, log, artifacts / str(place + 1) if artifacts else None)
-        made.append(sample)
+    measurements: list[Measurement] = []
+    for index in range(metric.repeats):
+        repeat_seed = seed_of_repeat(seed, index)
+        log.write(f"[repeat {index + 1} of {metric.repeats}, seed {repeat_seed}]\n".encode())
+        sample = measure(verifier, tree, repeat_seed, iteration, log, artifacts / str(index + 1) if artifacts else None)
+        measurements.append(sample)
         if sample.failure:
             break
         log.write(f"[{metric.name} = {sample.value!r}]\n".encode())
-    return aggregate(made, seed, AGGREGATES[metric.aggregate])
+    return aggregate(measurements, seed, AGGREGATES[metric.aggregate])
 
 
-def aggregate(made: Sequence[Measurement], seed: int, aggregate: Callable[[Sequence[float]], float]) -> Measurement:
-    """Several samples as one; a failure, which is the last, is that of all."""
-    verify = tuple(command for sample in made for command in sample.verify)
-    seconds = round(sum(sample.seconds for sample in made), 6)
-    if made[-1].failure:
-        return Measurement(None, {}, verify, seed, seconds, made[-1].failure)
-    value = aggregate([sample.value for sample in made if sample.value is not None])
-    guards = {name: aggregate([sample.guards[name] for sample in made]) for name in made[0].guards}
+def aggregate(
+    measurements: Sequence[Measurement], seed: int, aggregate: Callable[[Sequence[float]], float]
+) -> Measurement:
+    """Several measurements as one, with the sum of their seconds; a failure, always the last, is that of all."""
+    verify = tuple(command for sample in measurements for command in sample.verify)
+    seconds = round(sum(sample.seconds for sample in measurements), 6)
+    if measurements[-1].failure:
+        return Measurement(None, {}, verify, seed, seconds, measurements[-1].failure)
+    value = aggregate([sample.value for sample in measurements if sample.value is not None])
+    guards = {name: aggregate([sample.guards[name] for sample in measurements]) for name in measurements[0].guards}
     return Measurement(value, guards, verify, seed, seconds)
 
 
-def seed_of_repeat(seed: int, place: int) -> int:
-    """The seed of a repeat, made from its measurement's, which is that of the first. 0 to 2**31 - 1."""
-    if place == 0:
+def seed_of_repeat(seed: int, index: int) -> int:
+    """The seed of repeat ``index``, derived from the measurement's, which repeat 0 has. 0 to 2**31 - 1."""
+    if index == 0:
         return seed
-    return int(hashlib.sha256(f"{seed} {place}".encode()).hexdigest()[:8], 16) & 0x7FFFFFFF
+    return int(hashlib.sha256(f"{seed} {index}".encode()).hexdigest()[:8], 16) & 0x7FFFFFFF

@@ -1,4 +1,8 @@
-"""Reading one number out of what a measurement left behind. Pure: texts in, a finite number or a reason out."""
+"""Reading a metric or guard as one finite number: from JSON, from what a command printed, or its wall time.
+
+A file counts only if this measurement wrote it. ``RunFolder`` recognises one that is older, a hard link, or in a
+folder that was replaced.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ class NoNumber(Exception):
 def from_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     """The number at ``reading.query`` in a JSON document, or in a list of rows where ``is_lines``.
 
-    Raises NoNumber where the document does not parse, or the query finds nothing, or something that is no number.
+    Raises NoNumber if the document does not parse, or the query gives nothing, or something that is no number.
     """
     import jmespath
 
@@ -41,12 +45,12 @@ def from_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     except (ValueError, RecursionError) as error:
         raise NoNumber("no_metric", f"{reading.name}: {reading.path} is not JSON: {error}") from None
     try:
-        found = jmespath.search(reading.query or "@", document)
+        value = jmespath.search(reading.query or "@", document)
     except jmespath.exceptions.JMESPathError as error:
         raise NoNumber("no_metric", f"{reading.name}: the query {query_fault(reading.query or '@', error)}") from None
-    if found is None:
+    if value is None:
         raise NoNumber("no_metric", f"{reading.name}: nothing at {reading.query!r} in {reading.path}")
-    return finite(reading.name, found)
+    return finite(reading.name, value)
 
 
 def from_text(reading: Reading, text: str) -> float:
@@ -66,32 +70,32 @@ def from_text(reading: Reading, text: str) -> float:
     return finite(reading.name, value)
 
 
-def finite(name: str, found: Any) -> float:
+def finite(name: str, value: Any) -> float:
     """The value as a float. Booleans, texts, lists and objects are no numbers; NaN and infinities are not finite."""
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        kind = {bool: "a boolean", str: "a text", list: "a list", dict: "an object"}.get(type(found), "no number")
-        raise NoNumber("no_metric", f"{name}: {json.dumps(found)[:80]} is {kind}, not a number")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        kind = {bool: "a boolean", str: "a text", list: "a list", dict: "an object"}.get(type(value), "no number")
+        raise NoNumber("no_metric", f"{name}: {json.dumps(value)[:80]} is {kind}, not a number")
     try:
-        value = float(found)
+        number = float(value)
     except OverflowError:
-        value = math.inf
-    if not math.isfinite(value):
-        raise NoNumber("not_finite", f"{name} is {value}")
-    return value
+        number = math.inf
+    if not math.isfinite(number):
+        raise NoNumber("not_finite", f"{name} is {number}")
+    return number
 
 
 _REPLACED = "the run folder was replaced"
 
 
 class Stale(Exception):
-    """A file that is there, but was not made by this measurement; the text says how that shows."""
+    """A file exists that this measurement did not write; the text says how that shows."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that was made for one measurement. ``began`` is its own time: no file in it can be older.
+    """An empty folder made for one measurement. ``began`` is its modification time then: no file in it can be older.
 
-    ``ahead`` is by how much the time of day was ahead then of a clock that nobody can set; both are in nanoseconds.
+    ``ahead`` is the time of day minus a clock that nobody can set, at that moment. Both are in nanoseconds.
     """
 
     path: Path
@@ -102,49 +106,50 @@ class RunFolder:
 
     @classmethod
     def make(cls, path: Path) -> RunFolder:
-        """A new empty folder at this place."""
+        """A new empty folder at ``path``."""
         make_anew(path)
-        found = path.stat()
-        return cls(path, found.st_dev, found.st_ino, found.st_mtime_ns, _ahead())
+        status = path.stat()
+        return cls(path, status.st_dev, status.st_ino, status.st_mtime_ns, _ahead())
 
     def empty(self) -> None:
         """Removes what is in it."""
         empty(self.path)
 
     def is_itself(self) -> bool:
-        """Whether the folder that was made still stands at its place."""
+        """Whether the folder at ``path`` is still the one that was made."""
         try:
-            found = self.path.lstat()
+            status = self.path.lstat()
         except OSError:
             return False
-        return (found.st_dev, found.st_ino) == (self.device, self.inode)
+        return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
     def open(self, path: str) -> int:
-        """A descriptor of a regular file in it. Raises OSError where there is none, Stale where it is another's."""
+        """A descriptor of a regular file in it. Raises OSError if there is none, Stale if it is an old one."""
         if self.path.is_symlink():
             raise Stale(_REPLACED)
         descriptor = open_beneath(self.path, path)
-        told = _REPLACED if not self.is_itself() else self.why_stale(os.fstat(descriptor))
-        if told:
+        reason = _REPLACED if not self.is_itself() else self.why_stale(os.fstat(descriptor))
+        if reason:
             os.close(descriptor)
-            raise Stale(told)
+            raise Stale(reason)
         return descriptor
 
-    def why_stale(self, found: os.stat_result) -> str:
-        """Why a file with these facts was not made by this measurement, or ""."""
-        if found.st_nlink > 1:
+    def why_stale(self, status: os.stat_result) -> str:
+        """Why a file with this status was not written by this measurement, or ""."""
+        if status.st_nlink > 1:
             return "it is a hard link to another file"
         set_back = min(0, _ahead() - self.ahead)  # a clock that was set back meanwhile gave later files an earlier time
-        if found.st_mtime_ns < self.began + set_back:
+        if status.st_mtime_ns < self.began + set_back:
             return "it is older than this measurement"
         return ""
 
 
 def _ahead() -> int:
+    """Nanoseconds by which the time of day is ahead of the clock that nobody can set."""
     return time.time_ns() - int(seconds_with_sleep() * 1e9)
 
 
-_FILE_MOST = 64 * 2**20
+_FILE_LIMIT = 64 * 2**20
 
 
 def read_number(
@@ -152,32 +157,32 @@ def read_number(
     folders: Sequence[RunFolder],
     kept_outputs: Path,
     stale: Mapping[str, str],
-    ended: Mapping[str, ProgramResult],
+    results: Mapping[str, ProgramResult],
 ) -> float:
-    """The number, from the first run folder that has its file. Raises NoNumber where there is none that counts.
+    """The number, from the first run folder that has its file. Raises NoNumber if there is none that counts.
 
-    A wall time is in seconds, as ``Programs.supervise`` measures it from outside: the start of the sandbox and of the
-    interpreter are in it, the making of trees is not, and no clock of the command's own counts.
+    A wall time is in seconds, as ``Supervisor.run`` measures it from outside: it includes the start of the sandbox and
+    of the interpreter, not the making of trees; a clock of the command's own does not count.
     """
     if reading.source == "wall":
-        return finite(reading.name, ended[reading.command].seconds)
+        return finite(reading.name, results[reading.command].seconds)
     if reading.source in ("stdout", "stderr"):
-        raw = ended[reading.command].stdout if reading.source == "stdout" else ended[reading.command].stderr
+        raw = results[reading.command].stdout if reading.source == "stdout" else results[reading.command].stderr
         return from_text(reading, raw.decode("utf-8", "replace"))
     try:
-        with open(_opened(reading.path, folders, kept_outputs, stale), encoding="utf-8", errors="replace") as file:
-            if os.fstat(file.fileno()).st_size > _FILE_MOST:
-                raise NoNumber("no_metric", f"{reading.name}: {reading.path} has more than {_FILE_MOST} bytes")
+        with open(_open_file(reading.path, folders, kept_outputs, stale), encoding="utf-8", errors="replace") as file:
+            if os.fstat(file.fileno()).st_size > _FILE_LIMIT:
+                raise NoNumber("no_metric", f"{reading.name}: {reading.path} has more than {_FILE_LIMIT} bytes")
             return from_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
-    except Stale as told:
-        why = f"{reading.name}: {reading.path} was not made by this measurement: {told}"
+    except Stale as error:
+        why = f"{reading.name}: {reading.path} was not made by this measurement: {error}"
     except OSError:
         why = f"{reading.name}: the verifier wrote no {reading.path}"
     raise NoNumber("no_metric", why)
 
 
-def _opened(path: str, folders: Sequence[RunFolder], kept_outputs: Path, stale: Mapping[str, str]) -> int:
-    """A descriptor of the file that a number is read from. Raises OSError where there is none, Stale for another's."""
+def _open_file(path: str, folders: Sequence[RunFolder], kept_outputs: Path, stale: Mapping[str, str]) -> int:
+    """A descriptor of the file that a number is read from. Raises OSError if there is none, Stale for an old one."""
     for folder in folders:
         with contextlib.suppress(OSError):
             return folder.open(path)

@@ -1,6 +1,7 @@
-"""``once = true``: what such a command left is given again to the later measurements of the same tree on its bench.
+"""Output files of verify commands: those handed on to later commands, and those of commands with ``once = true``.
 
-It lies in the bench's folder, so that it goes with the bench; no command can write there.
+What a ``once`` command wrote is copied into later measurements of the same tree on its bench. The copy lies in the
+bench's folder, so that it goes with the bench; no command can write there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from goalseek.measurement.verifier import Verifier
 from goalseek.own_folders import clear, make_anew
 from goalseek.phase_values import Failure
 
-_ALL = 2**63
+_NO_LIMIT = 2**63
 Facts = Mapping[str, tuple[int, int]]
 Kind = Literal["both", "hidden"]
 KINDS: tuple[Kind, ...] = ("both", "hidden")
@@ -31,15 +32,15 @@ KINDS: tuple[Kind, ...] = ("both", "hidden")
 
 @dataclass(frozen=True)
 class OnceLeft:
-    """What the commands that run once have left for one tree under one ruler.
+    """The stored files of the commands with ``once = true``, for one tree under one ruler (``label``).
 
-    ``numbers`` are the readings of their output and times; None until all of them were run.
+    ``numbers`` are the guards read from what they printed or their times; None until all of them have run.
     """
 
     folder: Path
     label: str
     numbers: dict[str, float] | None = None
-    made: dict[tuple[Kind, str], tuple[int, int]] = field(default_factory=dict)
+    facts: dict[tuple[Kind, str], tuple[int, int]] = field(default_factory=dict)
 
     @property
     def is_done(self) -> bool:
@@ -47,39 +48,39 @@ class OnceLeft:
         return self.numbers is not None
 
     def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:
-        """Puts what they left where they put it."""
+        """Copies the stored files to where the commands had written them."""
         for kind, run_folder in run_folders.items():
-            for path in files.take(self.folder / kind, run_folder, None, _ALL):
+            for path in files.take(self.folder / kind, run_folder, None, _NO_LIMIT):
                 os.utime(run_folder / path)  # as if it had just been written: it is of this measurement
-        files.take(self.folder / "outputs", kept_outputs, None, _ALL)
+        files.take(self.folder / "outputs", kept_outputs, None, _NO_LIMIT)
 
     def take(self, command: VerifyCommand, kind: Kind, run_folder: Path, before: Facts, kept_outputs: Path) -> None:
-        """Takes what a command has just left: files of its run folder that were not so ``before``, and its outputs."""
-        made = {path: facts for path, facts in facts_of(run_folder).items() if before.get(path) != facts}
-        self.made.update({(kind, path): facts for path, facts in made.items()})
-        files.take(run_folder, self.folder / kind, made.__contains__, _ALL)
+        """Stores what a command wrote: files of its run folder that differ from ``before``, and its outputs."""
+        changed = {path: facts for path, facts in facts_of(run_folder).items() if before.get(path) != facts}
+        self.facts.update({(kind, path): facts for path, facts in changed.items()})
+        files.take(run_folder, self.folder / kind, changed.__contains__, _NO_LIMIT)
         if command.outputs:
-            files.take(kept_outputs, self.folder / "outputs", matcher(command.outputs), _ALL)
+            files.take(kept_outputs, self.folder / "outputs", matcher(command.outputs), _NO_LIMIT)
 
     def is_as_left(self, path: str, kind: Kind, run_folder: Path) -> bool:
-        """Whether a file of a run folder was written by one of them, and by nobody after."""
-        made = self.made.get((kind, path))
-        return made is not None and facts_of(run_folder).get(path) == made
+        """Whether a file of a run folder was written by one of these commands, and not changed since."""
+        facts = self.facts.get((kind, path))
+        return facts is not None and facts_of(run_folder).get(path) == facts
 
     def finish(self, numbers: Mapping[str, float]) -> None:
-        """Says durably that all of them were run."""
-        told = {"label": self.label, "numbers": dict(numbers)}
-        write_durably(self.folder / "done.json", json.dumps(told).encode())
+        """Records durably that all of them have run."""
+        stored = {"label": self.label, "numbers": dict(numbers)}
+        write_durably(self.folder / "done.json", json.dumps(stored).encode())
 
 
 def once_left(manifest: Manifest, folder: Path, label: str) -> OnceLeft | None:
-    """What is there for this label, emptied where it was for another; None where no command runs once."""
+    """The store for this label, emptied if it was for another; None if no command runs once."""
     if not any(command.once for command in manifest.verify):
         return None
     try:
-        told = json.loads((folder / "done.json").read_bytes())
-        if told["label"] == label:
-            return OnceLeft(folder, label, told["numbers"])
+        stored = json.loads((folder / "done.json").read_bytes())
+        if stored["label"] == label:
+            return OnceLeft(folder, label, stored["numbers"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
     make_anew(folder)
@@ -89,15 +90,15 @@ def once_left(manifest: Manifest, folder: Path, label: str) -> OnceLeft | None:
 
 
 def reads_once(manifest: Manifest, reading: Reading) -> bool:
-    """Whether a number is of the output or the time of a command that runs once."""
-    named = {command.name for command in manifest.verify if command.once}
-    return reading.source != "json" and reading.command in named
+    """Whether a number is read from what a command that runs once printed, or is its time."""
+    names = {command.name for command in manifest.verify if command.once}
+    return reading.source != "json" and reading.command in names
 
 
 def facts_of(folder: Path) -> dict[str, tuple[int, int]]:
-    """The regular files below a folder: inode and time, by path."""
-    found = {path: (folder / path).lstat() for path in files.regular_files(folder)}
-    return {path: (facts.st_ino, facts.st_mtime_ns) for path, facts in found.items()}
+    """Inode and modification time in nanoseconds of the regular files below a folder, by path."""
+    statuses = {path: (folder / path).lstat() for path in files.regular_files(folder)}
+    return {path: (status.st_ino, status.st_mtime_ns) for path, status in statuses.items()}
 
 
 def take_outputs(
@@ -108,7 +109,7 @@ def take_outputs(
     fresh: RunFolder,
     stale: dict[str, str],
 ) -> Failure | None:
-    """Takes what the command hands on. ``stale`` gets the files that no command of this measurement made, and why."""
+    """Copies the files that the command hands on. ``stale`` gets those that this measurement did not write, and why."""
     assert command.sees is not None
     below = verifier.bench.root_for(command.sees) / verifier.places.prefix
     if not command.outputs:
@@ -121,12 +122,12 @@ def take_outputs(
         return matches(path) and not is_there_anyhow
 
     try:
-        taken = files.take(below, kept_outputs, is_wanted, command.output_max)
+        copied = files.take(below, kept_outputs, is_wanted, command.output_max)
     except files.TooMuch as error:
         return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
     except (FileNotFoundError, NotADirectoryError):
         return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
-    for path, found in taken.items():
+    for path, status in copied.items():
         if verifier.bench.would_shadow_ruler(tree, prefix + path):
             return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
         for part, why in verifier.bench.hijacks(tree, prefix + path):
@@ -134,13 +135,13 @@ def take_outputs(
                 remedy = f"list {quote_path(part)} in its outputs if it is wanted"
                 return Failure("verify_failed", f"{command.name}: its output {quote_path(path)}: {why}; {remedy}")
         stale.pop(path, None)
-        if why := fresh.why_stale(found):
+        if why := fresh.why_stale(status):
             stale[path] = why
         elif verifier.bench.is_untouched(command.sees, prefix + path):
             stale[path] = "it is as it was committed"
     for pattern in command.outputs:
         is_there = matcher((pattern,))
-        if not any(is_there(path) for path in taken):
+        if not any(is_there(path) for path in copied):
             return Failure("verify_failed", f"{command.name} left no output {pattern}")
     return None
 
@@ -149,7 +150,7 @@ OUTPUTS = "outputs"
 
 
 def put_outputs(source: Path, folder: Path) -> None:
-    """Moves the outputs of a measurement into the run folder, where they wait for the verdict."""
+    """Moves the outputs of a measurement into the run folder, where they stay until the verdict."""
     clear(folder / OUTPUTS)
     if not source.is_dir() or not any(source.iterdir()):
         return
@@ -158,5 +159,5 @@ def put_outputs(source: Path, folder: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        files.take(source, folder / OUTPUTS, None, 2**63)
+        files.take(source, folder / OUTPUTS, None, _NO_LIMIT)
         clear(source)

@@ -1,4 +1,4 @@
-"""The ruler: what a number depends on beside the candidate. Taken when a baseline is made, and pinned."""
+"""The ruler: all that a number depends on beside the candidate. Recorded with the baseline, and pinned from then on."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if typing.TYPE_CHECKING:
     from goalseek.git.objects import Entry
 
 
-_SPELLED: dict[str, Callable[[str], str]] = {
+_NORMALIZERS: dict[str, Callable[[str], str]] = {
     "gives": normal_path,
     "cwd": normal_path,
     "path": normal_path,
     "outputs": normal_glob,
     "keep": normal_glob,
 }
-_READING = ("name", "source", "path", "query", "regex", "matches", "command", "valid")
+_READING_KEYS = ("name", "source", "path", "query", "regex", "matches", "command", "valid")
 
 
 @dataclass(frozen=True)
 class Ruler:
     """The pinned keys, in plain form, and the digest of the hidden and read-only files of the baseline's tree.
 
-    ``hidden_from`` lists the files of that folder as they were.
+    ``hidden_from`` lists the files of the folder ``scope.hidden_from`` as they were then.
     """
 
     keys: dict[str, Any]
@@ -43,7 +43,7 @@ class Ruler:
 
     @property
     def digest(self) -> str:
-        """Names this ruler: numbers of two rulers are never compared."""
+        """The id of this ruler (SHA-256, hex): numbers of two rulers are never compared."""
         line = self.to_json() if self.hidden_from else to_line({"keys": self.keys, "files": self.files})
         return hashlib.sha256(line.encode()).hexdigest()
 
@@ -69,12 +69,15 @@ def keys_of(manifest: Manifest) -> dict[str, Any]:
         "setup": {**to_plain(manifest.setup), "timeout": None} if manifest.setup else None,
         "verify": commands,
         "env": manifest.env.verify,
-        "metric": {**{name: getattr(manifest.metric, name) for name in (*_READING, "direction")}, **_several(manifest)},
-        "guard": [{name: getattr(guard, name) for name in _READING} for guard in manifest.guard],
+        "metric": {
+            **{name: getattr(manifest.metric, name) for name in (*_READING_KEYS, "direction")},
+            **_repeat_keys(manifest),
+        },
+        "guard": [{name: getattr(guard, name) for name in _READING_KEYS} for guard in manifest.guard],
         **({"holdout": {**to_plain(manifest.holdout), "timeout": None}} if manifest.holdout else {}),
     }
-    made: dict[str, Any] = json.loads(to_line(plain))
-    return made
+    keys: dict[str, Any] = json.loads(to_line(plain))
+    return keys
 
 
 def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope) -> str:
@@ -94,13 +97,13 @@ def under(manifest: Manifest, ruler: Ruler) -> Manifest:
     pinned_metric = keys["metric"]
     metric: Metric = replace(
         manifest.metric,
-        **_reading(pinned_metric),
+        **_reading_values(pinned_metric),
         direction=pinned_metric["direction"],
         repeats=pinned_metric.get("repeats", 1),
         aggregate=pinned_metric.get("aggregate", "median"),
     )
     bounds = {guard.name: guard for guard in manifest.guard}
-    guards = tuple(replace(bounds.get(plain["name"], Guard()), **_reading(plain)) for plain in keys["guard"])
+    guards = tuple(replace(bounds.get(plain["name"], Guard()), **_reading_values(plain)) for plain in keys["guard"])
     setup = None
     if keys["setup"]:
         timeout = manifest.setup.timeout if manifest.setup else Setup(run="").timeout
@@ -127,9 +130,9 @@ def _holdout(manifest: Manifest, pinned: dict[str, Any] | None) -> Holdout | Non
 
 
 def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
-    """The names of the keys in which the manifest has come to differ from the pinned ruler."""
-    now, pinned = keys_of(manifest), _normal_keys(ruler)
-    return [name for name in {**now, **pinned} if now.get(name) != pinned.get(name)]
+    """The names of the keys in which the manifest now differs from the pinned ruler."""
+    current, pinned = keys_of(manifest), _normal_keys(ruler)
+    return [name for name in {**current, **pinned} if current.get(name) != pinned.get(name)]
 
 
 def _normal_keys(ruler: Ruler) -> dict[str, Any]:
@@ -144,20 +147,20 @@ def _normal_keys(ruler: Ruler) -> dict[str, Any]:
 
 
 def _normal_table(table: dict[str, Any]) -> dict[str, Any]:
-    made = dict(table)
-    for key in _SPELLED.keys() & table.keys():
+    normal = dict(table)
+    for key in _NORMALIZERS.keys() & table.keys():
         with contextlib.suppress(ValueError):  # what leads out stays as it is, and is refused where it is used
             values = table[key]
-            made[key] = _SPELLED[key](values) if isinstance(values, str) else list(map(_SPELLED[key], values))
-    return made
+            normal[key] = _NORMALIZERS[key](values) if isinstance(values, str) else list(map(_NORMALIZERS[key], values))
+    return normal
 
 
-def _several(manifest: Manifest) -> dict[str, Any]:
-    """How several runs make one measurement; nothing where one does."""
+def _repeat_keys(manifest: Manifest) -> dict[str, Any]:
+    """The keys that say how several runs are aggregated; none for a single run."""
     metric = manifest.metric
     return {"repeats": metric.repeats, "aggregate": metric.aggregate} if metric.repeats > 1 else {}
 
 
-def _reading(plain: dict[str, Any]) -> dict[str, Any]:
-    values = {name: plain[name] for name in _READING}
+def _reading_values(plain: dict[str, Any]) -> dict[str, Any]:
+    values = {name: plain[name] for name in _READING_KEYS}
     return {**values, "valid": tuple(values["valid"]) if values["valid"] else None}

@@ -1,4 +1,4 @@
-"""``[setup]``: run once for each ruler on the baseline's tree; each measurement gets its own copy of what it gives."""
+"""``[setup]``: run once for each ruler, on the baseline's tree; each measurement gets a copy of what it gives."""
 
 from __future__ import annotations
 
@@ -13,49 +13,52 @@ from goalseek.measurement.verifier import Verifier, run_command
 from goalseek.own_folders import clear, make_anew
 from goalseek.sandbox.pipes import Sink
 
-_SETUPS_MOST = 3
+_SETUPS_LIMIT = 3
 
 
 def prepare(verifier: Verifier, log: Sink) -> None:
     """Runs ``setup`` once for this ruler, on the baseline's tree without the hidden files.
 
-    Raises NoNumber where it fails: nothing can be measured then.
+    Raises NoNumber if it fails: nothing can be measured then.
     """
     setup = verifier.manifest.setup
-    given = _given(verifier)
-    if setup is None or given is None:
+    stored = _storage(verifier)
+    if setup is None or stored is None:
         return
-    if (given / "done").exists():
-        (given / "done").touch()
+    if (stored / "done").exists():
+        (stored / "done").touch()
         return
     command = VerifyCommand(run=setup.run, name="setup", sees="candidate", network=setup.network)
     (verifier.places.scratch / "run").mkdir(parents=True, exist_ok=True)
     root = verifier.bench.sync_to("candidate", verifier.baseline_tree)
-    finished = run_command(verifier, command, root, {}, setup.timeout, log)
-    if finished.timed_out or finished.exit_code:
-        how = "ran past its timeout" if finished.timed_out else f"ended with {finished.exit_code}"
+    result = run_command(verifier, command, root, {}, setup.timeout, log)
+    if result.timed_out or result.exit_code:
+        how = "ran past its timeout" if result.timed_out else f"ended with {result.exit_code}"
         raise NoNumber("verify_failed", f"setup {how}")
-    make_anew(given)
-    for name in _paths(setup):
+    make_anew(stored)
+    for name in _given_paths(setup):
         try:
-            files.copy_tree(root / verifier.places.prefix / name, given / "gives" / name)
+            files.copy_tree(root / verifier.places.prefix / name, stored / "gives" / name)
         except (FileNotFoundError, NotADirectoryError):
             raise NoNumber("verify_failed", f"setup.gives: there is no folder {name} after setup") from None
-    (given / "done").touch()
-    _forget_old_setups(given.parent)
+    (stored / "done").touch()
+    _remove_old_setups(stored.parent)
 
 
 def give(verifier: Verifier, below: Path) -> None:
-    """Puts a copy of what it gave into a tree, in place of what an earlier measurement left there."""
-    given = _given(verifier)
-    if given is None or verifier.manifest.setup is None:
+    """Copies the folders that setup gave into a tree, in place of what an earlier measurement left there."""
+    stored = _storage(verifier)
+    if stored is None or verifier.manifest.setup is None:
         return
-    for name in _paths(verifier.manifest.setup):
-        files.copy_tree(given / "gives" / name, below / name)
+    for name in _given_paths(verifier.manifest.setup):
+        files.copy_tree(stored / "gives" / name, below / name)
 
 
-def _paths(setup: Setup) -> tuple[str, ...]:
-    """What setup gives. A ruler may have been pinned when a manifest could name any place. Raises GoalseekError."""
+def _given_paths(setup: Setup) -> tuple[str, ...]:
+    """The folders that setup gives. Raises GoalseekError for one outside of the project.
+
+    A ruler may have been pinned when a manifest could still name any path.
+    """
     for path in setup.gives:
         try:
             normal_path(path)
@@ -65,16 +68,19 @@ def _paths(setup: Setup) -> tuple[str, ...]:
     return setup.gives
 
 
-def _given(verifier: Verifier) -> Path | None:
-    """Where it is; a build folder is bound to its path, so that each bench has its own where trees are not mounted."""
+def _storage(verifier: Verifier) -> Path | None:
+    """Where the folders are stored; None without setup.
+
+    A build folder is bound to its path, so each bench has its own where trees are not mounted.
+    """
     if verifier.manifest.setup is None:
         return None
     bench = "" if verifier.confines.mounts else f"-{verifier.bench.folder.name}"
     return verifier.places.setup / f"{verifier.ruler[:16]}{bench}"
 
 
-def _forget_old_setups(folder: Path) -> None:
-    """Of what ``setup`` gave for other rulers, only what was used last stays; it can be made again."""
-    made = [path for path in folder.iterdir() if (path / "done").exists()]
-    for path in sorted(made, key=lambda path: (path / "done").stat().st_mtime_ns)[:-_SETUPS_MOST]:
+def _remove_old_setups(folder: Path) -> None:
+    """Removes the stored folders of all but the rulers used last: they can be made again."""
+    complete = [path for path in folder.iterdir() if (path / "done").exists()]
+    for path in sorted(complete, key=lambda path: (path / "done").stat().st_mtime_ns)[:-_SETUPS_LIMIT]:
         clear(path)

@@ -1,4 +1,4 @@
-"""A verifier: the pinned commands of a ruler, each run in its place, and what their exit codes mean."""
+"""The verifier: the pinned commands of a ruler, how each is run on the bench, and what its exit code means."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from goalseek.workspace.places import CachePaths
 UNJUDGEABLE = 125
 STOP_THE_RUN = 127
 LEAST_AUTO_TIMEOUT = 60.0
-_PRINTED_MOST = 4096
+_OUTPUT_LIMIT = 4096
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """The pinned way to measure: commands and readings of ``manifest``, run on ``bench``.
+    """How to measure: the pinned commands and readings of ``manifest``, run on ``bench``.
 
-    ``baseline_seconds`` are those of the baseline's commands, for ``timeout = "auto"``; empty for the baseline itself.
-    The command named ``own_folder`` finds its run folder empty: no file of an earlier one can be taken for its own.
-    ``refuse_changed`` raises GoalseekError where what the ruler comes from is not as it was pinned. ``turn`` is told
-    which run of VERIFY begins, and of whom.
+    ``baseline_seconds`` are the wall times of the baseline's commands, for ``timeout = "auto"``; empty for the baseline
+    itself. The command named ``own_folder`` finds its run folder empty: no file of an earlier command can be taken for
+    its own. ``refuse_changed`` raises GoalseekError if a source of the ruler is not as it was pinned. ``turn`` is
+    called with side and number of each run of VERIFY that begins.
     """
 
     manifest: Manifest
@@ -46,53 +46,56 @@ class Verifier:
     on_output: Callable[[bytes], None] | None = None
     waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     refuse_changed: Callable[[], None] = lambda: None
-    turn: Callable[[Side, int], None] = lambda of, place: None
+    turn: Callable[[Side, int], None] = lambda side, number: None
 
 
 def run_command(
     verifier: Verifier,
     command: VerifyCommand,
     root: Path,
-    given: Mapping[str, str],
+    variables: Mapping[str, str],
     timeout: float | None,
     log: Sink,
 ) -> ProgramResult:
-    """Runs one command of the verifier in a tree that stands ready."""
-    confines = verifier.confines
-    below = confines.seen_at(root, root / verifier.places.prefix)
-    project = {"GOALSEEK_PROJECT_ROOT": str(below).rstrip("/"), **given}
+    """Runs one command of the verifier in a tree that is ready, with ``variables`` in its environment.
+
+    A program that cannot be started is a result with exit code 126, not an exception.
+    """
+    policy = verifier.confines
+    below = policy.seen_at(root, root / verifier.places.prefix)
+    project_variables = {"GOALSEEK_PROJECT_ROOT": str(below).rstrip("/"), **variables}
     temporary = verifier.places.scratch / "tmp"
     environment = program_environment(
-        verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project}, temporary
+        verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project_variables}, temporary
     )
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
     log.write(
         f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
     )
     try:
-        ready = confines.launch(
+        launch = policy.launch(
             job_of(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
         )
-        finished = verifier.programs.run(
-            ready.arguments,
-            ready.folder,
-            ready.environment,
+        result = verifier.programs.run(
+            launch.arguments,
+            launch.folder,
+            launch.environment,
             log,
             timeout,
             on_output=verifier.on_output,
-            is_cage=ready.is_cage,
-            restriction=ready.restriction,
+            is_cage=launch.is_cage,
+            restriction=launch.restriction,
         )
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
         return ProgramResult(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))
-    how = "timed out" if finished.timed_out else f"ended with {finished.exit_code}"
-    log.write(f"[{command.name} {how} after {finished.seconds:.3f}s]\n".encode())
-    return finished
+    how = "timed out" if result.timed_out else f"ended with {result.exit_code}"
+    log.write(f"[{command.name} {how} after {result.seconds:.3f}s]\n".encode())
+    return result
 
 
 def job_of(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> ProgramAccess:
-    """The place of a command of the verifier: its tree and the run folder, the devices, and its own caches."""
+    """What a command of the verifier may use: its tree, the run folder, the devices, and its own caches."""
     return ProgramAccess(
         tree=root,
         commands=[command.run],
@@ -120,29 +123,29 @@ def said_stop(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
     return bool(runs) and runs[-1].exit_code == STOP_THE_RUN and sees.get(runs[-1].name) == "hidden"
 
 
-def failure_of(command: VerifyCommand, finished: ProgramResult) -> Failure | None:
-    """What the end of a command says of the candidate; None where it is well."""
-    if finished.timed_out:
-        return Failure("verify_timeout", f"{command.name} ran past its timeout", _printed(command, finished))
-    if finished.exit_code == 0:
+def failure_of(command: VerifyCommand, result: ProgramResult) -> Failure | None:
+    """The failure that a command's end means for the candidate; None if it succeeded."""
+    if result.timed_out:
+        return Failure("verify_timeout", f"{command.name} ran past its timeout", _output_end(command, result))
+    if result.exit_code == 0:
         return None
-    if command.sees == "hidden" and finished.exit_code == UNJUDGEABLE:
+    if command.sees == "hidden" and result.exit_code == UNJUDGEABLE:
         return Failure("unmeasurable", f"{command.name} says that this candidate cannot be judged")
-    if command.sees == "hidden" and finished.exit_code == STOP_THE_RUN:
+    if command.sees == "hidden" and result.exit_code == STOP_THE_RUN:
         return Failure("verify_failed", f"{command.name} says stop (exit code 127)")
-    why = f"{command.name} ended with {finished.exit_code}{_last_line(finished)}"
-    return Failure("verify_failed", why, _printed(command, finished))
+    why = f"{command.name} ended with {result.exit_code}{_last_line(result)}"
+    return Failure("verify_failed", why, _output_end(command, result))
 
 
-def _printed(command: VerifyCommand, finished: ProgramResult) -> str:
-    """The end of what a command printed that sees no hidden file; of any other, nothing: the agent is shown it."""
+def _output_end(command: VerifyCommand, result: ProgramResult) -> str:
+    """The last part of what a command printed; "" if it sees hidden files, because the agent is shown this."""
     if command.sees != "candidate":
         return ""
-    printed = b"\n".join(filter(None, (finished.stdout.rstrip(), finished.stderr.rstrip())))
-    return printed[-_PRINTED_MOST:].decode("utf-8", "replace")
+    printed = b"\n".join(filter(None, (result.stdout.rstrip(), result.stderr.rstrip())))
+    return printed[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
 
 
-def _last_line(finished: ProgramResult) -> str:
-    text = (finished.stderr or finished.stdout).decode("utf-8", "replace").strip()
+def _last_line(result: ProgramResult) -> str:
+    text = (result.stderr or result.stdout).decode("utf-8", "replace").strip()
     last = text.rsplit("\n", 1)[-1].strip() if text else ""
     return f": {last[:200]}" if last else ""

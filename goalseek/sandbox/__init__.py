@@ -1,4 +1,4 @@
-"""Programs that are not trusted: what each may see, and how it is started, confined, heard and ended.
+"""Programs that are not trusted: what each may see, how it is confined and started, its output, and its end.
 
 It imports the ground floor, git, manifest and workspace.
 """

@@ -1,4 +1,4 @@
-"""A program started by bubblewrap in an allow-list of mounts: what it must not see is simply not there."""
+"""Programs under bubblewrap: an allow-list of mounts in an empty root, so that what is not listed does not exist."""
 
 from __future__ import annotations
 
@@ -17,42 +17,43 @@ _TERMINAL_INPUT = Path("/proc/sys/dev/tty/legacy_tiocsti")
 
 
 def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-    """A program in its view; ``folder`` is a place on disk inside something shown.
+    """How to start a program under bubblewrap; ``folder`` is a path on disk inside something shown.
 
-    Makes the empty folders in the tree that shared folders are mounted on. Inside, HOME and TMPDIR are the view's.
-    Raises FileNotFoundError without bwrap, OSError where a mount point cannot be made, GoalseekError for a view that
-    cannot be.
+    Makes the empty folders in the tree that shared folders are mounted on. HOME and TMPDIR become the view's. Raises
+    FileNotFoundError without bwrap, OSError if a mount point cannot be made, GoalseekError for an impossible view.
     """
-    keeper = program()
-    if keeper is None:
+    launcher = program()
+    if launcher is None:
         raise FileNotFoundError("bwrap")
     check(view)
     layout = lay_out(view)
     make_mount_points(layout)
-    inside = {**environment, "HOME": str(view.home.at), "TMPDIR": str(view.temporary.at)}
-    own, loaders = split(inside)
-    words = [keeper, *_isolation(view), *_mounts(view, layout)]
-    for name, value in loaders.items():
-        words += ["--setenv", name, value]
-    words += ["--chdir", str(view.seen_at(folder)), "--", *arguments]
+    variables = {**environment, "HOME": str(view.home.at), "TMPDIR": str(view.temporary.at)}
+    launcher_variables, program_variables = split(variables)
+    command = [launcher, *_isolation_options(view), *_mount_options(view, layout)]
+    for name, value in program_variables.items():
+        command += ["--setenv", name, value]
+    command += ["--chdir", str(view.seen_at(folder)), "--", *arguments]
     is_scoped = view.network and scopes_abstract_sockets()
-    return Launch(tuple(words), own, Path("/"), is_cage=True, restriction=landlock.SCOPED if is_scoped else ())
+    return Launch(
+        tuple(command), launcher_variables, Path("/"), is_cage=True, restriction=landlock.SCOPED if is_scoped else ()
+    )
 
 
 def program() -> str | None:
-    """Where bubblewrap is."""
+    """The path of bubblewrap; None if it is not installed."""
     return shutil.which("bwrap")
 
 
 def scopes_abstract_sockets() -> bool:
-    """Whether abstract unix sockets are out of reach for a program that has the machine's network."""
-    place = program()
-    if place is None or os.stat(place).st_mode & stat.S_ISUID:
+    """Whether a program that has the machine's network is kept from abstract unix sockets."""
+    path = program()
+    if path is None or os.stat(path).st_mode & stat.S_ISUID:
         return False  # a restricted process cannot start a set-user-id program as what it is
     return landlock.abi() >= landlock.SCOPES
 
 
-def _isolation(view: View) -> Iterator[str]:
+def _isolation_options(view: View) -> Iterator[str]:
     if overrules_owners(view):
         # In a user namespace root owns root's files only. CAP_DAC_READ_SEARCH is left out: it opens files by handle.
         yield from ("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
@@ -65,19 +66,19 @@ def _isolation(view: View) -> Iterator[str]:
             yield "--share-net"
         yield from ("--cap-drop", "ALL")
     yield "--die-with-parent"
-    if not (view.terminal and _cannot_type()):
+    if not (view.terminal and _refuses_typed_input()):
         yield "--new-session"
 
 
-def _cannot_type() -> bool:
-    """Whether the kernel refuses to let a program put words into its terminal."""
+def _refuses_typed_input() -> bool:
+    """Whether the kernel refuses to let a program type into its terminal (TIOCSTI)."""
     try:
         return _TERMINAL_INPUT.read_text().strip() == "0"
     except OSError:
         return False
 
 
-def _mounts(view: View, layout: Layout) -> Iterator[str]:
+def _mount_options(view: View, layout: Layout) -> Iterator[str]:
     yield from ("--proc", "/proc", "--dev", "/dev")
     if (
         os.geteuid() == 0
@@ -87,41 +88,41 @@ def _mounts(view: View, layout: Layout) -> Iterator[str]:
         yield from ("--dev-bind", str(device), str(device))
     if view.devices:
         yield from ("--ro-bind", "/sys", "/sys")
-    steps: list[tuple[Path, tuple[str, ...]]] = [
+    mounts: list[tuple[Path, tuple[str, ...]]] = [
         (mount.at, ("--bind" if mount.writable else "--ro-bind", str(mount.source))) for mount in layout.mounts
     ]
-    steps += [(cover.at, _cover(cover)) for cover in layout.covered]
-    for at, words in sorted(steps, key=lambda step: len(step[0].parts)):
-        yield from (*words, str(at))
-    for place, target in layout.links:
-        yield from ("--symlink", target, str(place))
+    mounts += [(cover.at, _cover_options(cover)) for cover in layout.covered]
+    for at, options in sorted(mounts, key=lambda mount: len(mount[0].parts)):
+        yield from (*options, str(at))
+    for path, target in layout.links:
+        yield from ("--symlink", target, str(path))
     for cover in layout.covered:
         if cover.source.is_dir():
             yield from ("--remount-ro", str(cover.at))
     yield from ("--remount-ro", "/")
 
 
-def _cover(cover: Mount) -> tuple[str, ...]:
+def _cover_options(cover: Mount) -> tuple[str, ...]:
     return ("--tmpfs",) if cover.source.is_dir() else ("--ro-bind", "/dev/null")
 
 
 def make_mount_points(layout: Layout) -> None:
-    """Makes what mounts need inside of other writable mounts, through real folders only.
+    """Makes the mount points that lie inside other writable mounts, through real folders only.
 
-    A link in the place of a mount point gives way to it. Raises OSError where a link is on the way to one, or a file
-    that is not empty is in its place: who works in that tree may have put it there.
+    A link at a mount point is removed. Raises OSError for a link on the way to one, or for a file where a folder is
+    needed or the reverse: a program that works in that tree may have made it.
     """
     mounts = {str(mount.at): mount for mount in layout.mounts}
     for mount in layout.mounts:
         outer = holder(mounts, mount.at.parent)
         if outer is not None and outer.writable:
-            _make(outer.source / mount.at.relative_to(outer.at), mount.source.is_dir())
+            _make_mount_point(outer.source / mount.at.relative_to(outer.at), mount.source.is_dir())
 
 
-def _make(place: Path, is_folder: bool) -> None:
-    if place.is_symlink():
-        remove(place)
-    with parent_of(place, "make") as (folder, name):
+def _make_mount_point(path: Path, is_folder: bool) -> None:
+    if path.is_symlink():
+        remove(path)
+    with parent_of(path, "make") as (folder, name):
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a started program gets of the user's environment, and whether an agent may be started at all."""
+"""The environment variables of a program, and the refusal to start an agent that no sandbox confines."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ PUBLISHED = (
 )
 
 
-def program_environment(variables: Variables, given: Mapping[str, str], temporary: Path) -> dict[str, str]:
-    """The environment of a started program: the published list, ``pass``, ``set``, and what goalseek gives it.
+def program_environment(variables: Variables, extra: Mapping[str, str], temporary: Path) -> dict[str, str]:
+    """The environment of a program: the published list, ``pass``, ``set``, and ``extra``, which is goalseek's own.
 
-    Raises GoalseekError where ``set`` names a variable that does not exist.
+    Raises GoalseekError if ``set`` refers to a variable that is not set.
     """
     names = (*PUBLISHED, *variables.pass_)
-    made = {name: os.environ[name] for name in names if name in os.environ}
+    environment = {name: os.environ[name] for name in names if name in os.environ}
     interpreter = str(Path(sys.executable).parent)
-    made["PATH"] = os.pathsep.join([*filter(None, [made.get("PATH", os.defpath)]), interpreter])
-    made["TMPDIR"] = str(temporary)
+    environment["PATH"] = os.pathsep.join([*filter(None, [environment.get("PATH", os.defpath)]), interpreter])
+    environment["TMPDIR"] = str(temporary)
     for name, value in variables.set.items():
-        made[name] = _with_variables(f"env: {name}", value)
-    return {**made, **given}
+        environment[name] = _substitute(f"env: {name}", value)
+    return {**environment, **extra}
 
 
 def refuse_without_consent(manifest: Manifest, provider: str) -> None:
-    """Raises GoalseekError where an agent would be started that nothing keeps in its place, and nobody said so."""
-    found = level.probe(manifest.sandbox.mode)
-    if manifest.sandbox.mode == "none" or found.name != "none":
+    """Raises GoalseekError if an agent would have no sandbox, unless the manifest says ``mode = "none"``."""
+    sandbox = level.probe(manifest.sandbox.mode)
+    if manifest.sandbox.mode == "none" or sandbox.name != "none":
         return
-    why = "; ".join(found.reason)
+    why = "; ".join(sandbox.reason)
     message = f"the provider {provider!r} runs a program, and there is no sandbox to keep it in its place ({why})"
     hint = level.how_to_get("bubblewrap")
     hint += '; if you trust it with your account, say so in the manifest: sandbox.mode = "none"'
@@ -58,22 +58,22 @@ def refuse_without_consent(manifest: Manifest, provider: str) -> None:
 
 
 def refuse_unconfined(manifest: Manifest, provider: str) -> None:
-    """Raises GoalseekError where an agent that runs every command unasked would run with nothing to keep it."""
+    """Raises GoalseekError if an agent that runs every command without asking would have no sandbox."""
     if level.probe(manifest.sandbox.mode).name == "none":
         message = f"the provider {provider!r} runs every command of its model unasked, and needs a sandbox"
         raise GoalseekError(message, f'sandbox.mode = "auto"; {level.how_to_get("bubblewrap")}', UNFIT, "sandbox")
 
 
 def credentials_of(names: Iterable[str]) -> dict[str, str]:
-    """Variables of the user's that hold credentials, with their values."""
+    """The user's variables of these names that are set, which hold credentials, with their values."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def passed_credentials(variables: Variables) -> dict[str, str]:
-    """Those that a manifest passes on or sets and whose names say that they hold a credential."""
-    made = {**credentials_of(variables.pass_)}
-    made |= {name: _with_variables(f"env: {name}", value) for name, value in variables.set.items()}
-    return {name: value for name, value in made.items() if is_telling(name)}
+    """Variables that a manifest passes on or sets and whose names say that they hold a credential, with values."""
+    values = {**credentials_of(variables.pass_)}
+    values |= {name: _substitute(f"env: {name}", value) for name, value in variables.set.items()}
+    return {name: value for name, value in values.items() if is_telling(name)}
 
 
 def expanded(key: str, text: str, folder: Path) -> Path:
@@ -81,13 +81,13 @@ def expanded(key: str, text: str, folder: Path) -> Path:
 
     Raises GoalseekError for a variable that is not set.
     """
-    return Path(os.path.normpath(folder / Path(_with_variables(key, text)).expanduser()))
+    return Path(os.path.normpath(folder / Path(_substitute(key, text)).expanduser()))
 
 
-def _with_variables(key: str, value: str) -> str:
-    def known(match: re.Match[str]) -> str:
+def _substitute(key: str, value: str) -> str:
+    def value_of(match: re.Match[str]) -> str:
         if match[1] in os.environ:
             return os.environ[match[1]]
         raise GoalseekError(f"{key} = {value!r} names {match[1]}, which is not set", "set it, or write it out")
 
-    return re.sub(r"\$\{(\w+)\}", known, value)
+    return re.sub(r"\$\{(\w+)\}", value_of, value)

@@ -1,9 +1,8 @@
 """A throw-away HOME for an agent, in which its credential files are links to the real ones.
 
-It lasts for an iteration, so that APPLY goes on with the session of PLAN. A refresh token works once: a copy that is
-thrown away would log the user out. So there is never a copy. A program that writes in place writes the real file
-through the link; one that puts a new file in its place is seen afterwards, and what it put there is moved to where the
-link led.
+It lasts for an iteration, so that APPLY goes on with the session of PLAN. A refresh token works once: renewed in a copy
+that is thrown away, it would log the user out. So there is never a copy. A program that writes in place writes the real
+file through the link. If one replaces the link by a new file, that is moved afterwards to where the link led.
 """
 
 from __future__ import annotations
@@ -19,31 +18,31 @@ from typing import Any
 from goalseek.files import write_durably
 from goalseek.own_folders import clear, make_anew, open_beneath, own_folder
 
-_CREDENTIAL_MOST = 2**20
-_FILE_MOST = 2**26
+_CREDENTIAL_LIMIT = 2**20
+_FILE_LIMIT = 2**26
 
 
 class AgentHome:
-    """The HOME in ``folder``, and beside it what it was made for and which files in it are links to credentials."""
+    """The HOME ``folder/home``; ``folder/home.json`` has its label and which files in it are links to credentials."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "home"
-        self._told = folder / "home.json"
+        self._record = folder / "home.json"
 
     def is_of(self, label: str) -> bool:
-        """Whether it was made for this, and is still there."""
-        return self._stored().get("label") == label and self.path.is_dir() and not self.path.is_symlink()
+        """Whether it was made for this label, and still exists."""
+        return self._read_record().get("label") == label and self.path.is_dir() and not self.path.is_symlink()
 
     def make(self, label: str, links: Mapping[str, tuple[Path, Path]], files: Mapping[str, str]) -> None:
-        """Makes it anew where it was for something else, then puts links and files there.
+        """Makes it anew unless it has this label, then adds links and files to it.
 
-        ``links`` are by path below it: the real file, and the path by which the program finds that. Raises OSError.
+        ``links``, by path below it: the real file, and the path at which the program sees that. Raises OSError.
         """
         self.collect_renewed_logins()
         if not self.is_of(label):
             make_anew(self.path, 0o700)
         stored = {"label": label, "links": {path: str(real) for path, (real, _) in links.items()}}
-        write_durably(self._told, json.dumps(stored).encode() + b"\n")
+        write_durably(self._record, json.dumps(stored).encode() + b"\n")
         with own_folder(self.path) as home:
             for path, (_, seen) in links.items():
                 home.link(path, os.fsencode(seen))
@@ -52,36 +51,36 @@ class AgentHome:
                     file.write(text)
 
     def collect_renewed_logins(self) -> list[str]:
-        """Moves credentials that a program wrote anew to their own places; gives the paths of those.
+        """Moves credential files that a program replaced to where the real ones are; gives the real paths.
 
-        What is older than the real file stays behind: the user has logged in since. So does what is no regular file
-        of a sensible size. Nothing is left of either.
+        One older than the real file is deleted instead: the user has logged in since. So is one that is empty or larger
+        than 1 MiB.
         """
-        taken = []
-        for path, real in self._stored().get("links", {}).items():
+        moved = []
+        for path, real in self._read_record().get("links", {}).items():
             try:
                 with open(open_beneath(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
                     status = os.fstat(file.fileno())
-                    content = file.read(_CREDENTIAL_MOST + 1)
+                    content = file.read(_CREDENTIAL_LIMIT + 1)
             except OSError:  # a link as it was, or nothing
                 continue
-            if _is_newer(status, Path(real)) and 0 < len(content) <= _CREDENTIAL_MOST:
+            if _is_newer(status, Path(real)) and 0 < len(content) <= _CREDENTIAL_LIMIT:
                 _replace(Path(real), content)
-                taken.append(real)
+                moved.append(real)
             clear(self.path / path)
-        return taken
+        return moved
 
     def read(self, path: str) -> bytes:
         """The bytes of a regular file in it. Raises OSError where there is none, or one of more than 64 MiB."""
         with open(open_beneath(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
-            content = file.read(_FILE_MOST + 1)
-        if len(content) > _FILE_MOST:
+            content = file.read(_FILE_LIMIT + 1)
+        if len(content) > _FILE_LIMIT:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return content
 
-    def _stored(self) -> dict[str, Any]:
+    def _read_record(self) -> dict[str, Any]:
         try:
-            stored = json.loads(self._told.read_bytes())
+            stored = json.loads(self._record.read_bytes())
         except (OSError, ValueError):
             return {}
         return stored if isinstance(stored, dict) else {}
@@ -95,7 +94,7 @@ def _is_newer(status: os.stat_result, real: Path) -> bool:
 
 
 def _replace(real: Path, content: bytes) -> None:
-    """Puts a new content in a file's place, with the modes of the old one; after a crash it has one or the other."""
+    """Replaces a file's content, keeping its mode; after a crash it has the old content or the new."""
     mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o600
     temporary = real.with_name(f".{real.name}.goalseek")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)

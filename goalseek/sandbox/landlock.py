@@ -1,4 +1,4 @@
-"""A program restricted by the kernel's Landlock, where nothing can be mounted: trees are at their real places.
+"""Programs restricted by the kernel's Landlock, for machines without bubblewrap: trees are seen at their real paths.
 
 It stops: reading and writing files outside the view, listing folders there, TCP where the kernel knows it (version 4),
 reaching abstract unix sockets and signalling other processes (version 6), tracing them, and outliving the command.
@@ -38,113 +38,117 @@ _WRITABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx",
 
 @functools.cache
 def abi() -> int:
-    """The version of Landlock that this kernel speaks, 0 for none."""
-    found = ctypes.CDLL(None, use_errno=True).syscall(
+    """The version of Landlock's ABI in this kernel, 0 for none."""
+    version = ctypes.CDLL(None, use_errno=True).syscall(
         ctypes.c_long(landlock_exec.CREATE), None, ctypes.c_long(0), ctypes.c_long(1)
     )
-    return max(int(found), 0)
+    return max(int(version), 0)
 
 
 def gaps(version: int) -> tuple[str, ...]:
-    """What a program can do in spite of Landlock of this version."""
-    told = list(GAPS)
+    """What a program can do in spite of this version of Landlock, each a clause beginning with "it"."""
+    clauses = list(GAPS)
     if version < TRUNCATES:
-        told.append("it can empty files that are yours, though not read them")
+        clauses.append("it can empty files that are yours, though not read them")
     if version < TCP:
-        told.append("it has the network")
+        clauses.append("it has the network")
     if version < SCOPES:
-        told.append("it can connect to abstract unix sockets, and send signals to your other programs")
-    return tuple(told)
+        clauses.append("it can connect to abstract unix sockets, and send signals to your other programs")
+    return tuple(clauses)
 
 
 def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-    """A program restricted to its view; ``folder`` is a real place. HOME and TMPDIR are the throw-away folders.
+    """How to start a program restricted to its view; ``folder`` is a real path. HOME and TMPDIR are throw-away folders.
 
-    What is shown of the user's home is linked to from the throw-away one. Raises GoalseekError for a view that cannot
-    be.
+    Links in the throw-away HOME lead to what is shown of the user's. Raises GoalseekError for an impossible view.
     """
     check(view)
     _link_from_home(view)
-    inside = {**environment, **_WITHOUT_SYSTEMS, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
-    words: list[str] = []
+    variables = {**environment, **_WITHOUT_SYSTEMS, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
+    restriction: list[str] = []
     for path in _readable(view):
-        words += ["--read", str(path)]
-    for place in _writable(view):
-        words += ["--write", str(place)]
+        restriction += ["--read", str(path)]
+    for path in _writable(view):
+        restriction += ["--write", str(path)]
     if not view.network:
-        words.append("--no-tcp")
+        restriction.append("--no-tcp")
     if overrules_owners(view):
-        words.append("--keep-owner-rights")
-    return Launch(tuple(arguments), inside, folder, restriction=tuple(words))
+        restriction.append("--keep-owner-rights")
+    return Launch(tuple(arguments), variables, folder, restriction=tuple(restriction))
 
 
 def standalone_command(ready: Launch) -> Launch:
-    """The same program for who cannot restrict it while starting it: another program does, and stays its reaper."""
+    """The same program for a caller without a reaper, as one command line.
+
+    ``landlock_exec.py`` restricts the program there, starts it and stays as its reaper.
+    """
     if not ready.restriction:
         return ready
-    own, loaders = split(ready.environment)
-    words = [*_starter(), *ready.restriction]
-    for name, value in loaders.items():
-        words += ["--set", name, value]
-    return Launch((*words, "--folder", str(ready.folder), "--", *ready.arguments), own, Path("/"), ready.is_cage)
+    starter_variables, program_variables = split(ready.environment)
+    command = [*_starter(), *ready.restriction]
+    for name, value in program_variables.items():
+        command += ["--set", name, value]
+    return Launch(
+        (*command, "--folder", str(ready.folder), "--", *ready.arguments), starter_variables, Path("/"), ready.is_cage
+    )
 
 
 @functools.cache
 def _starter() -> tuple[str, ...]:
     interpreter = getattr(sys, "_base_executable", sys.executable)
     source = Path(landlock_exec.__file__)
-    return (interpreter, "-I", "-S", "-B", str(_compiled(source) or source))
+    return (interpreter, "-I", "-S", "-B", str(_bytecode_of(source) or source))
 
 
-def _compiled(source: Path) -> Path | None:
-    """The bytecode of a program, if it is that of its source: compiling takes longer than all that it does."""
+def _bytecode_of(source: Path) -> Path | None:
+    """The cached bytecode of ``source``, None if out of date: compiling takes longer than all that the program does."""
     try:
-        place = Path(importlib.util.cache_from_source(str(source)))
-        status, head = source.stat(), place.read_bytes()[:16]
+        bytecode = Path(importlib.util.cache_from_source(str(source)))
+        status, head = source.stat(), bytecode.read_bytes()[:16]
     except (OSError, NotImplementedError):
         return None
-    dated = struct.pack("<LLL", 0, int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
-    return place if head == importlib.util.MAGIC_NUMBER + dated else None
+    stamp = struct.pack("<LLL", 0, int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
+    return bytecode if head == importlib.util.MAGIC_NUMBER + stamp else None
 
 
 def _link_from_home(view: View) -> None:
     home = view.home
     for shown in view.shown:
         if shown.at.is_relative_to(home.at) and shown.at != home.at:
-            place = home.source / shown.at.relative_to(home.at)
-            if not place.parent.is_relative_to(shown.source):
+            link = home.source / shown.at.relative_to(home.at)
+            if not link.parent.is_relative_to(shown.source):
                 # Not through a link: it is one of these, or the program's, which may lead to the user's own files.
-                with contextlib.suppress(FileExistsError, NotADirectoryError), parent_of(place, "make") as inside:
-                    os.symlink(shown.source, inside[1], dir_fd=inside[0])
+                with contextlib.suppress(FileExistsError, NotADirectoryError), parent_of(link, "make") as location:
+                    os.symlink(shown.source, location[1], dir_fd=location[0])
 
 
 def _readable(view: View) -> Iterator[Path]:
     masked = [resolve_links(path).real for path in view.masked]
     shown = [path.source for path in view.everything() if not path.writable]
     for path in dict.fromkeys(resolve_links(path).real for path in (*readable(view.network), *shown)):
-        yield from _without(path, masked)
+        yield from _unmasked_parts(path, masked)
     yield Path("/proc")
     if view.devices:
         yield Path("/sys")
 
 
-def _without(path: Path, masked: Sequence[Path]) -> Iterator[Path]:
-    """A path, or what is in it beside what is masked: a rule for a folder cannot be narrowed below it."""
+def _unmasked_parts(path: Path, masked: Sequence[Path]) -> Iterator[Path]:
+    """A path, or its content except what is masked: a Landlock rule for a folder holds for everything below it."""
     if path in masked:
         return
-    if not any(place != path and place.is_relative_to(path) for place in masked):
+    if not any(hidden != path and hidden.is_relative_to(path) for hidden in masked):
         yield path
         return
     for inner in sorted(Path(path, name) for name in os.listdir(path)):
         if inner not in masked and not inner.is_symlink():
-            yield from _without(inner, masked)
+            yield from _unmasked_parts(inner, masked)
 
 
 def _writable(view: View) -> Iterator[Path]:
     masked = [resolve_links(path).real for path in view.masked]
     for shown in view.everything():
         if shown.writable:
-            yield from _without(resolve_links(shown.source).real, masked)
+            yield from _unmasked_parts(resolve_links(shown.source).real, masked)
     for name in _WRITABLE_DEVICES:
         yield Path("/dev", name)
     yield from view.devices

@@ -1,12 +1,12 @@
-"""A process restricts itself with Landlock and becomes another program.
+"""The process that restricts itself with Landlock and then executes another program.
 
-The reaper does so with the new process that it makes: starting an interpreter takes longer than all else. Where there
-is no reaper, this is run as a file of its own, ``python -I -S landlock_exec.py``, and imports little.
+The reaper does so in the process that it forks: starting an interpreter takes longer than all else. Where there is no
+reaper, this file is run by itself, ``python -I -S landlock_exec.py``, and imports little.
 
-Words: ``--read PATH``, ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, and as a file of its
-own ``--set NAME VALUE``, ``--folder PATH``, then ``--`` and the program. Then, unless ``--scope-only`` is given, it
-stays behind as the reaper of all that descends from the program: when the program ends, or goalseek does, they are
-killed, whatever they did to hide.
+Arguments: ``--read PATH``, ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, and, if run
+by itself, ``--set NAME VALUE``, ``--folder PATH``, then ``--`` and the program. Run by itself without ``--scope-only``,
+it stays as the reaper of the program's descendants: when the program ends, or goalseek does, they are killed, whatever
+they did to hide.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ CREATE, ADD_RULE, RESTRICT = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
 READING = EXECUTE | READ_FILE | READ_DIR
-OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
+FILE_ACCESS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
 FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 TCP = 3
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
 PARENT_DEATH_SIGNAL, DROP_BOUNDING, NO_NEW_PRIVILEGES, SUBREAPER, AMBIENT, AMBIENT_CLEAR = 1, 24, 38, 36, 47, 4
 OVERRULE_OWNERS = (1, 3)  # CAP_DAC_OVERRIDE, CAP_FOWNER
-OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)  # for the program, not its reaper
+TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)  # for the program, not its reaper
 GRACE_SECONDS = 3.0
 CANNOT_START = 126
 
@@ -35,22 +35,22 @@ kernel = ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, *arguments: int | bytes | None) -> int:
-    """A system call that succeeds, or an OSError."""
-    given = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    result = int(kernel.syscall(ctypes.c_long(number), *given))
+    """Makes a system call and gives its result. Raises OSError if it fails."""
+    longs = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result = int(kernel.syscall(ctypes.c_long(number), *longs))
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
 
 
 def control(option: int, *values: int) -> int:
-    """prctl, which takes four longs."""
+    """prctl with up to four arguments, which it takes as longs; gives its result."""
     longs = [ctypes.c_long(value) for value in (*values, 0, 0, 0, 0)[:4]]
     return int(kernel.prctl(ctypes.c_int(option), *longs))
 
 
 def packed(*numbers: int) -> bytes:
-    """64-bit numbers, as the kernel reads them."""
+    """The numbers as 64-bit integers in this machine's byte order."""
     return b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
 
 
@@ -65,30 +65,30 @@ class Options:
         self.flags: set[str] = set()
 
 
-def parsed(words: list[str]) -> tuple[Options, list[str]]:
+def parsed(arguments: list[str]) -> tuple[Options, list[str]]:
     """The options, and the program behind them."""
-    options, left = Options(), iter(words)
-    for word in left:
-        if word == "--":
+    options, remaining = Options(), iter(arguments)
+    for argument in remaining:
+        if argument == "--":
             break
-        if word == "--read":
-            options.readable.append(next(left))
-        elif word == "--write":
-            options.writable.append(next(left))
-        elif word == "--set":
-            name, value = next(left), next(left)
+        if argument == "--read":
+            options.readable.append(next(remaining))
+        elif argument == "--write":
+            options.writable.append(next(remaining))
+        elif argument == "--set":
+            name, value = next(remaining), next(remaining)
             options.variables[name] = value
-        elif word == "--folder":
-            options.folder = next(left)
-        elif word in ("--no-tcp", "--scope-only", "--keep-owner-rights"):
-            options.flags.add(word)
+        elif argument == "--folder":
+            options.folder = next(remaining)
+        elif argument in ("--no-tcp", "--scope-only", "--keep-owner-rights"):
+            options.flags.add(argument)
         else:
-            raise SystemExit(f"goalseek: {word!r} is no option")
-    return options, list(left)
+            raise SystemExit(f"goalseek: {argument!r} is no option")
+    return options, list(remaining)
 
 
 def restrict(options: Options) -> None:
-    """Gives up what the options do not grant, for good. Raises OSError where the kernel refuses a part of it."""
+    """Gives up for good what the options do not grant. Raises OSError if the kernel refuses any of it."""
     flags = options.flags
     version = call(CREATE, None, 0, 1)
     handled = 0 if "--scope-only" in flags else (1 << FILE_RIGHTS[min(version, 5)]) - 1
@@ -108,20 +108,20 @@ def restrict(options: Options) -> None:
 
 
 def allow(ruleset: int, path: str, rights: int) -> None:
-    """Grants rights on a path and, for a folder, below it; what is not there is left out."""
+    """Grants rights on a path and, for a folder, on all below it; a path that cannot be opened is skipped."""
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
-    if os.fstat(place).st_mode & 0o170000 != 0o040000:
-        rights &= OF_A_FILE
-    rule = rights.to_bytes(8, sys.byteorder) + place.to_bytes(4, sys.byteorder)
+    if os.fstat(descriptor).st_mode & 0o170000 != 0o040000:
+        rights &= FILE_ACCESS
+    rule = rights.to_bytes(8, sys.byteorder) + descriptor.to_bytes(4, sys.byteorder)
     call(ADD_RULE, ruleset, 1, rule, 0)
-    os.close(place)
+    os.close(descriptor)
 
 
 def drop_capabilities(keep_owner_rights: bool) -> None:
-    """Without them in the bounding set, root has none after the next exec."""
+    """Removes capabilities from the bounding set: then even root has none after the next exec."""
     control(AMBIENT, AMBIENT_CLEAR)
     number = 0
     while number < 64:
@@ -130,36 +130,36 @@ def drop_capabilities(keep_owner_rights: bool) -> None:
         number += 1
 
 
-def become(options: Options, words: list[str]) -> None:
-    """Turns into the program, restricted, with no descriptor but the three."""
+def become(options: Options, command: list[str]) -> None:
+    """Restricts this process and executes the program, with no descriptor open but the standard three."""
     try:
         restrict(options)
         os.closerange(3, 1 << 20)
         environment = {**os.environ, **options.variables}
         if options.folder:
             os.chdir(options.folder)
-        execute(words, environment)
+        execute(command, environment)
     except OSError as error:
-        os.write(2, f"goalseek: cannot start {words[0]}: {error}\n".encode("utf-8", "replace"))
+        os.write(2, f"goalseek: cannot start {command[0]}: {error}\n".encode("utf-8", "replace"))
     os._exit(CANNOT_START)
 
 
-def execute(words: list[str], environment: dict[str, str]) -> None:
-    """Turns into the first such program on PATH: what os.execvpe does, which imports more than may be read by now."""
-    failed = OSError(2, "No such file or directory")
-    folders = [""] if "/" in words[0] else environment.get("PATH", os.defpath).split(":")
+def execute(command: list[str], environment: dict[str, str]) -> None:
+    """Executes the first such program on PATH, as os.execvpe, which imports more than this process may read by now."""
+    failure = OSError(2, "No such file or directory")
+    folders = [""] if "/" in command[0] else environment.get("PATH", os.defpath).split(":")
     for folder in folders:
         try:
-            os.execve(os.path.join(folder, words[0]), words, environment)
+            os.execve(os.path.join(folder, command[0]), command, environment)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            failed = error
-    raise failed
+            failure = error
+    raise failure
 
 
 def descendants() -> list[int]:
-    """All that descends from this process and still runs."""
+    """The process ids of all running descendants of this process."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -170,12 +170,12 @@ def descendants() -> list[int]:
                 continue
             if fields[0] not in (b"Z", b"X"):
                 parents[int(name)] = int(fields[1])
-    found: list[int] = []
-    own = {os.getpid()}
-    while own:
-        own = {pid for pid, parent in parents.items() if parent in own}
-        found += own
-    return found
+    pids: list[int] = []
+    generation = {os.getpid()}
+    while generation:
+        generation = {pid for pid, parent in parents.items() if parent in generation}
+        pids += generation
+    return pids
 
 
 def signal_all(number: int) -> None:
@@ -188,14 +188,14 @@ def signal_all(number: int) -> None:
 
 
 def reap(child: int) -> None:
-    """Waits for the program, ends whatever it leaves, and ends as it ended."""
+    """Waits for the program, kills what it leaves behind, and exits with its exit code or signal."""
     quiet = os.open("/dev/null", os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(quiet, number)
     status, deadline = None, None
     while status is None:
-        told = signal.sigtimedwait((signal.SIGCHLD, signal.SIGTERM), 1.0 if deadline is None else 0.02)
-        if told and told.si_signo == signal.SIGTERM and deadline is None:
+        received = signal.sigtimedwait((signal.SIGCHLD, signal.SIGTERM), 1.0 if deadline is None else 0.02)
+        if received and received.si_signo == signal.SIGTERM and deadline is None:
             signal_all(signal.SIGTERM)
             deadline = time.monotonic() + GRACE_SECONDS
         if deadline is not None and time.monotonic() > deadline:
@@ -214,7 +214,7 @@ def reap(child: int) -> None:
 
 
 def has_children() -> bool:
-    """Whether anything is left, also if it has ended and is not waited for."""
+    """Whether there is any child, running or ended and not waited for."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -223,7 +223,7 @@ def has_children() -> bool:
 
 
 def collected(child: int) -> int | None:
-    """The program's status once it has ended; waits for none."""
+    """Reaps all ended children without waiting; gives the program's wait status if it is among them, else None."""
     status = None
     while True:
         try:
@@ -238,22 +238,22 @@ def collected(child: int) -> int | None:
 
 def main() -> None:
     """Starts the program behind ``--``."""
-    options, words = parsed(sys.argv[1:])
+    options, command = parsed(sys.argv[1:])
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and so would the program
         signal.signal(number, signal.SIG_DFL)
     if "--scope-only" in options.flags:
-        become(options, words)
+        become(options, command)
     starter = os.getppid()
     control(PARENT_DEATH_SIGNAL, signal.SIGTERM)
     control(SUBREAPER, 1)
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM, *OF_A_TERMINAL))
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM, *TERMINAL_SIGNALS))
     if os.getppid() != starter:
         os._exit(CANNOT_START)
     child = os.fork()
     if child == 0:
         control(PARENT_DEATH_SIGNAL, signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        become(options, words)
+        become(options, command)
     reap(child)
 
 

@@ -1,4 +1,4 @@
-"""How well this machine keeps a program in its place, found out by doing: a canary that it must not read."""
+"""The sandbox level that works on this machine: tried once by a program that must not read a canary file."""
 
 from __future__ import annotations
 
@@ -39,81 +39,83 @@ _INSTALL = "install bubblewrap: apt install bubblewrap, dnf install bubblewrap, 
 
 @dataclass(frozen=True)
 class SandboxLevel:
-    """What holds. ``reason`` says why it is not more, a line for each level that was not reached."""
+    """A level that works. ``reason`` says why it is no better one, a line for each level that does not work."""
 
     name: Name
     reason: tuple[str, ...] = ()
 
     def not_enforced(self, network: bool = False) -> tuple[str, ...]:
-        """What a program can do in spite of it, each a clause beginning with "it". ``network`` is the view's."""
+        """What a program can still do, each a clause beginning with "it". ``network``: its view has the network."""
         if self.name == "none":
             return NOTHING_ENFORCED
-        told = () if self.name == "bubblewrap" else landlock.gaps(landlock.abi())
+        clauses = () if self.name == "bubblewrap" else landlock.gaps(landlock.abi())
         if network:
-            told += ("it can connect to servers on this machine's own addresses, as it has the network",)
+            clauses += ("it can connect to servers on this machine's own addresses, as it has the network",)
         if self.name == "bubblewrap" and network and not bubblewrap.scopes_abstract_sockets():
-            told += ("it can connect to abstract unix sockets, as it has the network",)
-        return told
+            clauses += ("it can connect to abstract unix sockets, as it has the network",)
+        return clauses
 
     def launch(self, view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-        """A program made ready at this level; ``folder`` is a place on disk. Without a sandbox, as it is.
+        """How to start a program at this level; ``folder`` is a path on disk. Level "none" changes nothing.
 
-        Raises FileNotFoundError, OSError or GoalseekError where its place cannot be made.
+        Raises FileNotFoundError, OSError or GoalseekError if its sandbox cannot be set up.
         """
         if self.name == "none":
             return Launch(tuple(arguments), dict(environment), folder)
         how = bubblewrap.launch if self.name == "bubblewrap" else landlock.launch
         return how(view, arguments, environment, folder)
 
-    def seen_at(self, view: View, place: Path) -> Path:
-        """The path by which a program finds a place on disk that its view shows."""
-        return view.seen_at(place) if self.name == "bubblewrap" else place
+    def seen_at(self, view: View, path: Path) -> Path:
+        """The path at which a program sees a path on disk that its view shows."""
+        return view.seen_at(path) if self.name == "bubblewrap" else path
 
 
 def probe(mode: Mode = "auto") -> SandboxLevel:
-    """The best level that works here, as far as the mode allows; looked for once in a process.
+    """The best level that works here and that the mode allows; each is tried once in a process.
 
-    Raises GoalseekError where the mode names a level that cannot be had, with how to get it.
+    Raises GoalseekError if the mode names a level that does not work, with how to get it.
     """
     if mode == "none":
         return SandboxLevel("none", ('sandbox.mode = "none"',))
     if mode == "bubblewrap":
-        failed = _failure("bubblewrap")
-        return SandboxLevel("bubblewrap") if failed is None else _refuse("bubblewrap", failed)
+        failure = _failure("bubblewrap")
+        return SandboxLevel("bubblewrap") if failure is None else _refuse_level("bubblewrap", failure)
     if mode == "landlock":
-        failed = _failure("landlock")
+        failure = _failure("landlock")
         return (
-            SandboxLevel("landlock", ('sandbox.mode = "landlock"',)) if failed is None else _refuse("landlock", failed)
+            SandboxLevel("landlock", ('sandbox.mode = "landlock"',))
+            if failure is None
+            else _refuse_level("landlock", failure)
         )
     reasons: tuple[str, ...] = ()
     for name in ("bubblewrap", "landlock"):
-        failed = _failure(name)
-        if failed is None:
+        failure = _failure(name)
+        if failure is None:
             return SandboxLevel(name, reasons)
-        reasons += (f"{name}: {failed}",)
+        reasons += (f"{name}: {failure}",)
     return SandboxLevel("none", reasons)
 
 
 def how_to_get(name: str, settings: Path = Path("/proc/sys")) -> str:
-    """What would make a level work on this machine; ``settings`` is where the kernel shows its own."""
+    """What would make a level work on this machine; ``settings`` is the folder of the kernel's settings."""
     if name == "landlock":
         return "Landlock needs Linux 5.13 or newer, with landlock in the kernel's list of security modules (lsm=)"
-    found = [hint for place, value, hint in _HINTS if _setting(settings / place) == value]
+    hints = [hint for path, value, hint in _HINTS if _setting(settings / path) == value]
     if bubblewrap.program() is None:
-        found.insert(0, _INSTALL)
-    if any(Path(place).exists() for place in ("/.dockerenv", "/run/.containerenv")):
-        found.append(
+        hints.insert(0, _INSTALL)
+    if any(Path(path).exists() for path in ("/.dockerenv", "/run/.containerenv")):
+        hints.append(
             "in a container: start it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
         )
-    return "; ".join(found) or "allow user namespaces to your account, or run goalseek in a virtual machine"
+    return "; ".join(hints) or "allow user namespaces to your account, or run goalseek in a virtual machine"
 
 
 @functools.cache
 def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
-    """Why a level does not hold here; None where it does."""
+    """Why a level does not work here; None if it does."""
     how: Callable[..., Launch] = bubblewrap.launch if name == "bubblewrap" else landlock.launch
-    with tempfile.TemporaryDirectory(prefix="goalseek-") as made:
-        folder = Path(made).resolve()
+    with tempfile.TemporaryDirectory(prefix="goalseek-") as temporary:
+        folder = Path(temporary).resolve()
         add_own(folder)
         for inner in ("tree", "home", "tmp"):
             (folder / inner).mkdir()
@@ -126,10 +128,10 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
             Mount(folder / "tmp", Path("/tmp"), writable=True),
         )
         script = 'cat allowed; cat "$1"; echo changed >> "$1"; echo written > written'
-        words = ["sh", "-c", script, "sh", str(canary)]
+        command = ["sh", "-c", script, "sh", str(canary)]
         try:
-            ready = landlock.standalone_command(how(view, words, {"PATH": os.defpath}, folder / "tree"))
-            answer = process.run(ready.arguments, ready.environment, folder=ready.folder)
+            prepared = landlock.standalone_command(how(view, command, {"PATH": os.defpath}, folder / "tree"))
+            answer = process.run(prepared.arguments, prepared.environment, folder=prepared.folder)
         except FileNotFoundError as error:
             return f"there is no program {error.filename or error}"
         except OSError as error:
@@ -137,17 +139,17 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
         if canary.read_text() != "secret\n" or b"secret" in answer.stdout:
             return _UNTRUE
         if answer.stdout != b"open\n" or not (folder / "tree" / "written").exists():
-            said = answer.stderr.decode("utf-8", "replace").strip().splitlines()
-            return said[0] if said else f"the probe ended with {answer.exit_code}"
+            lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
+            return lines[0] if lines else f"the probe ended with {answer.exit_code}"
     return None
 
 
-def _refuse(name: Name, failed: str) -> SandboxLevel:
-    raise GoalseekError(f'sandbox.mode = "{name}" cannot be had here: {failed}', how_to_get(name), UNFIT, "sandbox")
+def _refuse_level(name: Name, failure: str) -> SandboxLevel:
+    raise GoalseekError(f'sandbox.mode = "{name}" cannot be had here: {failure}', how_to_get(name), UNFIT, "sandbox")
 
 
-def _setting(place: Path) -> str:
+def _setting(path: Path) -> str:
     try:
-        return place.read_text().strip()
+        return path.read_text().strip()
     except OSError:
         return ""

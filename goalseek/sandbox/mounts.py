@@ -1,4 +1,4 @@
-"""A view laid out as mounts: which place is mounted where, which links are made, what is covered, in which order."""
+"""The layout of a view as mounts: what is mounted where, which links are made, what is covered, in which order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from goalseek.errors import UNFIT, GoalseekError
 from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.view import Mount, View, readable
 
-LASTING = Path("/var/tmp")  # for what outlives a restart; nothing does here
+LASTING = Path("/var/tmp")  # elsewhere it outlives a restart; here it is another name of the temporary folder
 Links = tuple[tuple[Path, str], ...]
 
 
@@ -25,7 +25,7 @@ class Layout:
 
 
 def check(view: View) -> None:
-    """Raises GoalseekError where something shown is not there, or is what must not be seen."""
+    """Raises GoalseekError if something shown does not exist, or is masked."""
     masked = {resolve_links(path).real: path for path in view.masked}
     for shown in view.everything():
         if not shown.source.exists():
@@ -37,68 +37,68 @@ def check(view: View) -> None:
 
 
 def lay_out(view: View) -> Layout:
-    """The mounts of a view that was checked."""
-    found, links = _system(view.network)
-    mounts, made = dict(found), dict(links)
-    lasting = Mount(view.temporary.source, LASTING, writable=True)
-    for shown in (lasting, *view.everything()):
+    """The mounts of a view; call ``check`` first."""
+    system_mounts, system_links = _system_layout(view.network)
+    mounts, links = dict(system_mounts), dict(system_links)
+    var_tmp = Mount(view.temporary.source, LASTING, writable=True)
+    for shown in (var_tmp, *view.everything()):
         if shown.at.is_relative_to(view.tree.at):  # links of the user's checkout are not in the tree
             at = resolve_links(view.tree.at).real / shown.at.relative_to(view.tree.at)
         else:
-            way = resolve_links(shown.at)
-            made.update(way.links)
-            at = way.real
+            chain = resolve_links(shown.at)
+            links.update(chain.links)
+            at = chain.real
         mounts[str(at)] = Mount(resolve_links(shown.source).real, at, shown.writable)
-    made.update(resolve_links(view.tree.at).links)
-    needed = _needed(mounts)
+    links.update(resolve_links(view.tree.at).links)
+    needed = _without_duplicates(mounts)
     empty = tuple(resolve_links(path).real for path in (view.home.at, view.temporary.at, LASTING))
-    return Layout(tuple(needed.values()), _missing(made, needed, empty), tuple(_covered(view, needed)))
+    return Layout(tuple(needed.values()), _links_to_make(links, needed, empty), tuple(_find_covers(view, needed)))
 
 
 def holder(mounts: Mapping[str, Mount], path: Path) -> Mount | None:
-    """The mount, by the path it is seen at, that a path is seen in."""
-    place = str(path)
-    while place and place not in mounts:
-        place = place.rpartition("/")[0]
-    return mounts.get(place or "/")
+    """The innermost mount that ``path``, as a program sees it, lies in; None for none. ``mounts`` by path seen."""
+    prefix = str(path)
+    while prefix and prefix not in mounts:
+        prefix = prefix.rpartition("/")[0]
+    return mounts.get(prefix or "/")
 
 
 @functools.cache
-def _system(network: bool) -> tuple[Mapping[str, Mount], Links]:
+def _system_layout(network: bool) -> tuple[Mapping[str, Mount], Links]:
     """The mounts and links that every view has."""
-    ways = [resolve_links(path) for path in readable(network)]
-    mounts = _needed({str(way.real): Mount.in_place(way.real) for way in ways})
-    return mounts, _missing({place: target for way in ways for place, target in way.links}, mounts, ())
+    chains = [resolve_links(path) for path in readable(network)]
+    mounts = _without_duplicates({str(chain.real): Mount.in_place(chain.real) for chain in chains})
+    return mounts, _links_to_make({link: target for chain in chains for link, target in chain.links}, mounts, ())
 
 
-def _needed(mounts: Mapping[str, Mount]) -> dict[str, Mount]:
-    """Without what is seen anyway, outer ones first."""
-    kept: dict[str, Mount] = {}
+def _without_duplicates(mounts: Mapping[str, Mount]) -> dict[str, Mount]:
+    """The mounts without those that another one shows anyway, outer ones first."""
+    distinct: dict[str, Mount] = {}
     for mount in sorted(mounts.values(), key=lambda mount: len(mount.at.parts)):
-        outer = holder(kept, mount.at)
+        outer = holder(distinct, mount.at)
         is_there = (
             outer is not None
             and outer.writable == mount.writable
             and outer.source / mount.at.relative_to(outer.at) == mount.source
         )
         if not is_there:
-            kept[str(mount.at)] = mount
-    return kept
+            distinct[str(mount.at)] = mount
+    return distinct
 
 
-def _missing(links: Mapping[Path, str], mounts: Mapping[str, Mount], empty: Iterable[Path]) -> Links:
-    """The links that no mount brings with it; the folders in ``empty`` bring none."""
-    made = []
-    for place, target in sorted(links.items()):
-        outer = holder(mounts, place)
-        if outer is None or (outer.at in empty and outer.at != place):
-            made.append((place, target))
-    return tuple(made)
+def _links_to_make(links: Mapping[Path, str], mounts: Mapping[str, Mount], empty: Iterable[Path]) -> Links:
+    """The links that no mount contains; those in ``empty`` contain none."""
+    missing = []
+    for link, target in sorted(links.items()):
+        outer = holder(mounts, link)
+        if outer is None or (outer.at in empty and outer.at != link):
+            missing.append((link, target))
+    return tuple(missing)
 
 
-def _covered(view: View, mounts: Mapping[str, Mount]) -> Iterator[Mount]:
-    """Where something masked would be seen inside of something shown."""
-    found: dict[Path, Mount] = {}
+def _find_covers(view: View, mounts: Mapping[str, Mount]) -> Iterator[Mount]:
+    """The mounts that cover masked paths inside of something shown."""
+    covers: dict[Path, Mount] = {}
     for path in view.masked:
         real = resolve_links(path).real
         for mount in mounts.values():
@@ -106,9 +106,9 @@ def _covered(view: View, mounts: Mapping[str, Mount]) -> Iterator[Mount]:
                 continue
             at = mount.at / real.relative_to(mount.source)
             if holder(mounts, at) == mount:
-                found[at] = Mount(real, at)
-    yield from sorted(found.values(), key=lambda cover: len(cover.at.parts))
+                covers[at] = Mount(real, at)
+    yield from sorted(covers.values(), key=lambda cover: len(cover.at.parts))
 
 
-def _is_below(place: str, folder: str) -> bool:
-    return place == folder or place.startswith(folder.rstrip("/") + "/")
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

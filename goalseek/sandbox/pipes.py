@@ -1,4 +1,4 @@
-"""The pipes of a program at work, and the channel on which its end is told."""
+"""The pipes of a running program, and what is kept of its output: head and tail in memory, a log on disk."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 from goalseek.sandbox import reaper
 
-LOST = -9  # what is said of a program whose end nobody saw, because the reaper itself was killed
+LOST = -9  # exit code of a program whose end nobody saw, because the reaper itself was killed
 
 
 @dataclass
 class Child:
-    """A program at work: the channel on which its end is told, and our ends of its pipes.
+    """A running program: the channel to its reaper, which reports its end, and our ends of its pipes.
 
-    ``began`` and ``ended`` are as the reaper saw them, by ``time.monotonic``; None where nobody saw the end.
+    ``began`` and ``ended`` are the reaper's, in seconds of ``time.monotonic``; ``ended`` is None if nobody saw the end.
     """
 
     channel: socket.socket
@@ -32,13 +32,13 @@ class Child:
     exit_code: int | None = None
 
     def hear(self, message: dict[str, Any]) -> None:
-        """Takes in what the reaper says by itself: that the program has ended."""
+        """Takes note of the reaper's message that the program has ended; ignores others."""
         if "exited" in message:
             self.exit_code, self.ended = message["exited"], message["at"]
 
 
 class Streams:
-    """The three pipes of a program, none of which may block the other two, and the channel that tells its end."""
+    """Serves the three pipes of a program, so that none blocks the other two, and the channel that reports its end."""
 
     def __init__(
         self,
@@ -69,19 +69,19 @@ class Streams:
         self.selector.close()
 
     def wait(self, seconds: float) -> int:
-        """Moves what can be moved; gives the number of pipes that had something."""
+        """Waits so long for data at most, and moves it; gives the number of pipes that were ready."""
         ready = self.selector.select(seconds if seconds > 0 else 0)
         for key, _ in ready:
             if key.data == "stdin":
                 self._send(key)
             elif key.data == "channel":
-                self._hear()
+                self._receive_message()
             else:
                 self._receive(key)
         return len(ready)
 
     def drain(self) -> None:
-        """Takes what is left in the pipes once nobody writes any more."""
+        """Reads the rest of the output once nobody writes any more."""
         with contextlib.suppress(KeyError):
             self.selector.unregister(self.child.channel)
         while any(key.data != "stdin" for key in self._pipes()) and self.wait(0):
@@ -90,7 +90,7 @@ class Streams:
     def _pipes(self) -> list[selectors.SelectorKey]:
         return [key for key in self.selector.get_map().values() if key.data != "channel"]
 
-    def _hear(self) -> None:
+    def _receive_message(self) -> None:
         received = reaper.receive(self.child.channel)
         if received is None:
             self.child.exit_code = LOST
@@ -134,13 +134,13 @@ class Sink(Protocol):
 
 
 class HeadAndTail:
-    """The first and the last bytes of a stream, ``most`` together, and between them how many are missing."""
+    """The first and the last bytes of a stream, ``limit`` bytes together, and between them how many are left out."""
 
-    def __init__(self, most: int = KEPT_BYTES) -> None:
-        self._half = most // 2
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._half = limit // 2
         self._head = bytearray()
         self._tail = bytearray()
-        self._lost = 0
+        self._omitted = 0
 
     def write(self, chunk: bytes) -> None:
         """Takes the next bytes."""
@@ -148,7 +148,7 @@ class HeadAndTail:
         self._head += chunk[: max(room, 0)]
         self._tail += chunk[max(room, 0) :]
         if len(self._tail) > 2 * self._half:
-            self._lost += len(self._tail) - self._half
+            self._omitted += len(self._tail) - self._half
             del self._tail[: -self._half]
 
     def content(self) -> bytes:
@@ -157,7 +157,7 @@ class HeadAndTail:
 
     def rest(self) -> bytes:
         """What was kept after the head."""
-        gap = b"\n[... %d bytes left out ...]\n" % self._lost if self._lost else b""
+        gap = b"\n[... %d bytes left out ...]\n" % self._omitted if self._omitted else b""
         return gap + bytes(self._tail)
 
 
@@ -171,30 +171,30 @@ def shortened(text: str) -> str:
 
 
 class LogFile:
-    """A log that can be read while it grows, in a file that others wrote to before: ``most`` bytes for all together.
+    """Appends to a log that can be read while it grows; the file has ``limit`` bytes for all who append to it.
 
-    Each gets half of what is left, LEAST_BYTES at least, and of what does not fit its head and its tail are kept. Close
-    it: the tail is written then.
+    Each gets half of the remaining bytes, LEAST_BYTES at least; of longer output, head and tail are kept. Closing it
+    writes the tail.
     """
 
-    def __init__(self, path: Path, most: int = KEPT_BYTES) -> None:
+    def __init__(self, path: Path, limit: int = KEPT_BYTES) -> None:
         self._file = path.open("ab")
-        own = max((most - self._file.tell()) // 2, LEAST_BYTES)
-        self._room = own // 2
-        self._after = HeadAndTail(own // 3)  # which may keep half as much again
+        share = max((limit - self._file.tell()) // 2, LEAST_BYTES)
+        self._room = share // 2
+        self._rest = HeadAndTail(share // 3)  # which may keep half as much again
 
     def write(self, chunk: bytes) -> None:
         """Takes the next bytes."""
-        now, later = chunk[: self._room], chunk[self._room :]
-        self._room -= len(now)
-        self._file.write(now)
+        head, rest = chunk[: self._room], chunk[self._room :]
+        self._room -= len(head)
+        self._file.write(head)
         self._file.flush()
-        if later:
-            self._after.write(later)
+        if rest:
+            self._rest.write(rest)
 
     def close(self) -> None:
         """Writes what was kept of the rest."""
-        self._file.write(self._after.content())
+        self._file.write(self._rest.content())
         self._file.close()
 
     def __enter__(self) -> LogFile:

@@ -1,4 +1,4 @@
-"""What keeps a project's programs in their place: the level that holds, and what each program may see and write."""
+"""The sandbox policy of a project: its level, and what each of its programs may see and write."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devi
 from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import CachePaths
 
-_ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
+_ENVIRONMENT_FILES = ("pyvenv.cfg", "conda-meta")
 _CREDENTIALS = Path("/run/goalseek/credentials")
 _NOWHERE = Path("/proc/self/nowhere")
 
 
 @dataclass(frozen=True)
 class ProgramAccess:
-    """One program's place. ``tree`` is where it works; ``commands`` are what it was asked to run, in words.
+    """What one program may use. ``tree`` is where it works; ``commands`` are the command lines that it runs.
 
-    ``cwd`` is its folder below the manifest's. ``caches`` says whose kept caches it writes in: of commands that run
-    the candidate's code ("tree"), of those that never do ("ruler"); "" for none. Where ``devices``, it gets those of
-    ``sandbox.devices``. ``home`` is a throw-away HOME that was made already. ``credentials`` are real files that it
-    may write, seen at ``credential_at``.
+    ``cwd`` is its folder below the manifest's. ``caches`` names the set of kept caches that it writes: that of commands
+    which run the candidate's code ("tree"), that of commands which never do ("ruler"), or "" for none. ``devices``
+    grants those of ``sandbox.devices``. ``home`` is a throw-away HOME that exists already. ``credentials`` are real
+    files that it may write, seen at ``credential_at``.
     """
 
     tree: Path
@@ -54,8 +54,8 @@ class ProgramAccess:
 class SandboxPolicy:
     """The level, and what all programs of a project share. ``folder`` is the manifest's in the user's checkout.
 
-    What is ``masked`` may not be named in the manifest either. ``elsewhere`` are other checkouts: what is named in one
-    of them, an environment say, is seen, and nothing else of it.
+    The manifest may not name a ``masked`` path either. ``elsewhere`` are other checkouts: of those, programs see only
+    the paths that the manifest names, such as an environment.
     """
 
     level: SandboxLevel
@@ -67,86 +67,88 @@ class SandboxPolicy:
     shared: tuple[Path, ...]
     masked: tuple[Path, ...]
     elsewhere: tuple[Path, ...] = ()
-    _found: dict[object, tuple[RequiredPath, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _required: dict[object, tuple[RequiredPath, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def mounts(self) -> bool:
         """Whether trees are seen at the repository's own path, and shared folders in them without a link."""
         return self.level.name == "bubblewrap"
 
-    def seen_at(self, tree: Path, place: Path) -> Path:
-        """The path by which a program that works in ``tree`` finds a place in it."""
-        return self.top / place.relative_to(tree) if self.mounts else place
+    def seen_at(self, tree: Path, path: Path) -> Path:
+        """The path at which a program that works in ``tree`` sees ``path`` in it."""
+        return self.top / path.relative_to(tree) if self.mounts else path
 
     def credential_at(self, real: Path) -> Path:
-        """Where a program finds a credential file. Not in its HOME, where a mounted one could not be replaced."""
+        """The path at which a program sees a credential file: not in its HOME, where a mount could not be replaced."""
         if not self.mounts:
             return real
         return _CREDENTIALS / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
 
     def home_at(self, home: Path) -> Path:
-        """By which path a program finds its throw-away HOME."""
+        """The path at which a program sees its throw-away HOME."""
         return throw_away_home(home, Path.home(), self.top, roots()).at if self.mounts else home
 
     def launch(
-        self, job: ProgramAccess, arguments: Sequence[str], environment: Mapping[str, str], folder: Path
+        self, access: ProgramAccess, arguments: Sequence[str], environment: Mapping[str, str], folder: Path
     ) -> Launch:
-        """A program made ready; ``folder`` is a place on disk in its tree, its TMPDIR and HOME are made anew.
+        """How to start a program; ``folder`` is a path on disk in its tree. Makes its TMPDIR and HOME anew.
 
-        Raises OSError or GoalseekError where its place cannot be made.
+        Raises OSError or GoalseekError if its sandbox cannot be set up.
         """
         if self.level.name == "none":
             temporary = self.scratch / "tmp"
             make_anew(temporary)
-            home = {"HOME": str(job.home)} if job.home else {}
+            home = {"HOME": str(access.home)} if access.home else {}
             return Launch(tuple(arguments), {**environment, **home}, folder)
-        return self.level.launch(self.view(job, environment), arguments, environment, folder)
+        return self.level.launch(self.view(access, environment), arguments, environment, folder)
 
-    def view(self, job: ProgramAccess, environment: Mapping[str, str]) -> View:
-        """What a program sees. Makes its throw-away folders, and kept caches that are not there yet."""
-        needed = [need.path for need in self.needed(job.commands, environment, job.cwd)]
-        seen = build_view(
-            job.tree,
+    def view(self, access: ProgramAccess, environment: Mapping[str, str]) -> View:
+        """What a program sees. Makes its throw-away folders, and kept caches that do not exist yet."""
+        required = [need.path for need in self.needed(access.commands, environment, access.cwd)]
+        view = build_view(
+            access.tree,
             self.top,
             self.scratch,
-            readable=(*needed, *self.shared, *self.readable(), *job.readable),
-            writable=job.writable,
+            readable=(*required, *self.shared, *self.readable(), *access.readable),
+            writable=access.writable,
             masked=(*self.masked, *self.elsewhere),
-            devices=self.devices() if job.devices else (),
-            network=job.network,
-            terminal=job.terminal,
-            home=job.home,
+            devices=self.devices() if access.devices else (),
+            network=access.network,
+            terminal=access.terminal,
+            home=access.home,
         )
-        credentials = tuple(Mount(real, self.credential_at(real), writable=True) for real in job.credentials)
-        seen = replace(seen, shown=(*seen.shown, *credentials))
-        return replace(seen, shown=(*seen.shown, *self._caches(job.caches))) if job.caches else seen
+        credentials = tuple(Mount(real, self.credential_at(real), writable=True) for real in access.credentials)
+        view = replace(view, shown=(*view.shown, *credentials))
+        return replace(view, shown=(*view.shown, *self._cache_mounts(access.caches))) if access.caches else view
 
     def needed(
         self, commands: Sequence[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
     ) -> tuple[RequiredPath, ...]:
-        """What the programs of commands need to be shown, and why; environments in the user's checkout among it.
+        """The paths that commands need, and why, environments in the user's checkout included.
 
-        It is looked for again where a part of it is gone.
+        Cached for as long as all of them exist.
         """
         variables = tuple(environment.get(name) for name in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"))
         key = (tuple(map(str, commands)), variables, cwd)
-        if key not in self._found or not all(need.path.exists() for need in self._found[key]):
-            found = required_paths(commands, environment, self.folder / cwd, _NOWHERE)
-            mine = (need for need in found if not need.path.is_relative_to(self.top) or self._is_environment(need))
-            self._found[key] = tuple(mine)
-        return self._found[key]
+        if key not in self._required or not all(entry.path.exists() for entry in self._required[key]):
+            required = required_paths(commands, environment, self.folder / cwd, _NOWHERE)
+            unshared = (
+                entry for entry in required if not entry.path.is_relative_to(self.top) or self._is_environment(entry)
+            )
+            self._required[key] = tuple(unshared)
+        return self._required[key]
 
     def readable(self) -> tuple[Path, ...]:
-        """``sandbox.read`` as paths. Raises GoalseekError for one that is not there, or may not be shown."""
-        found = tuple(expanded("sandbox.read", text, self.folder) for text in self.table.read)
-        for path in found:
+        """``sandbox.read`` as paths. Raises GoalseekError for one that does not exist, or may not be shown."""
+        paths = tuple(expanded("sandbox.read", text, self.folder) for text in self.table.read)
+        for path in paths:
             if not path.exists():
                 raise GoalseekError(f"sandbox.read: there is no {path}", "make it, or take it out", USAGE)
             self._refuse_own("sandbox.read", path)
-        return found
+        return paths
 
     def devices(self) -> tuple[Path, ...]:
-        """The devices that VERIFY gets. Raises GoalseekError for a listed one that is not there."""
+        """The devices that VERIFY gets. Raises GoalseekError for a listed one that does not exist."""
         if isinstance(self.table.devices, str):
             return graphics_devices() if self.table.devices == "auto" else ()
         for text in self.table.devices:
@@ -161,36 +163,39 @@ class SandboxPolicy:
         if self.level.name == "none":
             self._cache_paths()
         else:
-            self._caches("")
+            self._cache_mounts("")
 
     def not_enforced(self, agent: bool, networked: bool) -> tuple[str, ...]:
-        """What programs can do in spite of the level. ``networked``: a command of the verifier has the network."""
+        """What programs can still do at this level. ``networked``: a command of the verifier has the network."""
         return self.level.not_enforced((agent and self.table.agent_network) or networked)
 
     def weaker(self) -> tuple[str, ...]:
-        """What the manifest itself makes weaker, each a sentence."""
+        """How the manifest itself weakens the sandbox, each a sentence."""
         if not self.table.cache or self.level.name == "none":
             return ()
         caches = ", ".join(self.table.cache)
         return (f"sandbox.cache: what a candidate leaves in {caches}, the next one finds",)
 
-    def _caches(self, whose: str) -> tuple[Mount, ...]:
-        """Folders of goalseek's own in the place of those that ``sandbox.cache`` names: the user's are not touched."""
-        found = []
+    def _cache_mounts(self, owner: str) -> tuple[Mount, ...]:
+        """Mounts of goalseek's own folders over those that ``sandbox.cache`` names: the user's are not touched.
+
+        Of the set ``owner``; none for "", which only checks. Raises GoalseekError.
+        """
+        mounts = []
         for at in self._cache_paths():
             if not self.mounts and not at.is_relative_to(Path.home()):
                 message = f"sandbox.cache: {at} is outside of HOME, and nothing can be mounted there"
                 raise GoalseekError(message, levels.how_to_get("bubblewrap"), UNFIT, "sandbox")
-            if whose:
-                source = self.kept / whose / hashlib.sha256(os.fsencode(at)).hexdigest()[:16]
+            if owner:
+                source = self.kept / owner / hashlib.sha256(os.fsencode(at)).hexdigest()[:16]
                 source.mkdir(parents=True, exist_ok=True, mode=0o700)
-                found.append(Mount(source, at, writable=True))
-        return tuple(found)
+                mounts.append(Mount(source, at, writable=True))
+        return tuple(mounts)
 
     def _cache_paths(self) -> tuple[Path, ...]:
-        """``sandbox.cache`` as paths. Raises GoalseekError where one and the repository, or goalseek's own, overlap."""
-        found = tuple(expanded("sandbox.cache", text, self.folder) for text in self.table.cache)
-        for path in found:
+        """``sandbox.cache`` as paths. Raises GoalseekError if one overlaps the repository or goalseek's own folders."""
+        paths = tuple(expanded("sandbox.cache", text, self.folder) for text in self.table.cache)
+        for path in paths:
             self._refuse_own("sandbox.cache", path)
             own = self.kept.parent.parent  # of every project
             if path.resolve().is_relative_to(own.resolve()):
@@ -199,7 +204,7 @@ class SandboxPolicy:
             if self.top.resolve().is_relative_to(path.resolve()):
                 message = f"sandbox.cache: {path} holds the repository, which programs would not find any more"
                 raise GoalseekError(message, "name the folder of a tool, such as ~/.cache/ccache", USAGE)
-        return found
+        return paths
 
     def _refuse_own(self, key: str, path: Path) -> None:
         real = path.resolve()
@@ -208,21 +213,21 @@ class SandboxPolicy:
                 hint = "list a folder of the repository in scope.share" if hidden == self.top else "take it out"
                 raise GoalseekError(f"{key}: {path} lies in {hidden}, which programs must not see", hint, USAGE)
 
-    def _is_environment(self, need: RequiredPath) -> bool:
-        is_shared = any(need.path.is_relative_to(shared) for shared in self.shared)
-        return not is_shared and any((need.path / mark).exists() for mark in _ENVIRONMENT_MARKS)
+    def _is_environment(self, entry: RequiredPath) -> bool:
+        is_shared = any(entry.path.is_relative_to(shared) for shared in self.shared)
+        return not is_shared and any((entry.path / mark).exists() for mark in _ENVIRONMENT_FILES)
 
 
 def policy_for(
     manifest: Manifest, loaded: Loaded, location: Location, folder: Path, places: CachePaths
 ) -> SandboxPolicy:
-    """The confines of a project's programs. Finds the level out where that was not done in this process.
+    """The sandbox policy of a project. Probes the level, once in a process.
 
-    Raises GoalseekError where the manifest demands a level that cannot be had.
+    Raises GoalseekError if the manifest demands a level that does not work.
     """
     script = [loaded.folder / manifest.provider.script] if manifest.provider else []
-    more = folder_of(folder, manifest)
-    hidden = [more.resolve()] if more else []
+    hidden_from = folder_of(folder, manifest)
+    hidden = [hidden_from.resolve()] if hidden_from else []
     own = (location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path, *script, *hidden)
     return SandboxPolicy(
         level=levels.probe(manifest.sandbox.mode),

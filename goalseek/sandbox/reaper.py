@@ -1,13 +1,13 @@
-"""The parent of every program that is not trusted: it ends all that descends from one, however well that hid.
+"""The reaper: parent process of every program that is not trusted, which ends all its descendants, however they hide.
 
 It runs as a process of its own (``python -I -S``), so that no caller of the library becomes a subreaper. Orphans below
 it become its children, whatever they did to their session, environment or parents, so the tree below it is complete.
 When its channel closes, because goalseek ended or was killed, it ends them all, then itself.
 
-A message is four bytes of length and that much JSON; bytes of the system's are in it as Latin-1. It is asked to
-``start`` a program (three descriptors come along), restricted where it is told to, and to ``end`` it with all its
-descendants; it answers both, and says by itself with what exit code a program ended. It says when a program began and
-ended, by ``time.monotonic``, which all processes of a machine share: whoever asked may be stopped meanwhile.
+A message is four bytes of length, then so many bytes of JSON; paths, arguments and variables are in it as Latin-1. The
+requests are to ``start`` a program (three descriptors come along), restricted if the message says so, and to ``end`` it
+with all its descendants. The reaper answers both, and reports a program's exit code unasked. It gives a program's start
+and end in seconds of ``time.monotonic``, which all processes of a machine share: the caller may be stopped meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RESTORED = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def send(channel: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-    """Sends one message. Raises OSError where the other end is gone."""
+    """Sends one message. Raises OSError if the other end is gone."""
     body = json.dumps(message).encode()
     header = len(body).to_bytes(4, "big")
     if descriptors:
@@ -42,15 +42,15 @@ def send(channel: socket.socket, message: dict[str, Any], descriptors: tuple[int
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """The next message, with the descriptors that came along; None where the other end is gone."""
+    """The next message, with the descriptors that came along; None if the other end is gone."""
     try:
         header, descriptors, _, _ = socket.recv_fds(channel, 4, 3)
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
-        header += _exactly(channel, 4 - len(header)) if header else b""
+        header += _receive_exactly(channel, 4 - len(header)) if header else b""
         if len(header) < 4:
             return None
-        body = _exactly(channel, int.from_bytes(header, "big"))
+        body = _receive_exactly(channel, int.from_bytes(header, "big"))
     except OSError:
         return None
     try:
@@ -59,7 +59,7 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
         return None
 
 
-def _exactly(channel: socket.socket, count: int) -> bytes:
+def _receive_exactly(channel: socket.socket, count: int) -> bytes:
     parts = []
     while count > 0 and (part := channel.recv(min(count, 65536))):
         parts.append(part)
@@ -76,7 +76,7 @@ class Reaper:
         self.is_cage = False
 
     def serve(self) -> None:
-        """Starts and ends what it is asked to; at the end nothing is left."""
+        """Starts and ends programs as requested; when the channel closes, ends all that is left, and returns."""
         woken, wake = socket.socketpair()
         for end in (woken, wake):
             end.setblocking(False)
@@ -88,30 +88,30 @@ class Reaper:
                 with contextlib.suppress(BlockingIOError):
                     woken.recv(4096)
                 self.reap()
-            if self.channel in ready and not self._obey():
+            if self.channel in ready and not self._handle_request():
                 self.end_all(GRACE_SECONDS)
                 return
 
-    def _obey(self) -> bool:
-        """Does what the next message asks for; False where there will be no more."""
+    def _handle_request(self) -> bool:
+        """Handles the next request; False if there will be no more."""
         received = receive(self.channel)
         if received is None:
             return False
         message, descriptors = received
         answer = self._start(message, descriptors) if message["do"] == "start" else self._end(message)
-        self._tell({**answer, "to": message["number"]})
+        self._report({**answer, "to": message["number"]})
         return True
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        failed, failing = os.pipe()
+        error_reader, error_writer = os.pipe()
         self.is_cage = message.get("cage", False)
-        own, began = os.getpid(), time.monotonic()
+        parent, began = os.getpid(), time.monotonic()
         self.program = os.fork()
         if self.program == 0:
-            _become(message, descriptors, failing, own)
-        for descriptor in (*descriptors, failing):
+            _execute(message, descriptors, error_writer, parent)
+        for descriptor in (*descriptors, error_writer):
             os.close(descriptor)
-        with os.fdopen(failed, "rb") as file:
+        with os.fdopen(error_reader, "rb") as file:
             problem = file.read()
         return json.loads(problem) if problem else {"started": self.program, "at": began}
 
@@ -121,18 +121,17 @@ class Reaper:
     def end_all(self, grace: float) -> int:
         """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL; without grace SIGKILL at once.
 
-        Gives how many there were.
-        A cage and the first process in it are not counted, and get no SIGTERM where there is somebody inside: the
-        cage's end would be the end of all in it, at once.
+        Gives how many there were. A cage and the first process in it are not counted, and get no SIGTERM while others
+        run inside: the cage's end would at once be the end of all in it.
         """
         self.reap()
         parents = self.living()
-        left = list(parents)
+        targets = list(parents)
         if self.is_cage and self.program not in parents:
-            left = []  # it has ended, and what was in it is ending
+            targets = []  # it has ended, and what was in it is ending
         elif self.is_cage:
-            left = [pid for pid in left if pid != self.program and parents[pid] != self.program]
-        for pid in (left or list(parents)) if grace > 0 else ():
+            targets = [pid for pid in targets if pid != self.program and parents[pid] != self.program]
+        for pid in (targets or list(parents)) if grace > 0 else ():
             _signal(pid, signal.SIGTERM)
             _signal(pid, signal.SIGCONT)
         deadline, pause = time.monotonic() + grace, 0.001
@@ -147,10 +146,10 @@ class Reaper:
             time.sleep(0.002)
             self.reap()
         self.reap()
-        return len(left)
+        return len(targets)
 
     def reap(self) -> None:
-        """Takes the exit codes of children that ended; tells that of the program."""
+        """Reaps the children that ended; reports the exit code of the program."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -159,10 +158,10 @@ class Reaper:
             if pid == 0:
                 return
             if pid == self.program:
-                self._tell({"exited": os.waitstatus_to_exitcode(status), "at": time.monotonic()})
+                self._report({"exited": os.waitstatus_to_exitcode(status), "at": time.monotonic()})
 
     def living(self) -> dict[int, int]:
-        """Every descendant that still runs, with its parent."""
+        """The process ids of all running descendants, each with its parent's."""
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -181,50 +180,50 @@ class Reaper:
                 children.setdefault(int(fields[1]), []).append(int(name))
                 if fields[0] in (b"Z", b"X"):
                     ended.add(int(name))
-        found, left = {}, [(pid, os.getpid()) for pid in children.get(os.getpid(), [])]
-        while left:
-            pid, parent = left.pop()
-            left += [(child, pid) for child in children.get(pid, [])]
+        running, pending = {}, [(pid, os.getpid()) for pid in children.get(os.getpid(), [])]
+        while pending:
+            pid, parent = pending.pop()
+            pending += [(child, pid) for child in children.get(pid, [])]
             if pid not in ended:
-                found[pid] = parent
-        return found
+                running[pid] = parent
+        return running
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _report(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             send(self.channel, message)
 
 
-def _become(message: dict[str, Any], descriptors: list[int], failing: int, parent: int) -> None:
-    """In the new process: becomes the program, in a session of its own, or says why it cannot.
+def _execute(message: dict[str, Any], descriptors: list[int], error_writer: int, parent: int) -> None:
+    """In the forked process: executes the program, in a session of its own, or reports why it cannot.
 
-    One that is to be restricted, and cannot be, never becomes the program. Restricted, it ends with the reaper.
+    If a restriction fails, the program is not executed. A restricted one ends with the reaper.
     """
-    named = message["folder"]
+    subject = message["folder"]
     try:
         os.setsid()
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
         for target, source in enumerate(descriptors):
             os.dup2(source, target)
-        os.chdir(_text(named))
+        os.chdir(_decode(subject))
         if message["restriction"]:
-            named = "Landlock"
-            options, _ = landlock_exec.parsed([*map(_text, message["restriction"]), "--"])
+            subject = "Landlock"
+            options, _ = landlock_exec.parsed([*map(_decode, message["restriction"]), "--"])
             landlock_exec.control(landlock_exec.PARENT_DEATH_SIGNAL, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(127)
             landlock_exec.restrict(options)
-        named = message["arguments"][0]
-        environment = {_text(name): _text(value) for name, value in message["environment"].items()}
-        landlock_exec.execute([_text(word) for word in message["arguments"]], environment)
+        subject = message["arguments"][0]
+        environment = {_decode(name): _decode(value) for name, value in message["environment"].items()}
+        landlock_exec.execute([_decode(word) for word in message["arguments"]], environment)
     except OSError as error:
-        os.write(failing, json.dumps({"errno": error.errno or errno.EPERM, "named": named}).encode())
+        os.write(error_writer, json.dumps({"errno": error.errno or errno.EPERM, "named": subject}).encode())
     finally:
         os._exit(127)
 
 
-def _text(latin: str) -> str:
-    """What was sent as Latin-1, as this process names files."""
+def _decode(latin: str) -> str:
+    """A text that was sent as Latin-1, in this process's encoding of file names."""
     return os.fsdecode(latin.encode("latin-1"))
 
 

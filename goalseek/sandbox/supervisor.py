@@ -1,4 +1,7 @@
-"""Programs that are not trusted: each runs in a session of its own, bounded in time and output, and nothing is left."""
+"""Supervision of programs that are not trusted: limits of time and output, and nothing left running after the end.
+
+The reaper, a process of its own, starts and ends them; the supervisor talks to it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ PROGRAMS_LOCK = "programs.lock"
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """How a program ended. ``stdout`` and ``stderr`` are head and tail where there was too much."""
+    """How a program ended, after how many seconds of wall time; ``killed`` counts the descendants that it left running.
+
+    ``stdout`` and ``stderr`` are head and tail if there was too much.
+    """
 
     exit_code: int | None
     seconds: float
@@ -34,23 +40,23 @@ class ProgramResult:
 
 
 class Supervisor:
-    """Starts programs, one at a time, under a reaper. Close it when done.
+    """Runs programs, one at a time, under a reaper. Close it when done.
 
-    ``owner`` marks them for ``end_left_over``, should the reaper be killed with this process. ``lock`` is a file that
-    is held until the last of them has ended, whatever becomes of this process. ``pulse`` is called some twenty times
-    a second while one runs.
+    ``owner`` marks them for ``kill_leftovers``, in case the reaper is killed with this process. ``lock`` is a file that
+    stays locked until the last of them has ended, whatever becomes of this process. ``pulse`` is called about twenty
+    times a second while a program runs.
     """
 
     def __init__(self, owner: str, lock: Path | None = None, pulse: Callable[[], None] | None = None) -> None:
         self.owner = owner
         self.pulse = pulse
-        self._lock = _locked(lock) if lock else None
+        self._lock = _open_locked(lock) if lock else None
         self._channel: socket.socket | None = None
         self._reaper: process.Helper | None = None
-        self._asked = 0
+        self._request_number = 0
 
     def close(self) -> None:
-        """Ends the reaper, and with it whatever runs."""
+        """Ends the reaper, and with it all programs."""
         if self._channel:
             self._channel.close()
             self._channel = None
@@ -80,48 +86,48 @@ class Supervisor:
         restriction: Sequence[str] = (),
         kept_bytes: int = KEPT_BYTES,
     ) -> ProgramResult:
-        """Runs a program to its end, or to its limit; then nothing that descends from it is left running.
+        """Runs a program to its end, or to its limit; then no descendant of it is left running.
 
-        ``timeout`` is in seconds of a clock that stands still while the machine sleeps, and so does the program. It is
-        the program's own time, also where this process was stopped and looks late. At the limit every descendant gets
-        SIGTERM and, five seconds later, SIGKILL; what is left after the program's own end is killed at once, so
-        that nothing is written after it. ``exit_code`` is None where the limit ended it, and negative for
-        a signal, as in subprocess. Raises OSError where the program cannot be started, or ``restriction``, words for
-        ``restrict``, cannot be applied.
+        ``timeout`` is in seconds of a clock that stops while the machine sleeps, as the program does. It limits the
+        program's own time, even if this process was stopped and looks late. At the limit every descendant gets SIGTERM
+        and, five seconds later, SIGKILL; those left after the program's own end are killed at once, so that nothing is
+        written after it. ``exit_code`` is None if the limit ended it, and negative for a signal, as in subprocess.
+        Raises OSError if the program cannot be started, or if ``restriction``, options of ``landlock_exec``, cannot be
+        applied.
 
-        ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before it is started
-        until it has ended itself, not those that it left behind. The start of what holds it (a shell, the sandbox:
-        milliseconds) and of its interpreter are in it; the making of its tree, and the ending of what it left, are not.
+        ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before its start to
+        its own end, not that of its descendants. They include the start of the sandbox or shell around it
+        (milliseconds) and of its interpreter, not the making of its tree or the ending of its descendants.
 
         Of each of its outputs, ``kept_bytes`` are given.
 
-        ``is_cage`` says that the program only holds another one, as bubblewrap does. Then the limit lets those inside
-        end first. What they leave at their own end goes with the cage and is not counted, and a signal that ended the
-        program inside is told as the cage tells it: 128 and its number.
+        ``is_cage`` says that the program only contains another one, as bubblewrap does. At the limit those inside are
+        ended first. What is left at their own end goes with the cage and is not counted, and the exit code of a program
+        that a signal ended is the cage's: 128 plus the signal's number.
         """
         token = f"{self.owner}.{os.urandom(16).hex()}"
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
         with deferring_signals():
-            self._make_ready()
+            self._start_reaper()
         asked_at = time.monotonic()
-        is_started = is_late = False
+        is_started = is_overdue = False
         try:
             with deferring_signals():
                 try:
                     child = self._start(arguments, folder, {**environment, TOKEN: token}, is_cage, restriction)
                 except ConnectionError:  # the first thing the program did was to kill the reaper
-                    self._forget()
+                    self._drop_reaper()
                     killed = end_marked(token, GRACE_SECONDS)
                     return ProgramResult(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
                 is_started = True
             with Streams(child, stdin, kept, log, on_output) as streams:
-                while child.exit_code is None and not is_late:
-                    left = 0.05 if timeout is None else timeout - (time.monotonic() - child.began)
-                    is_late = left <= 0
-                    streams.wait(min(left, 0.05))  # late or not: it may have ended in time, and nobody looked
+                while child.exit_code is None and not is_overdue:
+                    remaining = 0.05 if timeout is None else timeout - (time.monotonic() - child.began)
+                    is_overdue = remaining <= 0
+                    streams.wait(min(remaining, 0.05))  # late or not: it may have ended in time, and nobody looked
                     if self.pulse:
                         self.pulse()
-                looked = time.monotonic()
+                checked_at = time.monotonic()
                 killed = self._end(child, token, GRACE_SECONDS if child.exit_code is None else 0.0)
                 streams.drain()
         except BaseException:
@@ -129,16 +135,16 @@ class Supervisor:
                 if is_started:
                     self._end(child, token, GRACE_SECONDS)
             raise
-        seconds = (looked if child.ended is None else min(child.ended, looked)) - child.began
+        seconds = (checked_at if child.ended is None else min(child.ended, checked_at)) - child.began
         timed_out = timeout is not None and seconds > timeout
         exit_code = None if timed_out else child.exit_code
         return ProgramResult(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
 
-    def _make_ready(self) -> None:
-        """Waits for a reaper that was just started: the first program would be charged with that."""
+    def _start_reaper(self) -> None:
+        """Starts the reaper if needed and waits until it answers: or the first program's time would include that."""
         before = self._reaper
         with contextlib.suppress(ConnectionError):
-            self._opened()
+            self._open_channel()
             if self._reaper is not before:
                 self._ask({"do": "end", "grace": GRACE_SECONDS})
 
@@ -156,16 +162,16 @@ class Supervisor:
         message = {
             "do": "start",
             "cage": is_cage,
-            "restriction": [_latin(word) for word in restriction],
-            "arguments": [_latin(word) for word in arguments],
-            "folder": _latin(folder),
-            "environment": {_latin(name): _latin(value) for name, value in environment.items()},
+            "restriction": [_encode(word) for word in restriction],
+            "arguments": [_encode(word) for word in arguments],
+            "folder": _encode(folder),
+            "environment": {_encode(name): _encode(value) for name, value in environment.items()},
         }
         try:
             answer = self._ask(message, theirs)
             if answer.get("errno"):
-                named = os.fsdecode(answer["named"].encode("latin-1"))
-                raise OSError(answer["errno"], os.strerror(answer["errno"]), named)
+                subject = os.fsdecode(answer["named"].encode("latin-1"))
+                raise OSError(answer["errno"], os.strerror(answer["errno"]), subject)
         except BaseException:
             for descriptor in ours:
                 os.close(descriptor)
@@ -177,24 +183,24 @@ class Supervisor:
         return Child(self._channel, *ours, began=answer["at"])
 
     def _end(self, child: Child, token: str, grace: float) -> int:
-        """Ends what is left of a program; gives how many there were."""
+        """Ends what is left of a program; gives the number of processes."""
         try:
-            if self._opened() is not child.channel:
+            if self._open_channel() is not child.channel:
                 raise ConnectionError("another reaper does not know this program")
             answer = self._ask({"do": "end", "grace": grace}, child=child)
             return int(answer["ended"])
         except ConnectionError:
             child.exit_code = LOST if child.exit_code is None else child.exit_code
-            self._forget()
+            self._drop_reaper()
             return end_marked(token, GRACE_SECONDS)
 
     def _ask(
         self, message: dict[str, Any], descriptors: tuple[int, ...] = (), child: Child | None = None
     ) -> dict[str, Any]:
-        """The reaper's answer. Raises ConnectionError where there is no reaper any more."""
-        channel = self._opened()
-        self._asked += 1
-        number = self._asked
+        """The reaper's answer to a request. Raises ConnectionError if the reaper is gone."""
+        channel = self._open_channel()
+        self._request_number += 1
+        number = self._request_number
         try:
             reaper.send(channel, {**message, "number": number}, descriptors)
         except OSError as error:
@@ -207,10 +213,10 @@ class Supervisor:
                 return answer
         raise ConnectionError("the reaper is gone")
 
-    def _opened(self) -> socket.socket:
-        """The channel to the reaper, which is started when it is needed first."""
+    def _open_channel(self) -> socket.socket:
+        """The channel to the reaper, which is started if none runs."""
         if self._reaper and self._reaper.poll() is not None:
-            self._forget()
+            self._drop_reaper()
         if self._channel is None:
             ours, theirs = socket.socketpair()
             with theirs:
@@ -219,51 +225,51 @@ class Supervisor:
             self._channel = ours
         return self._channel
 
-    def _forget(self) -> None:
+    def _drop_reaper(self) -> None:
         lock, self._lock = self._lock, None
         self.close()
         self._lock = lock
 
 
 def kill_leftovers(owner: str, lock: Path) -> bool:
-    """Waits until the programs of a process that was killed have been ended, and ends what nobody else will.
+    """Waits until the reaper of a killed process has ended its programs, and kills those that no reaper ends.
 
-    Says whether there were any. Only the holder of the project's lock may call this.
+    Gives whether there were any. Only the holder of the project's lock may call this.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    were_there = False
+    had_programs = False
     deadline = time.monotonic() + 2 * GRACE_SECONDS
     try:
-        while not _is_free(descriptor) and time.monotonic() < deadline:
-            were_there = True
+        while not _try_lock(descriptor) and time.monotonic() < deadline:
+            had_programs = True
             time.sleep(0.01)
     finally:
         os.close(descriptor)
     wait_for(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
     end_marked(trusted_mark(owner), GRACE_SECONDS)
-    return end_marked(f"{owner}.", GRACE_SECONDS) > 0 or were_there
+    return end_marked(f"{owner}.", GRACE_SECONDS) > 0 or had_programs
 
 
 def trusted_mark(owner: str) -> str:
-    """What marks the programs of an owner that are trusted: git."""
+    """The mark of an owner's programs that are trusted: git."""
     return f"{owner}/trusted"
 
 
-def _locked(path: Path) -> int:
+def _open_locked(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    _is_free(descriptor)
+    _try_lock(descriptor)
     return descriptor
 
 
-def _is_free(descriptor: int) -> bool:
-    """Takes the lock if nobody has it."""
+def _try_lock(descriptor: int) -> bool:
+    """Takes the lock if it is free, and says whether it was."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
 
 
-def _latin(text: str | os.PathLike[str]) -> str:
+def _encode(text: str | os.PathLike[str]) -> str:
     return os.fsencode(text).decode("latin-1")

@@ -1,4 +1,7 @@
-"""What a started program may see, whatever the means by which it is kept to that."""
+"""The view of a program: the files, devices and network that it may use, independent of the sandbox level.
+
+``Launch`` is how a program is started once a level has been applied to its view.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ SPARE_HOME = Path("/home/goalseek")
 
 @dataclass(frozen=True)
 class Mount:
-    """A file or folder on disk, and the path it is to be seen at where the level can mount; both absolute."""
+    """A file or folder on disk, and the path at which it is seen if the level can mount; both absolute."""
 
     source: Path
     at: Path
@@ -33,9 +36,9 @@ class View:
     """All that a program may see beside the system's own programs and libraries.
 
     ``home`` and ``temporary`` are throw-away folders, the second seen as /tmp. ``shown`` is the rest: shared folders,
-    the run folder, credentials, what programs need. ``masked`` may not be seen even where it lies inside something
-    that is shown; what is shown by name inside of it is. ``devices`` are paths below /dev. Unix sockets are in no view.
-    ``terminal`` is for a shell that a person sits at.
+    the run folder, credentials, what programs need. A ``masked`` path is not seen even inside something that is shown,
+    except for paths in it that are in ``shown`` themselves. ``devices`` are paths below /dev. Unix sockets are in no
+    view. ``terminal`` is for a person's interactive shell.
     """
 
     tree: Mount
@@ -48,22 +51,22 @@ class View:
     terminal: bool = False
 
     def everything(self) -> tuple[Mount, ...]:
-        """All that is shown, what counts most last."""
+        """All mounts; of two at the same path, the later one counts."""
         return (self.home, self.temporary, self.tree, *self.shown)
 
-    def seen_at(self, place: Path) -> Path:
-        """Where a place on disk is seen once it is mounted; itself, where it is not inside anything shown."""
-        holders = [shown for shown in self.everything() if place.is_relative_to(shown.source)]
+    def seen_at(self, path: Path) -> Path:
+        """The path at which a path on disk is seen once it is mounted; itself, if nothing shown contains it."""
+        holders = [shown for shown in self.everything() if path.is_relative_to(shown.source)]
         if not holders:
-            return place
+            return path
         closest = max(holders, key=lambda shown: len(shown.source.parts))
-        return closest.at / place.relative_to(closest.source)
+        return closest.at / path.relative_to(closest.source)
 
 
 def throw_away_home(folder: Path, home: Path, top: Path, system: tuple[Path, ...]) -> Mount:
-    """An empty folder in the place of the user's HOME, so that what is shown of it is found there.
+    """The mount of the throw-away ``folder`` at the user's HOME, so that what is shown of HOME has its usual path.
 
-    Not at its own path where that is the root, a tree of the system's, or the repository at ``top``.
+    At ``SPARE_HOME`` instead, if HOME is the root, or in a folder of the system's or the repository at ``top``.
     """
     is_own = len(home.parts) > 1 and not home.is_relative_to(top)
     is_systems = any(home.is_relative_to(path) or path.is_relative_to(home) for path in system)
@@ -73,7 +76,7 @@ def throw_away_home(folder: Path, home: Path, top: Path, system: tuple[Path, ...
 ROOTS = tuple(
     map(Path, "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store /run/current-system".split())
 )
-_SETTINGS = """
+_ETC_FILES = """
     passwd group alternatives
     ssl/certs ssl/cert.pem ssl/openssl.cnf pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust
     crypto-policies static/ssl/certs
@@ -81,52 +84,52 @@ _SETTINGS = """
     localtime timezone locale.alias locale.conf os-release mime.types terminfo fonts
     python[23]* perl java* R julia texmf ImageMagick-* OpenCL vulkan glvnd
 """.split()
-_NETWORK = ("resolv.conf", "gai.conf", "host.conf")
-_HARDWARE = ("/sys/devices/system",)
-_GRAPHICS = ("nvidia*", "dri", "kfd", "dxg", "accel")
+_ETC_NETWORK_FILES = ("resolv.conf", "gai.conf", "host.conf")
+_HARDWARE_FOLDERS = ("/sys/devices/system",)
+_GRAPHICS_DEVICES = ("nvidia*", "dri", "kfd", "dxg", "accel")
 
 
 @functools.cache
 def roots() -> tuple[Path, ...]:
-    """The system's own folders that are there; links among them as they are."""
+    """The system's own folders that exist; links among them are not resolved."""
     return tuple(path for path in ROOTS if path.exists())
 
 
 @functools.cache
 def readable(network: bool) -> tuple[Path, ...]:
-    """Files and folders that every program may read, as they are named; /proc and /dev are apart."""
-    patterns = [*_SETTINGS, *(_NETWORK if network else ())]
+    """Files and folders that every program may read, links not resolved; without /proc and /dev."""
+    patterns = [*_ETC_FILES, *(_ETC_NETWORK_FILES if network else ())]
     settings = [Path(name) for pattern in patterns for name in sorted(glob.glob(f"/etc/{pattern}"))]
-    hardware = [Path(name) for name in _HARDWARE]
+    hardware = [Path(name) for name in _HARDWARE_FOLDERS]
     return (*roots(), *(path for path in (*settings, *hardware, *_library_folders()) if path.exists()))
 
 
-def is_systems(place: Path) -> bool:
-    """Whether a path lies in what every program may read, the network's settings aside."""
-    return any(place.is_relative_to(path) for path in _by_every_name())
+def is_systems(path: Path) -> bool:
+    """Whether a path lies in what every program may read, the network's settings excepted."""
+    return any(path.is_relative_to(folder) for folder in _paths_and_targets())
 
 
 @functools.cache
-def _by_every_name() -> frozenset[Path]:
+def _paths_and_targets() -> frozenset[Path]:
     return frozenset(name for path in readable(False) for name in (path, path.resolve()))
 
 
 def graphics_devices() -> tuple[Path, ...]:
     """The graphics cards of this machine, as device files or folders of them."""
-    return tuple(Path(name) for pattern in _GRAPHICS for name in sorted(glob.glob(f"/dev/{pattern}")))
+    return tuple(Path(name) for pattern in _GRAPHICS_DEVICES for name in sorted(glob.glob(f"/dev/{pattern}")))
 
 
 def _library_folders() -> list[Path]:
-    """Folders that the dynamic loader was told of and that lie elsewhere."""
-    found = []
+    """Folders in the dynamic loader's configuration that lie outside of ``roots``."""
+    libraries = []
     for name in ("/etc/ld.so.conf", *sorted(glob.glob("/etc/ld.so.conf.d/*.conf"))):
         try:
             lines = Path(name).read_text("utf-8", "replace").splitlines()
         except OSError:
             continue
         folders = [Path(line.strip()) for line in lines if line.startswith("/")]
-        found += [path for path in folders if not any(path.resolve().is_relative_to(r.resolve()) for r in roots())]
-    return found
+        libraries += [path for path in folders if not any(path.resolve().is_relative_to(r.resolve()) for r in roots())]
+    return libraries
 
 
 TEMPORARY = Path("/tmp")
@@ -144,22 +147,21 @@ def build_view(
     terminal: bool = False,
     home: Path | None = None,
 ) -> View:
-    """The view of a program that works in ``tree``, a place on disk, as if it were the repository at ``top``.
+    """The view of a program that works in ``tree``, a path on disk, as if it were the repository at ``top``.
 
-    ``scratch`` is a folder of goalseek's own: ``home`` and ``tmp`` are made anew in it; a ``home`` that is given is
-    taken as it is. ``readable`` and ``writable``
-    are seen where they are; the repository itself and ``masked`` are not. Where HOME is a folder of the system's that
-    everybody may read, it is not seen either.
+    ``scratch`` is a folder of goalseek's own: ``home`` and ``tmp`` are made anew in it, unless a ``home`` is given.
+    ``readable`` and ``writable`` are seen at their own paths; the repository itself and ``masked`` are not seen. Nor is
+    the user's HOME, if it lies in a folder of the system's that everybody may read.
     """
     folders = (scratch / "home", scratch / "tmp")
     for folder in folders[1:] if home else folders:
         make_anew(folder)
-    thrown_away = throw_away_home(home or folders[0], Path.home(), top, roots())
-    inside_system = [Path.home()] if thrown_away.at != Path.home() and len(Path.home().parts) > 1 else []
-    hidden = (*masked, top, *(place for place in inside_system if not top.is_relative_to(place)))
+    home_mount = throw_away_home(home or folders[0], Path.home(), top, roots())
+    inside_system = [Path.home()] if home_mount.at != Path.home() and len(Path.home().parts) > 1 else []
+    hidden = (*masked, top, *(path for path in inside_system if not top.is_relative_to(path)))
     return View(
         tree=Mount(tree, top, writable=True),
-        home=thrown_away,
+        home=home_mount,
         temporary=Mount(folders[1], TEMPORARY, writable=True),
         shown=(
             *(Mount.in_place(path) for path in readable),
@@ -172,16 +174,16 @@ def build_view(
     )
 
 
-_LOADERS = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH", "MALLOC_", "DYLD_")
+_LOADER_VARIABLES = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH", "MALLOC_", "DYLD_")
 
 
 @dataclass(frozen=True)
 class Launch:
     """What to start, with which environment, and in which folder.
 
-    ``is_cage`` says that the first process holds all others: it ends when they do, and its end is their end at once.
-    Who wants them to have time to finish must not signal it first. ``restriction`` are words for ``restrict``: what
-    who starts the program keeps of its own rights, before it turns into it.
+    ``is_cage`` says that the first process contains all others: it ends when they do, and its end is their end at once.
+    To give them time to finish, do not signal it first. ``restriction`` are options of ``landlock_exec``, which the
+    process applies to itself before it executes the program.
     """
 
     arguments: tuple[str, ...]
@@ -192,11 +194,11 @@ class Launch:
 
 
 def split(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """An environment for the keeper, and the variables that only the kept program may have.
+    """Splits an environment into what the sandbox launcher gets and what only the sandboxed program gets (LD_* etc.).
 
-    They say which code is loaded, and may name a folder that a candidate wrote in.
+    The second say which code is loaded, and may name a folder that a candidate wrote in.
     """
-    loaders = {name: value for name, value in environment.items() if name.startswith(_LOADERS)}
+    loaders = {name: value for name, value in environment.items() if name.startswith(_LOADER_VARIABLES)}
     return {name: value for name, value in environment.items() if name not in loaders}, loaders
 
 
