@@ -32,7 +32,7 @@ _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 
 def run_folders(runs: Path) -> list[Path]:
-    """The artifact folders, oldest iteration first. Links, and whatever has another name, are none."""
+    """The artifact folders, oldest iteration first, without symbolic links and folders with other names."""
     return [runs / name for name in _names(runs)]
 
 

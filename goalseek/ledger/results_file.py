@@ -89,7 +89,7 @@ class History:
                 yield Line(0, rest)
 
     def records(self) -> Iterator[Record]:
-        """Every record, oldest first. Raises GoalseekError for a line that is none."""
+        """Every record, oldest first. Raises GoalseekError for a line that is no record."""
         for line in self.forward():
             yield self.parsed(line)
 
@@ -116,7 +116,7 @@ class History:
         return low
 
     def parsed(self, line: Line) -> Record:
-        """The record on a line. Raises GoalseekError where it is none."""
+        """The record on a line. Raises GoalseekError where the line is no record."""
         try:
             return from_line(line.text)
         except ValueError as error:

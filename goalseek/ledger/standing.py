@@ -195,7 +195,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
 
 
 def _crash_streak(standing: Standing, record: IterationRecord) -> int:
-    """The streak of crashes after a record that is none: ended by a measured candidate, unchanged by a skipped one."""
+    """The streak of crashes after a candidate that did not crash: 0 if it was measured, unchanged if it was skipped."""
     return standing.crashes if record.outcome == "skipped" else 0
 
 
