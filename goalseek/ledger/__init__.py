@@ -1,4 +1,4 @@
-"""What happened: records, the chain of commits that seals them, results.jsonl, and all that is derived from these.
+"""The ledger and the records: the chain of commits that seals them, ``results.jsonl``, and all that is derived of them.
 
 It imports the floors up to measurement.
 """

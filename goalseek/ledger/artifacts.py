@@ -1,4 +1,7 @@
-"""Which artifact folders stay, and where the outputs of a candidate stay. Records and commits are not touched."""
+"""The artifact folders of iterations: which folders and outputs stay, where an attempt writes, and files for people.
+
+Records and commits are not touched.
+"""
 
 from __future__ import annotations
 
@@ -24,43 +27,43 @@ from goalseek.measurement.outputs import OUTPUTS
 from goalseek.own_folders import clear
 from goalseek.values import to_plain
 
-_BEFORE_ANSWERS = frozenset(("git_before.txt", "env.json", "context.json.new"))
+_FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))
 _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 
 def run_folders(runs: Path) -> list[Path]:
-    """The artifact folders, oldest iteration first. Links, and whatever has another name, are none."""
+    """The artifact folders, oldest iteration first, without symbolic links and folders with other names."""
     return [runs / name for name in _names(runs)]
 
 
 def _names(runs: Path) -> list[str]:
     with contextlib.suppress(FileNotFoundError), os.scandir(runs) as listing:
-        found = [item.name for item in listing if _NAME.fullmatch(item.name) and item.is_dir(follow_symlinks=False)]
-        return sorted(found, key=int)
+        names = [item.name for item in listing if _NAME.fullmatch(item.name) and item.is_dir(follow_symlinks=False)]
+        return sorted(names, key=int)
     return []
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether a folder has the mark of an iteration: a stored answer or a record, which name run and seal."""
+    """Whether an iteration wrote the folder: it has a checkpoint or a record, which name run and seal."""
     for path in folder.glob("*.json"):
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads(path.read_text())
-            if isinstance(found, dict) and {"run_id", "seal"} <= found.keys():
+            content = json.loads(path.read_text())
+            if isinstance(content, dict) and {"run_id", "seal"} <= content.keys():
                 return True
     return False
 
 
 def is_foreign(folder: Path) -> bool:
-    """Whether an iteration must not write there: it is not ours, nor as a kill before its first answer leaves it."""
+    """Whether an iteration must not write there: not ours, and not as a kill before the first checkpoint leaves it."""
     if not os.path.lexists(folder):
         return False
     if folder.is_symlink() or not folder.is_dir():
         return True
-    return not {path.name for path in folder.iterdir()} <= _BEFORE_ANSWERS and not is_ours(folder)
+    return not {path.name for path in folder.iterdir()} <= _FILES_BEFORE_CHECKPOINTS and not is_ours(folder)
 
 
 def beyond_newest(runs: Path, newest: int, always: Collection[int]) -> list[Path]:
-    """Our folders older than the ``newest`` so many, but for those of the iterations that stay always."""
+    """Our folders beyond the ``newest`` so many, oldest first, without those of the iterations in ``always``."""
     names = _names(runs)
     old = [runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always]
     return [folder for folder in old if is_ours(folder)]
@@ -72,7 +75,7 @@ def of_marks(standing: Standing) -> set[int]:
 
 
 def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
-    """After an iteration landed: removes the folders and outputs that are no longer wanted.
+    """After an iteration is recorded: removes the folders and outputs that the manifest does not keep.
 
     What cannot be removed stays, and is tried again after the next iteration.
     """
@@ -81,66 +84,66 @@ def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
         return
     if log.keep_runs is not None:
         for folder in beyond_newest(runs, log.keep_runs, of_marks(standing)):
-            _drop(folder)
+            _remove(folder)
     is_kept = last.outcome in ("kept", "baseline")
     if is_kept and log.keep_outputs == "best":
-        _drop_outputs(run_folders(runs), standing, _wanted_best(standing))
+        _remove_outputs(run_folders(runs), standing, _best_iteration(standing))
     elif not is_kept or log.keep_outputs == "none":
-        _drop(runs / f"{last.iteration:04d}" / OUTPUTS)
+        _remove(runs / f"{last.iteration:04d}" / OUTPUTS)
 
 
 def keep_few_at_start(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
-    """What an earlier process, or another ``log.keep_outputs``, left: outputs that are not wanted go."""
+    """Removes outputs that ``log.keep_outputs`` does not keep: a killed process or another value of it left them."""
     folders = [path for path in run_folders(runs) if (path / OUTPUTS).is_dir()]
-    wanted = _wanted_best(standing) if log.keep_outputs == "best" else set()
+    iterations = _best_iteration(standing) if log.keep_outputs == "best" else set()
     if log.keep_outputs == "kept":
         records = (history.iteration(int(path.name)) for path in folders)
-        wanted = {record.iteration for record in records if record and record.outcome in ("kept", "baseline")}
-    _drop_outputs(folders, standing, wanted)
+        iterations = {record.iteration for record in records if record and record.outcome in ("kept", "baseline")}
+    _remove_outputs(folders, standing, iterations)
 
 
-def _wanted_best(standing: Standing) -> set[int]:
+def _best_iteration(standing: Standing) -> set[int]:
     return {standing.best.iteration} if standing.best else set()
 
 
-def _drop_outputs(folders: Iterable[Path], standing: Standing, wanted: Collection[int]) -> None:
-    """Removes outputs, but for the wanted and those of an iteration that is not decided yet."""
+def _remove_outputs(folders: Iterable[Path], standing: Standing, iterations: Collection[int]) -> None:
+    """Removes the outputs of decided iterations other than ``iterations``."""
     for folder in folders:
-        if int(folder.name) <= standing.last_iteration and int(folder.name) not in wanted and is_ours(folder):
-            _drop(folder / OUTPUTS)
+        if int(folder.name) <= standing.last_iteration and int(folder.name) not in iterations and is_ours(folder):
+            _remove(folder / OUTPUTS)
 
 
-def _drop(path: Path) -> None:
+def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         clear(path)
 
 
 ATTEMPTS = "attempts"
 REVIEWS = "reviews"
-_OF_CHANGE = ("changes.diff", "snapshot")
-_OF_TRY = (*_OF_CHANGE, "verifier.log", "metrics.json", "measurements")
-_BEGUN = ("provider_output.md", "prompts", ATTEMPTS, REVIEWS)
+_CHANGE_FILES = ("changes.diff", "snapshot")
+_ATTEMPT_FILES = (*_CHANGE_FILES, "verifier.log", "metrics.json", "measurements")
+_CALL_FILES = ("provider_output.md", "prompts", ATTEMPTS, REVIEWS)
 
 
 def clear_attempts(folder: Path) -> None:
-    """Removes what earlier calls left there, before the first of an iteration."""
-    for name in _BEGUN:
+    """Removes prompts, answers, attempts and reviews of earlier calls, before the first call of an iteration."""
+    for name in _CALL_FILES:
         clear(folder / name)
 
 
-def place_of(folder: Path, number: int, shown: int) -> Path:
-    """Where try ``number`` writes: at the top, or where a candidate is ``shown`` there, in its own folder."""
-    return folder / ATTEMPTS / str(number) if shown else folder
+def place_of(folder: Path, number: int, top_attempt: int) -> Path:
+    """Where attempt ``number`` writes: in ``folder``, or in its own where that has ``top_attempt``, a candidate."""
+    return folder / ATTEMPTS / str(number) if top_attempt else folder
 
 
 def snapshot_of(folder: Path, number: int) -> Path:
-    """The changed files of a try that is over."""
+    """The folder with the changed files of a finished attempt."""
     own = folder / ATTEMPTS / str(number) / "snapshot"
     return own if own.is_dir() else folder / "snapshot"
 
 
 def put_by(folder: Path, number: int) -> None:
-    """Makes room for the next try: what try ``number`` left, which was no candidate, goes into its own folder."""
+    """Moves the files of attempt ``number``, which was no candidate, into its own folder: the next one writes here."""
     target = folder / ATTEMPTS / str(number)
     if target.exists():
         return
@@ -149,29 +152,29 @@ def put_by(folder: Path, number: int) -> None:
     unfinished.replace(target)
 
 
-def publish(folder: Path, place: Path, shown: int) -> None:
-    """Brings a new candidate's change to the top; what try ``shown`` left there goes into its own folder."""
-    _move(folder, folder / ATTEMPTS / str(shown))
-    for name in (*_OF_CHANGE, "plan.md"):
+def publish(folder: Path, source: Path, top_attempt: int) -> None:
+    """Copies a new candidate's change from ``source`` to ``folder``; the files of ``top_attempt`` move to its own."""
+    _move(folder, folder / ATTEMPTS / str(top_attempt))
+    for name in (*_CHANGE_FILES, "plan.md"):
         clear(folder / name)
-        if (place / name).is_dir():
-            shutil.copytree(place / name, folder / name)
-        elif (place / name).exists():
-            shutil.copyfile(place / name, folder / name)
+        if (source / name).is_dir():
+            shutil.copytree(source / name, folder / name)
+        elif (source / name).exists():
+            shutil.copyfile(source / name, folder / name)
 
 
 def _move(folder: Path, target: Path) -> None:
-    """Moves what is of a try; a name that was moved before a kill stays as it is."""
+    """Moves the files of an attempt; one that was moved before a kill stays as it is."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in _OF_TRY:
+    for name in _ATTEMPT_FILES:
         if (folder / name).exists() and not (target / name).exists():
             (folder / name).replace(target / name)
 
 
 def others_in(folder: Path, names: tuple[str, ...]) -> list[str]:
-    """Which of these files the other tries left, ``1/verifier.log`` say, oldest try first."""
-    tries = [path for path in (folder / ATTEMPTS).glob("*") if path.name.isdigit()]
-    ordered = sorted(tries, key=lambda path: int(path.name))
+    """Which of these files the other attempts have, such as ``1/verifier.log``, oldest attempt first."""
+    attempts = [path for path in (folder / ATTEMPTS).glob("*") if path.name.isdigit()]
+    ordered = sorted(attempts, key=lambda path: int(path.name))
     return [f"{path.name}/{name}" for path in ordered for name in names if (path / name).is_file()]
 
 
@@ -181,28 +184,28 @@ _PROMPT_NAME = re.compile(r"([a-z]+)(?:-([1-9][0-9]*))?\.md")
 
 
 def write_prompt(run_folder: Path, name: str, text: str) -> None:
-    """Writes the prompt of a call, ``plan-2`` say."""
+    """Writes the prompt of a call, such as ``plan-2``, also as the newest one: ``prompt.md``."""
     (run_folder / PROMPTS).mkdir(exist_ok=True)
     for path in (run_folder / PROMPTS / f"{name}.md", run_folder / "prompt.md"):
         path.write_text(text, encoding="utf-8", errors="replace")
 
 
 def prompts_in(run_folder: Path) -> list[tuple[str, bytes]]:
-    """Name and text of every prompt, in the order in which they were made."""
-    found = []
+    """Name and text of every prompt, in the order of the calls."""
+    prompts = []
     for path in (run_folder / PROMPTS).glob("*.md"):
         match = _PROMPT_NAME.fullmatch(path.name)
         if match:
-            place = _ORDER.index(match[1]) if match[1] in _ORDER else len(_ORDER)
-            found.append((place, int(match[2] or 1), path.stem, path.read_bytes()))
-    return [(name, text) for _, _, name, text in sorted(found)]
+            order = _ORDER.index(match[1]) if match[1] in _ORDER else len(_ORDER)
+            prompts.append((order, int(match[2] or 1), path.stem, path.read_bytes()))
+    return [(name, text) for _, _, name, text in sorted(prompts)]
 
 
 _RESULT = "result.json"
 
 
 def write_for_people(run_folder: Path, record: IterationRecord) -> None:
-    """``results_discussion.md``, then ``result.json``, which is there whole or not at all."""
+    """Writes ``results_discussion.md``, then ``result.json``, which is replaced atomically."""
     metric = record.metric
     value = "no value" if metric.value is None else format_number(metric.value)
     lines = [f"# Iteration {record.iteration}: {record.outcome} ({record.reason})", "", record.why + ".", ""]
@@ -224,13 +227,13 @@ def write_for_people(run_folder: Path, record: IterationRecord) -> None:
 
 
 def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:
-    """Our refs and the newest commits, for people."""
+    """Writes our refs and the newest commits, for people."""
     lines = [f"tip {refs.tip}", f"ledger {refs.ledger}", f"branch {branch} {refs.branch}", "", *commits]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
 
 
 def write_environment(path: Path) -> None:
-    """What this iteration ran with."""
+    """Writes the versions of goalseek, Python, git and the system."""
     facts = {
         "goalseek": __version__,
         "python": sys.version.split()[0],
@@ -242,10 +245,10 @@ def write_environment(path: Path) -> None:
 
 
 def _git_version() -> str:
-    global _known_git_version
-    if not _known_git_version:
-        _known_git_version = git_text("version").removeprefix("git version ")
-    return _known_git_version
+    global _git_version_text
+    if not _git_version_text:
+        _git_version_text = git_text("version").removeprefix("git version ")
+    return _git_version_text
 
 
-_known_git_version = ""
+_git_version_text = ""

@@ -1,9 +1,10 @@
-"""The audit: records against git against seals. Nothing is changed; what differs is named.
+"""The audit of a ledger: records, git objects, refs, ``results.jsonl`` and run folders compared, differences named.
 
-Seals are checked that were made with the secret of this place; records that were made elsewhere are named, and only
-git is asked about them. They are no difference: nobody can put one below a record that was sealed here. In a clone
-without any secret, what the climb's own place has besides its refs may be absent: the branch, ``results.jsonl``, the
-run folders.
+Only ``--rebuild`` changes anything: ``results.jsonl`` is then written again from git.
+
+Seals can be checked only with the secret that made them. Records that were sealed with another one are listed, and
+checked against git alone. They are no difference: nobody can put one below a record that was sealed here. In a clone
+without any secret, the branch, ``results.jsonl`` and the run folders may be absent.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ SEALS_CHECKED = "seals checked"
 
 @dataclass(frozen=True)
 class Audit:
-    """What came of an audit; ``seals`` says whether they were checked, or why not."""
+    """The result of an audit. ``seals`` says whether the seals were checked, or why not."""
 
     records: int
     deviations: tuple[Deviation, ...]
@@ -63,52 +64,54 @@ class Audit:
 def audit(loaded: Loaded, repository: Repository, is_rebuilding: bool = False) -> Audit:
     """Walks the ledger from its ref to its root and names every difference. Only the lock's holder may call it.
 
-    ``is_rebuilding`` first makes again from ``results.jsonl`` what the chain lost at its end, then writes that file
-    again, where the whole chain can be read.
+    ``is_rebuilding`` first restores commits that are missing at the chain's end from ``results.jsonl``, then writes
+    that file again if the whole chain can be read.
     """
     refs = repository.refs()
-    seal, why_no_seal = _seal(repository.own / "secret")
+    seal, why_no_seal = _load_seal(repository.own / "secret")
     if is_rebuilding and refs.ledger and not repository.objects.has(refs.ledger):
         with contextlib.suppress(GoalseekError):  # the audit says what is missing
             repair_head(repository, History(loaded.results), refs.ledger)
     chain = walk_ledger(repository.objects, refs.ledger)
-    read = tuple(read_entries(chain))
-    is_whole = not chain.broken and all(isinstance(link, LedgerEntry) for link in read)
+    entries = tuple(read_entries(chain))
+    is_whole = not chain.broken and all(isinstance(entry, LedgerEntry) for entry in entries)
     notes: list[str] = []
     if is_rebuilding:
         lines = [commit.message for commit in chain.commits]
-        refused = f"{RESULTS} was left as it is: the chain in git is not whole"
-        notes.append(rebuild(loaded, lines) if is_whole else refused)
-    deviations = list(_ends(repository, refs, chain))
+        refusal = f"{RESULTS} was left as it is: the chain in git is not whole"
+        notes.append(rebuild(loaded, lines) if is_whole else refusal)
+    deviations = list(_check_ends(repository, refs, chain))
 
     def check_records() -> Iterator[Deviation]:
-        standing = yield from _chain(loaded, repository, chain, read, seal)
+        standing = yield from _check_records(loaded, repository, chain, entries, seal)
         if standing:
-            yield from _refs(repository, refs, standing, seal is None, notes)
+            yield from _check_refs(repository, refs, standing, seal is None, notes)
 
     deviations += check_records()
-    deviations += _twin(loaded.results, chain, read, seal is None, notes)
-    elsewhere = _elsewhere(read, seal)
-    seals = f"{SEALS_CHECKED} of all but {elsewhere[1]}" if elsewhere[1] else SEALS_CHECKED
-    return Audit(len(chain.commits), tuple(deviations), why_no_seal or seals, (*notes, *elsewhere[0]))
+    deviations += _check_results_file(loaded.results, chain, entries, seal is None, notes)
+    foreign = _describe_foreign_seals(entries, seal)
+    seals = f"{SEALS_CHECKED} of all but {foreign[1]}" if foreign[1] else SEALS_CHECKED
+    return Audit(len(chain.commits), tuple(deviations), why_no_seal or seals, (*notes, *foreign[0]))
 
 
-def _elsewhere(read: tuple[LedgerEntry | Deviation, ...], seal: Seal | None) -> tuple[tuple[str, ...], int]:
-    """The records that were sealed with other keys, in words, one note a key; and how many they are."""
-    found: dict[str, list[int]] = {}
-    for link in read:
-        key = key_of(link.record.seal) if seal and isinstance(link, LedgerEntry) else None
-        if key and seal and isinstance(link, LedgerEntry) and key != seal.key:
-            found.setdefault(key, []).append(link.record.seq)
+def _describe_foreign_seals(
+    entries: tuple[LedgerEntry | Deviation, ...], seal: Seal | None
+) -> tuple[tuple[str, ...], int]:
+    """The records that were sealed with other keys: one note a key, and their number."""
+    by_key: dict[str, list[int]] = {}
+    for entry in entries:
+        key = key_of(entry.record.seal) if seal and isinstance(entry, LedgerEntry) else None
+        if key and seal and isinstance(entry, LedgerEntry) and key != seal.key:
+            by_key.setdefault(key, []).append(entry.record.seq)
     notes = (
         f"sealed elsewhere, with the key {key}, and not checkable here: records {runs_of(numbers)}"
-        for key, numbers in found.items()
+        for key, numbers in by_key.items()
     )
-    return tuple(notes), sum(map(len, found.values()))
+    return tuple(notes), sum(map(len, by_key.values()))
 
 
-def _seal(secret: Path) -> tuple[Seal | None, str]:
-    """The seal of the secret, which is never made here; without one, why the seals cannot be checked."""
+def _load_seal(secret: Path) -> tuple[Seal | None, str]:
+    """The seal of the secret; where there is none, None and why the seals cannot be checked. Makes no secret."""
     try:
         return Seal(secret.read_bytes()), ""
     except FileNotFoundError:
@@ -117,8 +120,8 @@ def _seal(secret: Path) -> tuple[Seal | None, str]:
         return None, f"seals not checked: the secret cannot be read: {error.strerror}"
 
 
-def _ends(repository: Repository, refs: Refs, chain: Chain) -> Iterator[Deviation]:
-    """The chain's two ends: the ref, and the root."""
+def _check_ends(repository: Repository, refs: Refs, chain: Chain) -> Iterator[Deviation]:
+    """Checks the two ends of the chain: the ref, and the root."""
     yield from chain.broken
     if refs.ledger is None:
         yield Deviation("a ref is missing", repository.ledger_ref, "the ledger's last commit", NOTHING)
@@ -127,40 +130,44 @@ def _ends(repository: Repository, refs: Refs, chain: Chain) -> Iterator[Deviatio
         yield from of_values("the chain's root is none", f"commit {chain.root.name}", words, chain.root.message)
 
 
-def _chain(
-    loaded: Loaded, repository: Repository, chain: Chain, read: tuple[LedgerEntry | Deviation, ...], seal: Seal | None
+def _check_records(
+    loaded: Loaded,
+    repository: Repository,
+    chain: Chain,
+    entries: tuple[LedgerEntry | Deviation, ...],
+    seal: Seal | None,
 ) -> Generator[Deviation, None, Standing | None]:
-    """Every record against the one before it, its seal, its commits, its ruler and its run folder.
+    """Checks every record against the one before it, its seal, its commits, its ruler and its run folder.
 
-    Gives (as a generator's value) what the records add up to; None where they do not.
+    Returns (as a generator) the standing of all records; None where it cannot be computed.
     """
-    named = NamedCommits(repository.objects, repository.name)
+    commits = NamedCommits(repository.objects, repository.name)
     rulers = _Rulers(repository.objects)
-    remembered = _remembered(loaded.logs / SNAPSHOT)
+    snapshot = _read_snapshot(loaded.logs / SNAPSHOT)
     standing = None if chain.broken else Standing()
     seq = None if chain.broken else -1
-    for link in read:
+    for entry in entries:
         seq = None if seq is None else seq + 1
-        if isinstance(link, Deviation):
-            yield link
+        if isinstance(entry, Deviation):
+            yield entry
             continue
-        record, where = link.record, f"ledger commit {link.commit.name}"
+        record, where = entry.record, f"ledger commit {entry.commit.name}"
         if seq is not None:
             yield from of_values("the number does not follow", where, seq, record.seq)
         seq = record.seq
         yield from of_values("another project", where, repository.name, record.project)
         if seal and key_of(record.seal) in (None, seal.key):
-            yield from _sealed(link, seal, chain)
+            yield from _check_seal(entry, seal, chain)
         candidate = record.commit_hash if isinstance(record, IterationRecord) else None
-        yield from of_values("another second parent", where, candidate, " ".join(link.commit.parents[1:]) or None)
+        yield from of_values("another second parent", where, candidate, " ".join(entry.commit.parents[1:]) or None)
         if isinstance(record, IterationRecord):
             if standing:
                 number = standing.last_iteration + 1
                 yield from of_values("the iteration does not follow", where, number, record.iteration)
-            yield from named.check(record, standing.tip if standing else "")
-            yield from rulers.check(link, record)
+            yield from commits.check(record, standing.tip if standing else "")
+            yield from rulers.check(entry, record)
             folder = loaded.runs / f"{record.iteration:04d}"
-            yield from _run_folder(folder, link)
+            yield from _check_run_folder(folder, entry)
             if seal and key_of(record.seal) == seal.key:
                 for name in Checkpoints.not_sealed(folder, seal):
                     yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
@@ -169,18 +176,18 @@ def _chain(
         except ValueError as error:
             yield Deviation("the records cannot be added up", where, "a commit, a tree and a value", str(error))
             standing = None
-        if standing and remembered and remembered.get("seq") == standing.seq:
-            yield from of_rows("the snapshot differs from the records", SNAPSHOT, to_plain(standing), remembered)
+        if standing and snapshot and snapshot.get("seq") == standing.seq:
+            yield from of_rows("the snapshot differs from the records", SNAPSHOT, to_plain(standing), snapshot)
     return standing
 
 
-def _sealed(link: LedgerEntry, seal: Seal, chain: Chain) -> Iterator[Deviation]:
-    before = link.commit.parents[0]
+def _check_seal(entry: LedgerEntry, seal: Seal, chain: Chain) -> Iterator[Deviation]:
+    before = entry.commit.parents[0]
     if chain.root and before == chain.root.name:
         before = ""
-    unsealed = to_line({**link.row, "seal": ""})
-    expected, written = seal.of("record", before, unsealed), link.record.seal
-    yield from of_values("the seal does not hold", f"record {link.record.seq}", expected, written)
+    unsealed = to_line({**entry.row, "seal": ""})
+    expected, actual = seal.of("record", before, unsealed), entry.record.seal
+    yield from of_values("the seal does not hold", f"record {entry.record.seq}", expected, actual)
 
 
 class _Rulers:
@@ -190,13 +197,13 @@ class _Rulers:
         self._objects = objects
         self._digests: dict[str, str] = {}
 
-    def check(self, link: LedgerEntry, record: IterationRecord) -> Iterator[Deviation]:
-        """A difference where the record goes by another ruler than its ledger commit has."""
-        tree = link.commit.tree
+    def check(self, ledger_entry: LedgerEntry, record: IterationRecord) -> Iterator[Deviation]:
+        """A difference where the record names another ruler than its ledger commit has."""
+        tree = ledger_entry.commit.tree
         if tree not in self._digests:
             self._digests[tree] = self._digest(tree)
-        wanted = record.digests.get("ruler")
-        yield from of_values("another ruler than recorded", f"record {record.seq}", wanted, self._digests[tree])
+        expected = record.digests.get("ruler")
+        yield from of_values("another ruler than recorded", f"record {record.seq}", expected, self._digests[tree])
 
     def _digest(self, tree: str) -> str:
         try:
@@ -207,20 +214,20 @@ class _Rulers:
             return f"no readable {RULER_FILE}: {error}"
 
 
-def _run_folder(folder: Path, link: LedgerEntry) -> Iterator[Deviation]:
+def _check_run_folder(folder: Path, entry: LedgerEntry) -> Iterator[Deviation]:
     path = folder / "result.json"
     try:
         stored = json.loads(path.read_bytes())
     except FileNotFoundError:
         return
     except (OSError, ValueError, RecursionError) as error:
-        yield Deviation("not the record", f"{folder.name}/result.json", f"record {link.record.seq}", str(error))
+        yield Deviation("not the record", f"{folder.name}/result.json", f"record {entry.record.seq}", str(error))
         return
-    yield from of_rows("not the record", f"{folder.name}/result.json", link.row, stored)
+    yield from of_rows("not the record", f"{folder.name}/result.json", entry.row, stored)
 
 
-def _remembered(path: Path) -> dict[str, object] | None:
-    """The fold that the snapshot holds; none where it is not one: then nobody goes by it."""
+def _read_snapshot(path: Path) -> dict[str, object] | None:
+    """The standing in the snapshot, as plain JSON; None where it cannot be read, for then nothing uses it."""
     try:
         row = json.loads(path.read_text().splitlines()[1])
     except (OSError, ValueError, IndexError, RecursionError):
@@ -228,10 +235,10 @@ def _remembered(path: Path) -> dict[str, object] | None:
     return row if isinstance(row, dict) else None
 
 
-def _refs(
+def _check_refs(
     repository: Repository, refs: Refs, standing: Standing, is_clone: bool, notes: list[str]
 ) -> Iterator[Deviation]:
-    """Tip and branch against what the records add up to. A candidate without a record yet is no difference."""
+    """Checks tip and branch against the standing. A candidate without a record yet is no difference."""
     tip = standing.tip or None
     if refs.tip != tip and refs.tip and tip:
         following = standing.last_iteration + 1
@@ -246,8 +253,8 @@ def _refs(
         yield from of_values("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
 
 
-def _twin(
-    path: Path, chain: Chain, read: tuple[LedgerEntry | Deviation, ...], is_clone: bool, notes: list[str]
+def _check_results_file(
+    path: Path, chain: Chain, entries: tuple[LedgerEntry | Deviation, ...], is_clone: bool, notes: list[str]
 ) -> Iterator[Deviation]:
     hint = "goalseek audit --rebuild writes it from git"
     if not path.exists():
@@ -256,7 +263,7 @@ def _twin(
         elif chain.commits:
             yield Deviation("the file is missing", RESULTS, f"{pluralize(len(chain.commits), 'line')}; {hint}", NOTHING)
         return
-    oldest = read[0].record.seq if chain.broken and read and isinstance(read[0], LedgerEntry) else 0
+    oldest = entries[0].record.seq if chain.broken and entries and isinstance(entries[0], LedgerEntry) else 0
     yield from compare(path, [commit.message for commit in chain.commits], oldest)
 
 
@@ -264,38 +271,38 @@ SNAPSHOT = "standing.json"
 
 
 def compare(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviation]:
-    """Every line of the file that is not the chain's; ``first`` lines are before those that the chain could tell."""
+    """Every line of the file that differs from the chain's; the ``first`` so many lines are not compared."""
     content = path.read_bytes()
-    found = [line.decode("utf-8", "backslashreplace") for line in content.split(b"\n")]
-    is_torn = bool(found[-1])
+    lines = [line.decode("utf-8", "backslashreplace") for line in content.split(b"\n")]
+    is_torn = bool(lines[-1])
     if not is_torn:
-        found.pop()
+        lines.pop()
     else:
-        yield Deviation("a torn last line", _line(len(found)), "a line with its end", shown(found[-1]))
-    found = found[first:]
+        yield Deviation("a torn last line", _line_name(len(lines)), "a line with its end", shown(lines[-1]))
+    lines = lines[first:]
     known = set(expected)
-    for kind, low, high, start, end in _unlike(expected, found):
+    for kind, low, high, start, end in _diff_lines(expected, lines):
         both = min(high - low, end - start) if kind == "replace" else 0
         for step in range(both):
-            if is_torn and start + step == len(found) - 1:
+            if is_torn and start + step == len(lines) - 1:
                 continue
-            yield from _edited(_line(first + start + step + 1), expected[low + step], found[start + step])
-        for place in range(low + both, high):
-            yield Deviation("a line is missing", _line(first + place + 1), shown(expected[place]), NOTHING)
-        for place in range(start + both, end):
-            if is_torn and place == len(found) - 1:
+            yield from _compare_line(_line_name(first + start + step + 1), expected[low + step], lines[start + step])
+        for index in range(low + both, high):
+            yield Deviation("a line is missing", _line_name(first + index + 1), shown(expected[index]), NOTHING)
+        for index in range(start + both, end):
+            if is_torn and index == len(lines) - 1:
                 continue
-            what = "a line is out of its place" if found[place] in known else "a line that git does not know"
-            yield Deviation(what, _line(first + place + 1), NOTHING, shown(found[place]))
+            what = "a line is out of its place" if lines[index] in known else "a line that git does not know"
+            yield Deviation(what, _line_name(first + index + 1), NOTHING, shown(lines[index]))
 
 
 def rebuild(loaded: Loaded, lines: Sequence[str]) -> str:
-    """Writes the file again; it is there whole, or as it was. Gives what was done, in words."""
+    """Writes ``results.jsonl`` again, atomically. Gives what was done, in words."""
     ignore_home(loaded)
     path = loaded.results
     temporary = path.with_name(f"{RESULTS}.new")
     content = "".join(line + "\n" for line in lines).encode()
-    was = path.read_bytes() if path.exists() else None
+    previous = path.read_bytes() if path.exists() else None
     with temporary.open("wb") as file:
         file.write(content)
         file.flush()
@@ -307,29 +314,31 @@ def rebuild(loaded: Loaded, lines: Sequence[str]) -> str:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    before = "there was none" if was is None else "it was the same" if was == content else "it was another"
-    return f"{path} was written again from git: {pluralize(len(lines), 'line')}; {before}"
+    difference = (
+        "there was none" if previous is None else "it was the same" if previous == content else "it was another"
+    )
+    return f"{path} was written again from git: {pluralize(len(lines), 'line')}; {difference}"
 
 
-def _unlike(expected: Sequence[str], found: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
-    """Where two lists of lines differ: costs the lines, and then what differs."""
+def _diff_lines(expected: Sequence[str], actual: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    """The blocks in which two lists of lines differ, as difflib names them. An equal beginning takes linear time."""
     same = 0
-    while same < min(len(expected), len(found)) and expected[same] == found[same]:
+    while same < min(len(expected), len(actual)) and expected[same] == actual[same]:
         same += 1
-    matcher = SequenceMatcher(None, expected[same:], found[same:], autojunk=False)
+    matcher = SequenceMatcher(None, expected[same:], actual[same:], autojunk=False)
     for kind, low, high, start, end in matcher.get_opcodes():
         if kind != "equal":
             yield kind, low + same, high + same, start + same, end + same
 
 
-def _edited(where: str, expected: str, found: str) -> Iterator[Deviation]:
+def _compare_line(where: str, expected: str, actual: str) -> Iterator[Deviation]:
     try:
-        row = json.loads(found)
-        named = list(of_rows("a line was changed", where, json.loads(expected), row))
+        row = json.loads(actual)
+        differences = list(of_rows("a line was changed", where, json.loads(expected), row))
     except (ValueError, RecursionError):
-        named = []
-    yield from named or [Deviation("a line was changed", where, shown(expected), shown(found))]
+        differences = []
+    yield from differences or [Deviation("a line was changed", where, shown(expected), shown(actual))]
 
 
-def _line(number: int) -> str:
+def _line_name(number: int) -> str:
     return f"{RESULTS} line {number}"

@@ -1,4 +1,4 @@
-"""The commits that a record names, held against what it says of them."""
+"""The audit of the commits that a record names: parents, trees, trailers, paths and reverts against the record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRAILER = "Goalseek-"
 
 
 class NamedCommits:
-    """Checks of one repository's records; a commit that follows another is not read twice."""
+    """Checks the commits of one repository's records; the newest commits are cached."""
 
     def __init__(self, objects: Objects, project: str) -> None:
         self.objects = objects
@@ -27,19 +27,19 @@ class NamedCommits:
     def check(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
         """Every difference between the record, which follows on ``tip``, and the commits that it names."""
         where = f"record {record.seq}"
-        candidate = yield from self._commit(record.commit_hash, f"{where}, commit_hash")
-        parent = yield from self._commit(record.parent_commit_hash, f"{where}, parent_commit_hash")
-        rollback = yield from self._commit(record.rollback_commit_hash, f"{where}, rollback_commit_hash")
+        candidate = yield from self._load_commit(record.commit_hash, f"{where}, commit_hash")
+        parent = yield from self._load_commit(record.parent_commit_hash, f"{where}, parent_commit_hash")
+        rollback = yield from self._load_commit(record.rollback_commit_hash, f"{where}, rollback_commit_hash")
         if record.commit_hash and tip:
             named = record.parent_commit_hash
             yield from of_values("the candidate is not on the tip", f"{where}, parent_commit_hash", tip, named)
         if candidate:
-            yield from self._candidate(record, candidate, parent)
+            yield from self._check_candidate(record, candidate, parent)
         if candidate and rollback:
-            yield from self._rollbacks(record, candidate, parent, rollback)
+            yield from self._check_rollbacks(record, candidate, parent, rollback)
 
-    def _commit(self, name: str | None, where: str) -> Generator[Deviation, None, Commit | None]:
-        """Gives (as a generator's value) the commit; names it where it is not there."""
+    def _load_commit(self, name: str | None, where: str) -> Generator[Deviation, None, Commit | None]:
+        """Returns (as a generator) the commit; yields a difference where it is not there."""
         if name is None:
             return None
         try:
@@ -48,7 +48,9 @@ class NamedCommits:
             yield Deviation("a commit is missing", where, name, str(error))
             return None
 
-    def _candidate(self, record: IterationRecord, candidate: Commit, parent: Commit | None) -> Iterator[Deviation]:
+    def _check_candidate(
+        self, record: IterationRecord, candidate: Commit, parent: Commit | None
+    ) -> Iterator[Deviation]:
         where = f"candidate {candidate.name}"
         yield from of_values("another tree than recorded", where, record.tree_hash, candidate.tree)
         if record.parent_commit_hash in (None, record.commit_hash):
@@ -58,43 +60,43 @@ class NamedCommits:
         expected = (str(record.parent_commit_hash), *record.earlier_commits)
         yield from of_values("another parent than recorded", where, expected[-1], " ".join(parents))
         for before, name in pairwise(expected):
-            earlier = yield from self._commit(name, f"record {record.seq}, attempts")
+            earlier = yield from self._load_commit(name, f"record {record.seq}, attempts")
             if earlier:
-                told = " ".join(earlier.parents)
-                yield from of_values("another parent than recorded", f"earlier try {name}", before, told)
-        wanted = {"Project": self.project, "Run": record.run_id, "Iteration": str(record.iteration)}
+                parent_names = " ".join(earlier.parents)
+                yield from of_values("another parent than recorded", f"earlier try {name}", before, parent_names)
+        expected_trailers = {"Project": self.project, "Run": record.run_id, "Iteration": str(record.iteration)}
         if record.reason == "interrupted":
-            del wanted["Run"]  # a run that was given up had made it
+            del expected_trailers["Run"]  # a run that was given up had made it
         trailers = _trailers(candidate.message)
-        for name, value in wanted.items():
+        for name, value in expected_trailers.items():
             yield from of_values(f"another trailer {_TRAILER}{name}", where, value, trailers.get(name))
         if parent and not is_baseline:
-            yield from self._changed_files(record, candidate, parent)
+            yield from self._check_changed_files(record, candidate, parent)
 
-    def _changed_files(self, record: IterationRecord, candidate: Commit, parent: Commit) -> Iterator[Deviation]:
+    def _check_changed_files(self, record: IterationRecord, candidate: Commit, parent: Commit) -> Iterator[Deviation]:
         where = f"record {record.seq}, changed_files"
         try:
-            found = self.objects.differences(parent.tree, candidate.tree)
+            differences = self.objects.differences(parent.tree, candidate.tree)
         except (Missing, ObjectsFailed, BrokenPipeError) as error:
             self.objects.close()
             yield Deviation("trees that git cannot compare", where, "two trees", str(error))
             return
-        changed = sorted(quote_path(difference.path) for difference in found)
+        changed = sorted(quote_path(difference.path) for difference in differences)
         yield from of_values("other paths than git's", where, changed, sorted(record.changed_files))
 
-    def _rollbacks(
+    def _check_rollbacks(
         self, record: IterationRecord, candidate: Commit, parent: Commit | None, last: Commit
     ) -> Iterator[Deviation]:
-        """The reverts of every try, the last of which is recorded and takes back the first try."""
-        tries: list[Commit | None] = [parent]
+        """Checks the reverts of every attempt; ``last``, the recorded one, reverts the first attempt."""
+        attempts: list[Commit | None] = [parent]
         for name in record.earlier_commits:
-            tries.append((yield from self._commit(name, f"record {record.seq}, attempts")))
-        tries.append(candidate)
+            attempts.append((yield from self._load_commit(name, f"record {record.seq}, attempts")))
+        attempts.append(candidate)
         rollback = last
-        for before, reverted in pairwise(tries):
+        for before, reverted in pairwise(attempts):
             if reverted is None:
                 return
-            yield from self._rollback(reverted, before, rollback)
+            yield from self._check_rollback(reverted, before, rollback)
             if reverted is candidate:
                 yield from of_values(
                     "another parent than the candidate",
@@ -103,12 +105,14 @@ class NamedCommits:
                     " ".join(rollback.parents),
                 )
                 return
-            found = yield from self._commit(rollback.parents[0] if rollback.parents else "", "a revert's parent")
-            if found is None:
+            parent_rollback = yield from self._load_commit(
+                rollback.parents[0] if rollback.parents else "", "a revert's parent"
+            )
+            if parent_rollback is None:
                 return
-            rollback = found
+            rollback = parent_rollback
 
-    def _rollback(self, reverted: Commit, before: Commit | None, rollback: Commit) -> Iterator[Deviation]:
+    def _check_rollback(self, reverted: Commit, before: Commit | None, rollback: Commit) -> Iterator[Deviation]:
         where = f"rollback {rollback.name}"
         subject = reverted.message.split("\n", 1)[0]
         message = f'Revert "{subject}"\n\nThis reverts commit {reverted.name}.\n'
@@ -118,18 +122,18 @@ class NamedCommits:
 
 
 def is_next_candidate(read: Callable[[str], Commit], commit: str, tip: str, project: str, iteration: int) -> bool:
-    """Whether a commit is the candidate of the iteration under way, which has no record yet, or a later try of it.
+    """Whether a commit is the candidate of the iteration under way, which has no record yet, or a later attempt of it.
 
-    Raises Unreadable where a commit is not there.
+    Raises UnreadableCommit where a commit is not there.
     """
     while True:
-        found = read(commit)
-        trailers = _trailers(found.message)
+        current = read(commit)
+        trailers = _trailers(current.message)
         if trailers.get("Project") != project or trailers.get("Iteration") != str(iteration):
             return False
-        if len(found.parents) != 1 or found.parents[0] == tip:
-            return found.parents == (tip,)
-        commit = found.parents[0]
+        if len(current.parents) != 1 or current.parents[0] == tip:
+            return current.parents == (tip,)
+        commit = current.parents[0]
 
 
 def _trailers(message: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The ledger as git has it: its commits from the newest to the root, each read as the hash that names it."""
+"""The ledger's commits, read from git, newest first; and how the audit names the differences between two values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from goalseek.values import to_line
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """A ledger commit that is a record: as a value, and as the row that its message is."""
+    """A ledger commit with its record, and ``row``: the JSON object of its message."""
 
     commit: Commit
     record: Record
@@ -33,8 +33,8 @@ class Chain:
 
 
 def walk_ledger(objects: Objects, head: str | None) -> Chain:
-    """The chain below a ledger commit, by first parents; it ends where a commit cannot be read, and says so."""
-    found: list[Commit] = []
+    """The chain below a ledger commit, by first parents. It ends at an unreadable commit; ``broken`` says why."""
+    commits: list[Commit] = []
     name = head
     while name is not None:
         try:
@@ -42,26 +42,26 @@ def walk_ledger(objects: Objects, head: str | None) -> Chain:
         except UnreadableCommit as error:
             where = f"ledger commit {name}"
             broken = Deviation("the chain is broken", where, "a commit of the ledger", str(error))
-            return Chain(tuple(reversed(found)), None, (broken,))
+            return Chain(tuple(reversed(commits)), None, (broken,))
         if not commit.parents:
-            return Chain(tuple(reversed(found)), commit)
-        found.append(commit)
+            return Chain(tuple(reversed(commits)), commit)
+        commits.append(commit)
         name = commit.parents[0]
     return Chain()
 
 
 def newest_with(objects: Objects, head: str | None, outcomes: Collection[str]) -> Iterator[IterationRecord]:
-    """The iterations with these outcomes below a ledger commit, newest first; what is not asked for is not read.
+    """The iterations with these outcomes below a ledger commit, newest first; read only as far as it is iterated.
 
     Raises GoalseekError where the chain ends before its root, or a message is no record.
     """
-    marks = [f'"outcome":"{outcome}"' for outcome in outcomes]  # in a row's strings there is a backslash between
+    patterns = [f'"outcome":"{outcome}"' for outcome in outcomes]  # in a row's strings there is a backslash between
     name = head or ""
     while name:
         try:
             commit = read_commit(objects, name)
-            may_be = commit.parents and any(mark in commit.message for mark in marks)
-            record = from_line(commit.message) if may_be else None
+            may_match = commit.parents and any(mark in commit.message for mark in patterns)
+            record = from_line(commit.message) if may_match else None
         except (UnreadableCommit, ValueError) as error:
             raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", UNFIT, "tampered") from None
         if isinstance(record, IterationRecord) and record.outcome in outcomes:
@@ -70,7 +70,7 @@ def newest_with(objects: Objects, head: str | None, outcomes: Collection[str]) -
 
 
 def read_entries(chain: Chain) -> Iterator[LedgerEntry | Deviation]:
-    """Each ledger commit as the record that it is, or the difference where its message is none."""
+    """Each ledger commit with its record, or a difference where its message is no record."""
     for commit in chain.commits:
         try:
             row = json.loads(commit.message)
@@ -87,7 +87,7 @@ def read_entries(chain: Chain) -> Iterator[LedgerEntry | Deviation]:
 
 
 NOTHING = "nothing"
-_SHOWN_MOST = 200
+_SHOWN_LIMIT = 200
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ class Deviation:
 
 
 def of_rows(what: str, where: str, expected: Any, found: Any) -> Iterator[Deviation]:
-    """Every value on which two JSON values differ, named by its path."""
-    for path, wanted, there in _unlike("", expected, found):
-        yield Deviation(what, f"{where}, {path}" if path else where, wanted, there)
+    """A difference for every path at which two JSON values differ."""
+    for path, expected_text, found_text in _diff_values("", expected, found):
+        yield Deviation(what, f"{where}, {path}" if path else where, expected_text, found_text)
 
 
 def of_values(what: str, where: str, expected: object, found: object) -> Iterator[Deviation]:
@@ -113,35 +113,35 @@ def of_values(what: str, where: str, expected: object, found: object) -> Iterato
 
 
 def runs_of(numbers: Sequence[int]) -> str:
-    """Rising numbers in words: "0-4, 7"."""
-    runs: list[list[int]] = []
+    """Ascending numbers as ranges: "0-4, 7"."""
+    ranges: list[list[int]] = []
     for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [number]
         else:
-            runs.append([number])
-    return ", ".join("-".join(map(str, run)) for run in runs)
+            ranges.append([number])
+    return ", ".join("-".join(map(str, bounds)) for bounds in ranges)
 
 
 def shown(value: object) -> str:
-    """A value as it is named: texts as they are, nothing for None, the rest as JSON; not the whole of a long one."""
+    """A value as text: a string as it is, "nothing" for None, the rest as JSON; cut after 200 characters."""
     if value is None:
         return NOTHING
     text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= _SHOWN_MOST else text[:_SHOWN_MOST] + "…"
+    return text if len(text) <= _SHOWN_LIMIT else text[:_SHOWN_LIMIT] + "…"
 
 
-def _unlike(path: str, expected: Any, found: Any) -> Iterator[tuple[str, str, str]]:
+def _diff_values(path: str, expected: Any, found: Any) -> Iterator[tuple[str, str, str]]:
     if isinstance(expected, dict) and isinstance(found, dict):
         for key in dict.fromkeys([*expected, *found]):
             inner = f"{path}.{key}" if path else key
             if key not in expected or key not in found:
-                yield inner, _member(expected, key), _member(found, key)
+                yield inner, _shown_member(expected, key), _shown_member(found, key)
             else:
-                yield from _unlike(inner, expected[key], found[key])
+                yield from _diff_values(inner, expected[key], found[key])
     elif json.dumps(expected) != json.dumps(found):
         yield path, shown(json.dumps(expected)), shown(json.dumps(found))
 
 
-def _member(row: dict[str, Any], key: str) -> str:
+def _shown_member(row: dict[str, Any], key: str) -> str:
     return shown(json.dumps(row[key])) if key in row else NOTHING

@@ -1,7 +1,7 @@
-"""What a phase answered, stored before the next one begins, so that a killed iteration goes on where it was.
+"""Checkpoints of an iteration: the result of each phase, stored before the next begins, so that a kill loses none.
 
-An answer is believed only where it names this run, the ledger commit it follows, the digest of what it was made
-from, and carries the seal of all that. Anything else is as if it were not there.
+A checkpoint is used only where it names this run, the ledger commit before it, the digest of the phase's input, and
+carries the seal of all that; any other is ignored. The active seconds of each phase are stored the same way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STORED = re.compile(rf"(rejected-)?({_ANSWERS})(-[1-9][0-9]*)?\.json")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A phase's answer with the seconds it took; ``digest`` is what the next answer is made from."""
+    """A phase's result with the seconds that it took; ``digest`` is the input digest of the next phase."""
 
     value: Any
     seconds: float
@@ -36,17 +36,17 @@ class Checkpoint:
 
 
 def named(answer: str, number: int) -> str:
-    """The name under which a phase's answer is stored when it does its work for the n-th time in an iteration."""
+    """The name of the checkpoint when a phase runs for the n-th time in an iteration."""
     return answer if number == 1 else f"{answer}-{number}"
 
 
 def rejected_as(stored_as: str) -> str:
-    """The name of what is stored in an answer's place where the phase rejects."""
+    """The name of the checkpoint of a phase that rejected, in place of its result."""
     return f"rejected-{stored_as}"
 
 
 class Checkpoints:
-    """The stored answers of one iteration, in its run folder."""
+    """The checkpoints of one iteration, in its run folder; ``follows`` is the seal of the record before it."""
 
     def __init__(self, folder: Path, seal: Seal, run_id: str, follows: str) -> None:
         self.folder = folder
@@ -54,39 +54,39 @@ class Checkpoints:
         self._run_id = run_id
         self._follows = follows
 
-    def load(self, name: str, kind: type[Value], made_from: str) -> Checkpoint | None:
-        """The stored answer, or None where there is none that is ours and made from this."""
+    def load(self, name: str, kind: type[Value], input_digest: str) -> Checkpoint | None:
+        """The checkpoint, or None where there is none of this run with a valid seal and this input digest."""
         try:
             stored = json.loads((self.folder / f"{name}.json").read_text())
             seal = stored.pop("seal")
             body = to_line(stored)
-            expected = {"name": name, "run_id": self._run_id, "follows": self._follows, "made_from": made_from}
+            expected = {"name": name, "run_id": self._run_id, "follows": self._follows, "made_from": input_digest}
             if not self._seal.holds(seal, "memory", body) or any(stored[key] != expected[key] for key in expected):
                 return None
             return Checkpoint(from_plain(kind, stored["value"]), stored["seconds"], seal)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def save(self, name: str, value: Any, made_from: str, seconds: float) -> Checkpoint:
-        """Stores an answer: a temporary name, fsync, rename."""
-        content, seal = self._sealed(name, value, made_from, seconds)
+    def save(self, name: str, value: Any, input_digest: str, seconds: float) -> Checkpoint:
+        """Stores a phase's result: a temporary name, fsync, rename."""
+        content, seal = self._encode(name, value, input_digest, seconds)
         write_durably(self.folder / f"{name}.json", content)
         return Checkpoint(value, seconds, seal)
 
-    def note(self, name: str, value: Any, made_from: str) -> None:
-        """Stores what is worth no fsync, and nothing where it cannot be written: a cut power may lose it, no kill."""
+    def note(self, name: str, value: Any, input_digest: str) -> None:
+        """Stores without fsync, and nothing where it cannot be written: a power cut may lose it, a kill does not."""
         temporary = self.folder / f"{name}.json.new"
         with contextlib.suppress(OSError):
-            temporary.write_bytes(self._sealed(name, value, made_from, 0.0)[0])
+            temporary.write_bytes(self._encode(name, value, input_digest, 0.0)[0])
             temporary.replace(self.folder / f"{name}.json")
 
-    def _sealed(self, name: str, value: Any, made_from: str, seconds: float) -> tuple[bytes, str]:
-        """What is written for an answer, and its seal."""
+    def _encode(self, name: str, value: Any, input_digest: str, seconds: float) -> tuple[bytes, str]:
+        """The content of a checkpoint's file, and its seal."""
         stored = {
             "name": name,
             "run_id": self._run_id,
             "follows": self._follows,
-            "made_from": made_from,
+            "made_from": input_digest,
             "seconds": seconds,
             "value": to_plain(value),
         }
@@ -94,48 +94,48 @@ class Checkpoints:
         seal = self._seal.of("memory", body)
         return f'{body[:-1]},"seal":"{seal}"}}\n'.encode(), seal
 
-    def chain(self, made_from: str) -> list[str]:
-        """The names of the stored answers that are ours and made from this, each from the one before."""
+    def chain(self, input_digest: str) -> list[str]:
+        """The names of our checkpoints from this input digest on, each made from the one before."""
         following: dict[str, tuple[str, str]] = {}
-        for name, stored in self._stored():
+        for name, stored in self._own_checkpoints():
             following.setdefault(stored["made_from"], (name, stored["seal"]))
         names: list[str] = []
-        while made_from in following and len(names) < len(following):
-            name, made_from = following[made_from]
+        while input_digest in following and len(names) < len(following):
+            name, input_digest = following[input_digest]
             names.append(name)
         return names
 
     def made_from(self, digest: str) -> set[str]:
-        """The names of the stored answers that are ours and made from this."""
-        return {name for name, stored in self._stored() if stored["made_from"] == digest}
+        """The names of our checkpoints with this input digest."""
+        return {name for name, stored in self._own_checkpoints() if stored["made_from"] == digest}
 
-    def _stored(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The stored answers that are ours, by name: of two made from the same, a try comes before a verdict."""
+    def _own_checkpoints(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Our checkpoints, by name: of two with the same input digest, an attempt comes before a verdict."""
         for path in sorted(self.folder.glob("*.json")):
             if _STORED.fullmatch(path.name) and _is_sealed(path, self._seal):
                 stored = json.loads(path.read_text())
-                bound = {"name": path.stem, "run_id": self._run_id, "follows": self._follows}
-                if all(stored[key] == bound[key] for key in bound):
+                expected = {"name": path.stem, "run_id": self._run_id, "follows": self._follows}
+                if all(stored[key] == expected[key] for key in expected):
                     yield path.stem, stored
 
     @staticmethod
     def value_of(folder: Path, name: str, seal: Seal) -> Any:
-        """What an iteration that is recorded had stored, as plain JSON; None where it is gone, or not sealed by us."""
+        """The value of a recorded iteration's checkpoint, as plain JSON; None where it is gone, or not sealed by us."""
         try:
             stored = json.loads((folder / f"{name}.json").read_text())
-            held = stored.pop("seal")
-            return stored["value"] if seal.holds(held, "memory", to_line(stored)) else None
+            stored_seal = stored.pop("seal")
+            return stored["value"] if seal.holds(stored_seal, "memory", to_line(stored)) else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     @staticmethod
     def not_sealed(folder: Path, seal: Seal) -> list[str]:
-        """The file names of stored answers that are there, and whose seal does not hold."""
+        """The file names of the checkpoints whose seal does not hold."""
         paths = (path for path in sorted(folder.glob("*.json")) if _STORED.fullmatch(path.name))
         return [path.name for path in paths if path.is_symlink() or not _is_sealed(path, seal)]
 
     def forget(self, name: str) -> None:
-        """Removes a stored answer."""
+        """Removes a checkpoint."""
         clear(self.folder / f"{name}.json")
 
 
@@ -153,70 +153,70 @@ _NAME = "seconds"
 
 @dataclass(frozen=True)
 class Seconds:
-    """By phase."""
+    """Active seconds by phase."""
 
     phases: dict[str, float] = field(default_factory=dict)
 
 
 class PhaseSeconds:
-    """What the next record has to tell. ``memory`` binds it to that; ``clock`` counts active seconds."""
+    """The seconds by phase of the next record, stored with ``checkpoints``; ``clock`` counts active seconds."""
 
     def __init__(self, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self._memory = checkpoints
+        self._checkpoints = checkpoints
         stored = checkpoints.load(_NAME, Seconds, _NAME)
         self.phases: dict[str, float] = dict(stored.value.phases) if stored else {}
-        self._at_work = ""
-        self._counted_to = 0.0
+        self._phase = ""
+        self._counted_until = 0.0
 
     @contextlib.contextmanager
     def of(self, phase: str) -> Iterator[None]:
-        """Counts this block for the phase, however it ends; it is written before this returns."""
-        self._at_work, self._counted_to = phase, self.clock()
+        """Adds the duration of this block to the phase, however it ends; it is stored before this returns."""
+        self._phase, self._counted_until = phase, self.clock()
         try:
             yield
         finally:
             self._count()
-            self._at_work = ""
+            self._phase = ""
 
     def beat(self) -> None:
-        """Writes what the phase at work took until now, when it is time."""
-        if self._at_work and self.clock() - self._counted_to >= BEAT_SECONDS:
+        """Stores the seconds of the current phase until now, at most every BEAT_SECONDS."""
+        if self._phase and self.clock() - self._counted_until >= BEAT_SECONDS:
             self._count()
 
     def forget(self) -> None:
-        """Removes what is stored: it is recorded."""
-        self._memory.forget(_NAME)
+        """Removes the stored seconds, which are recorded now."""
+        self._checkpoints.forget(_NAME)
 
     def _count(self) -> None:
         now = self.clock()
-        self.phases[self._at_work] = self.phases.get(self._at_work, 0.0) + now - self._counted_to
-        self._counted_to = now
-        self._memory.note(_NAME, Seconds(self.phases), _NAME)
+        self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._counted_until
+        self._counted_until = now
+        self._checkpoints.note(_NAME, Seconds(self.phases), _NAME)
 
 
 def settle_key(standing: Standing) -> str:
-    """Names the next run of a settling."""
+    """The name of the next measurement of a settling."""
     return f"settle {len(standing.settling)} after {standing.last.seal if standing.last else ''}"
 
 
 def holdout_key(standing: Standing) -> str:
-    """Names the last look at the holdout, and whether it came to an end."""
+    """The name of the last look at the holdout, with its reason, which says whether it ended."""
     reason = next((look.reason for look in standing.holdout if look.look == standing.looks), "")
     return f"holdout {standing.looks} {reason}"
 
 
 def all_unrecorded(runs: Path, own: Path, standing: Standing, run_id: str) -> float:
-    """The seconds that this run has spent since the last record, in the iteration under way and outside of it."""
+    """Active seconds of this run since the last record: in the current iteration, in settling and in the holdout."""
     folder, follows = runs / f"{standing.last_iteration + 1:04d}", standing.last.seal if standing.last else ""
     outside = (unrecorded_seconds(own, run_id, key) for key in (settle_key(standing), holdout_key(standing)))
     return unrecorded_seconds(folder, run_id, follows) + sum(outside)
 
 
 def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:
-    """All seconds of this run that are stored there for what follows this.
+    """Active seconds of this run that are stored in ``folder`` and follow the record with the seal ``follows``.
 
-    For whoever only looks: the seal is not checked.
+    For read-only commands: the seal is not checked.
     """
     try:
         stored = json.loads((folder / f"{_NAME}.json").read_text())

@@ -1,4 +1,4 @@
-"""Records as a table for other programs: CSV, JSON lines, or Parquet; the file is there whole or not at all."""
+"""Export of records as a table for other programs: CSV, JSON lines or Parquet; the file is replaced atomically."""
 
 from __future__ import annotations
 
@@ -119,20 +119,20 @@ def _as_arrow(name: str, value: Any) -> Any:
     if name == "timestamp":
         return datetime.fromisoformat(value)
     if isinstance(value, dict):
-        return [(_whole(key), number) for key, number in value.items()]
+        return [(_as_utf8(key), number) for key, number in value.items()]
     if isinstance(value, list):
-        return [_whole(item) for item in value]
-    return _whole(value) if isinstance(value, str) else value
+        return [_as_utf8(item) for item in value]
+    return _as_utf8(value) if isinstance(value, str) else value
 
 
-def _whole(text: str) -> str:
-    """The text in UTF-8, which Parquet's texts are: half a letter becomes ``?``."""
+def _as_utf8(text: str) -> str:
+    """The text as valid UTF-8, which Parquet requires: a lone surrogate becomes ``?``."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _batches(records: Iterable[IterationRecord]) -> Iterator[list[IterationRecord]]:
-    pending = iter(records)
-    while batch := list(islice(pending, _BATCH)):
+    iterator = iter(records)
+    while batch := list(islice(iterator, _BATCH)):
         yield batch
 
 

@@ -1,6 +1,7 @@
-"""The ledger: a chain of commits, one a record, whose ref's move is an iteration's only commit point.
+"""The ledger: a chain of commits, one for each record, whose ref's update is an iteration's only commit point.
 
-``results.jsonl`` is its readable twin, brought to what the chain says each time the ledger is opened.
+``results.jsonl`` is a readable copy. Each time the ledger is opened it is repaired from the chain, and commits that
+git lost at the chain's end are restored from it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from goalseek.values import to_line
 
 _HEAD_FILE = "ledger"
 _SNAPSHOT_EVERY = 16
-Written = TypeVar("Written", bound=Record)
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class Ledger:
@@ -40,16 +41,16 @@ class Ledger:
         if self.head and not repository.objects.has(self.head):
             repair_head(repository, self.history, self.head)
         self._refuse_moved()
-        fetched = self._refuse_forged()
+        foreign_note = self._refuse_forged()
         self.mended = repair_tail(self.history, self._messages)
         snapshot = self.history.load_snapshot(lambda seal, body: self.seal.holds(seal, "standing", body))
         self.mended = verify_lines(self.history, self._messages, snapshot) or self.mended
-        self.mended = "; ".join(filter(None, (fetched, self.mended)))
-        self._end = self.history.size()
+        self.mended = "; ".join(filter(None, (foreign_note, self.mended)))
+        self._size = self.history.size()
         self._note_head()
         self.standing: Standing = self.history.replay(snapshot)
 
-    def append(self, record: Written, candidate: str | None = None, ruler: str | None = None) -> Written:
+    def append(self, record: AnyRecord, candidate: str | None = None, ruler: str | None = None) -> AnyRecord:
         """Numbers and seals a record and commits it; gives it as written.
 
         ``candidate`` becomes the second parent. ``ruler`` (JSON) begins an epoch: it is this and every later
@@ -59,16 +60,16 @@ class Ledger:
         record = replace(record, seq=self.standing.seq + 1, seal="")
         sealed = replace(record, seal=self.seal.of("record", self.head or "", to_line(record)))
         line = to_line(sealed)
-        moment = int(datetime.fromisoformat(record.timestamp).timestamp())
+        timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
         before = self.head
         root = before or self.repository.commit(self._tree(None), (), f"goalseek ledger {record.project}\n", 0)
         parents = (root, candidate) if candidate else (root,)
-        after = self.repository.commit(self._tree(ruler), parents, line, moment)
+        after = self.repository.commit(self._tree(ruler), parents, line, timestamp)
         try:
             self.repository.move([RefMove(self.repository.ledger_ref, before, after)])
         except RefMoved:
-            found = self.repository.refs().ledger
-            raise moved_by_somebody(self.repository.ledger_ref, before or "nothing", found) from None
+            actual = self.repository.refs().ledger
+            raise moved_by_somebody(self.repository.ledger_ref, before or "nothing", actual) from None
         self.head = after
         self._note_head()
         self._write(line)
@@ -78,7 +79,7 @@ class Ledger:
         return sealed
 
     def pinned(self) -> str | None:
-        """The ruler (JSON) of the present epoch, or None before the first baseline."""
+        """The pinned ruler (JSON) of the present epoch, or None before the first baseline."""
         if self.head is None:
             return None
         level = self.repository.objects.tree(self.repository.tree_of(self.head))
@@ -97,13 +98,13 @@ class Ledger:
         return self.repository.tree_of(self.head) if self.head else objects.write_tree({})
 
     def _write(self, line: str) -> None:
-        """Adds the newest line; where somebody touched the file since the last one, all that is missing in it."""
-        if self.history.size() == self._end:
+        """Appends the newest line; where somebody changed the file since the last one, adds all missing lines."""
+        if self.history.size() == self._size:
             append_line(self.history.path, line)
         else:
-            told = repair_tail(self.history, self._messages)
-            self.mended = verify_lines(self.history, self._messages, Snapshot()) or told
-        self._end = self.history.size()
+            note = repair_tail(self.history, self._messages)
+            self.mended = verify_lines(self.history, self._messages, Snapshot()) or note
+        self._size = self.history.size()
 
     def _messages(self) -> Iterator[str]:
         """The lines that the chain holds, newest first."""
@@ -121,19 +122,19 @@ class Ledger:
         """The commit below this one, "" below the root, and the message."""
         if not commit:
             return "", ""
-        head, _, message = self.repository.objects.read(commit).partition(b"\n\n")
-        below = next((line[7:].decode() for line in head.split(b"\n") if line.startswith(b"parent ")), "")
+        headers, _, message = self.repository.objects.read(commit).partition(b"\n\n")
+        below = next((line[7:].decode() for line in headers.split(b"\n") if line.startswith(b"parent ")), "")
         return below, message.decode("utf-8", "surrogateescape")
 
     def _refuse_forged(self) -> str:
-        """Holds the records that came since goalseek last left the ledger against their seals.
+        """Checks the seals of the records that are newer than the last commit that goalseek noted.
 
-        Gives in words which were sealed elsewhere, as after a fetch. Raises GoalseekError for one whose seal names our
-        key, or none, and does not hold.
+        Gives a note of those that were sealed with another key, as after a fetch. Raises GoalseekError for a seal that
+        names our key, or none, and does not hold.
         """
-        noted, elsewhere = self._noted(), []
+        last_head, foreign = self._last_head(), []
         for commit, below, message in self._commits():
-            if commit == noted:
+            if commit == last_head:
                 break
             before = below if self._read(below)[0] else ""
             try:
@@ -143,43 +144,45 @@ class Ledger:
             except (ValueError, AttributeError):
                 seal, holds = "", False
             if not holds and key_of(seal) in (None, self.seal.key):
-                told = f"{self.repository.ledger_ref}, at {commit[:12]}: the record has no seal of goalseek's"
-                back = (
-                    f"; git update-ref {self.repository.ledger_ref} {noted} goes back to its last one" if noted else ""
+                problem = f"{self.repository.ledger_ref}, at {commit[:12]}: the record has no seal of goalseek's"
+                undo = (
+                    f"; git update-ref {self.repository.ledger_ref} {last_head} goes back to its last one"
+                    if last_head
+                    else ""
                 )
-                raise GoalseekError(told, f"see: goalseek audit{back}", UNFIT, "tampered")
-            elsewhere += [] if holds else [row["seq"]]
-        if not elsewhere:
+                raise GoalseekError(problem, f"see: goalseek audit{undo}", UNFIT, "tampered")
+            foreign += [] if holds else [row["seq"]]
+        if not foreign:
             return ""
-        return f"records {elsewhere[-1]}-{elsewhere[0]} were sealed elsewhere, and cannot be checked here"
+        return f"records {foreign[-1]}-{foreign[0]} were sealed elsewhere, and cannot be checked here"
 
     def _refuse_moved(self) -> None:
         """Raises GoalseekError where the ledger is not at, or ahead of, the commit where goalseek last left it."""
-        noted = self._noted()
-        if noted is None and self.head is None and self.history.size():
+        last_head = self._last_head()
+        if last_head is None and self.head is None and self.history.size():
             ref, path = self.repository.ledger_ref, self.history.path
             hint = (
                 f"fetch it from a clone: git fetch CLONE {ref}:{ref}; or find its last commit, whose message is the "
                 f"last line of that file: git fsck --unreachable; to begin anew, move the file away"
             )
             raise GoalseekError(f"{ref} is gone, and {path} has its records", hint, UNFIT, "tampered")
-        if noted is None or noted == self.head:
+        if last_head is None or last_head == self.head:
             return
-        if self.head is None or not self.repository.is_ancestor(noted, self.head):
-            error = moved_by_somebody(self.repository.ledger_ref, noted, self.head)
-            anew = f"; to begin anew, remove {self.repository.own} and {self.history.path.parent}"
-            error.hint += anew if self.head is None else ""
+        if self.head is None or not self.repository.is_ancestor(last_head, self.head):
+            error = moved_by_somebody(self.repository.ledger_ref, last_head, self.head)
+            removal = f"; to begin anew, remove {self.repository.own} and {self.history.path.parent}"
+            error.hint += removal if self.head is None else ""
             raise error
 
-    def _noted(self) -> str | None:
+    def _last_head(self) -> str | None:
         try:
             return (self.repository.own / _HEAD_FILE).read_text().strip() or None
         except FileNotFoundError:
             return None
 
     def _note_head(self) -> None:
-        """Notes where the ledger is. A note that is lost or older costs nothing: it only tells what somebody did."""
-        if self.head and self._noted() != self.head:
+        """Notes the ledger's commit. A lost or older note is harmless: it serves only to detect changes by others."""
+        if self.head and self._last_head() != self.head:
             temporary = self.repository.own / f"{_HEAD_FILE}.new"
             temporary.write_text(self.head + "\n")
             temporary.replace(self.repository.own / _HEAD_FILE)
@@ -189,14 +192,14 @@ RULER_FILE = "ruler.json"
 
 
 def ruler_copy(repository: Repository) -> Path:
-    """A copy of the newest ruler, beside the store that has it."""
+    """The path of a copy of the newest ruler, for when git has lost its object."""
     return repository.own / RULER_FILE
 
 
 def repair_head(repository: Repository, history: History, head: str) -> None:
-    """Makes the commits below ``head``, and it, again, as far as they are missing. Raises GoalseekError otherwise."""
+    """Restores missing commits up to ``head`` from the lines of ``history``. Raises GoalseekError where it cannot."""
     lines = [line.text for line in history.forward()]
-    below, missing = _newest_known(repository, lines)
+    below, missing = _find_newest_commit(repository, lines)
     try:
         for line in missing:
             below = _commit(repository, below, line)
@@ -212,19 +215,19 @@ def repair_head(repository: Repository, history: History, head: str) -> None:
     raise GoalseekError(message, hint, UNFIT, "repository")
 
 
-def _newest_known(repository: Repository, lines: list[bytes]) -> tuple[str, list[bytes]]:
+def _find_newest_commit(repository: Repository, lines: list[bytes]) -> tuple[str, list[bytes]]:
     """The newest of the lines' commits that git has, or the chain's root, and the lines above it."""
     listing = repository.objects.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)")
-    wanted, known = set(lines), dict[bytes, str]()
+    messages, known = set(lines), dict[bytes, str]()
     for line in listing.decode().splitlines():
         kind, name = line.split(" ")
         if kind == "commit":
             message = repository.objects.read(name).partition(b"\n\n")[2]
-            if message in wanted:
+            if message in messages:
                 known[message] = name
-    for place in reversed(range(len(lines))):
-        if lines[place] in known:
-            return known[lines[place]], lines[place + 1 :]
+    for index in reversed(range(len(lines))):
+        if lines[index] in known:
+            return known[lines[index]], lines[index + 1 :]
     empty = repository.objects.write_tree({})
     return repository.commit(empty, (), f"goalseek ledger {repository.name}\n", 0), lines
 
@@ -237,5 +240,5 @@ def _commit(repository: Repository, below: str, line: bytes) -> str:
         if record.outcome == "baseline":
             blob = objects.write_bytes(ruler_copy(repository).read_bytes())
             tree = objects.write_tree({RULER_FILE: Entry("100644", blob)})
-    moment = int(datetime.fromisoformat(record.timestamp).timestamp())
-    return repository.commit(tree, parents, line.decode("utf-8", "surrogateescape"), moment)
+    timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
+    return repository.commit(tree, parents, line.decode("utf-8", "surrogateescape"), timestamp)

@@ -1,4 +1,4 @@
-"""The lines of ``results.jsonl``: one frozen dataclass a kind, fields in the order in which they are written."""
+"""Records: the lines of ``results.jsonl``, a frozen dataclass for each kind, fields in the order of the line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REASONS: dict[str, tuple[Reason, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """What every record begins with. ``timestamp`` is UTC; ``epoch`` says which ruler."""
+    """The first fields of every record. ``timestamp`` is UTC; ``epoch`` counts the rulers."""
 
     schema: int = SCHEMA
     seq: int
@@ -66,7 +66,7 @@ class RunRecord(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasurementRecord(Head):
-    """A verifier run outside an iteration, which a later one under the same ruler need not make again."""
+    """A verifier run outside an iteration, which later measurements under the same ruler may reuse."""
 
     tree: str
     ruler: str
@@ -93,7 +93,7 @@ class MetricResult:
 
 @dataclass(frozen=True)
 class Isolation:
-    """The level that held: of the sandbox, and of the verifier's weakest command."""
+    """The isolation levels in force: the sandbox's, and that of the verifier's weakest command."""
 
     sandbox: str
     verifier: str
@@ -134,13 +134,13 @@ class IterationRecord(Head):
 
     @property
     def earlier_commits(self) -> tuple[str, ...]:
-        """The commits of its earlier tries, oldest first: ``commit_hash`` stands on the last of them."""
+        """The commits of its earlier attempts, oldest first: the last is the parent of ``commit_hash``."""
         return tuple(attempt.commit_hash for attempt in self.attempts if attempt.commit_hash)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettleRecord(Head):
-    """The claim: baseline and best, which was kept in ``iteration``, measured afresh in turn.
+    """A settled claim: baseline and best, which was kept in ``iteration``, measured again in turn.
 
     ``pairs`` are (baseline, best), ``baseline`` and ``best`` their medians, all in the metric's units. ``difference``
     is positive where better; it and its 95% interval are shares of the baseline where ``in_percent``, else in the
@@ -166,7 +166,7 @@ class SettleRecord(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class HoldoutRecord(Head):
-    """A look at the holdout: written as ``begun`` before it is made, and again with what came of it.
+    """A look at the holdout: written with the reason ``begun`` before the measurement, and again with its result.
 
     ``of`` is "baseline" or "best", which was kept in ``iteration``. ``gap`` is the verifier's gain less the holdout's,
     in the metric's units.
@@ -197,7 +197,7 @@ KINDS: dict[str, type[Record]] = {
 
 
 def from_line(line: str | bytes) -> Record:
-    """The record on one line. Raises ValueError where the line is none, or of a kind that is not known."""
+    """The record on one line. Raises ValueError for a line that is no record, and for an unknown kind or schema."""
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("kind"), str) or row["kind"] not in KINDS:
         raise ValueError("not a record")

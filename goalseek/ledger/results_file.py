@@ -1,4 +1,7 @@
-"""``results.jsonl`` as it is read: from its end, by bisection, or whole. What is not asked for costs nothing."""
+"""``results.jsonl``: reading it from its end, by bisection or whole; its repair from git; the standing for readers.
+
+Reading costs only what is asked for. Lines are checked against git before the ledger's holder uses them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A fold over the records before ``end``, a place in bytes."""
+    """The standing of the records before ``end``, an offset in bytes."""
 
     standing: Standing = Standing()
     end: int = 0
@@ -65,16 +68,16 @@ class History:
     def backward(self) -> Iterator[Line]:
         """Complete lines from the end."""
         with suppress(FileNotFoundError), self.path.open("rb") as file:
-            place = file.seek(0, os.SEEK_END)
+            position = file.seek(0, os.SEEK_END)
             rest = b""
             is_torn = True
-            while place > 0:
-                step = min(_BLOCK, place)
-                place -= step
-                file.seek(place)
-                rest = file.read(step) + rest
+            while position > 0:
+                size = min(_BLOCK, position)
+                position -= size
+                file.seek(position)
+                rest = file.read(size) + rest
                 first, *lines = rest.split(b"\n")
-                offset = place + len(rest)
+                offset = position + len(rest)
                 for text in reversed(lines):
                     offset -= len(text)
                     if not is_torn:
@@ -86,7 +89,7 @@ class History:
                 yield Line(0, rest)
 
     def records(self) -> Iterator[Record]:
-        """Every record, oldest first. Raises GoalseekError for a line that is none."""
+        """Every record, oldest first. Raises GoalseekError for a line that is no record."""
         for line in self.forward():
             yield self.parsed(line)
 
@@ -97,23 +100,23 @@ class History:
 
     def iteration(self, number: int) -> IterationRecord | None:
         """The record of an iteration, by bisection."""
-        found = self._iteration_from(self.offset_of(number))
-        return found[1] if found and found[1].iteration == number else None
+        entry = self._iteration_from(self.offset_of(number))
+        return entry[1] if entry and entry[1].iteration == number else None
 
     def offset_of(self, number: int) -> int:
-        """Where the lines begin with which an iteration, or the next one that there is, comes first; by bisection."""
+        """The offset in bytes from which on an iteration, or the next that there is, is the first; by bisection."""
         low, high = 0, self.size()
         while low < high:
             middle = (low + high) // 2
-            found = self._iteration_from(middle)
-            if found is None or found[0].offset >= high or found[1].iteration >= number:
+            entry = self._iteration_from(middle)
+            if entry is None or entry[0].offset >= high or entry[1].iteration >= number:
                 high = middle
             else:
-                low = found[0].offset + len(found[0].text) + 1
+                low = entry[0].offset + len(entry[0].text) + 1
         return low
 
     def parsed(self, line: Line) -> Record:
-        """The record on a line. Raises GoalseekError where it is none."""
+        """The record on a line. Raises GoalseekError where the line is no record."""
         try:
             return from_line(line.text)
         except ValueError as error:
@@ -126,18 +129,18 @@ class History:
         return self.path.with_name(_SNAPSHOT).exists()
 
     def standing(self) -> Standing:
-        """The fold over all records."""
+        """The standing of all records."""
         return self.replay(Snapshot())
 
     def replay(self, snapshot: Snapshot) -> Standing:
-        """The fold over a snapshot and the records after it."""
+        """The snapshot's standing with the records after it."""
         standing = snapshot.standing
         for line in self.forward(snapshot.end):
             standing = standing.after(self.parsed(line))
         return standing
 
     def save_snapshot(self, standing: Standing, seal: Callable[[str], str]) -> None:
-        """Writes the snapshot: a cache, sealed, and held against the last line before it is used."""
+        """Writes the snapshot: a sealed cache, with the offset and hash of the file's last line."""
         last = next(self.backward(), None)
         if last is None:
             return
@@ -154,8 +157,8 @@ class History:
             head, body = self.path.with_name(_SNAPSHOT).read_text().splitlines()
             checked = json.loads(head)
             line = next(self.forward(checked["offset"]))
-            fits = hashlib.sha256(line.text).hexdigest() == checked["line"]
-            if not fits or not holds(checked["seal"], body):
+            is_current = hashlib.sha256(line.text).hexdigest() == checked["line"]
+            if not is_current or not holds(checked["seal"], body):
                 return Snapshot()
             return Snapshot(from_plain(Standing, json.loads(body)), line.offset + len(line.text) + 1)
         except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError):
@@ -192,14 +195,13 @@ def append_line(path: Path, *lines: str) -> None:
 
 
 def repair_tail(history: History, messages: Messages) -> str:
-    """A torn last line goes, lines that are missing at the end come; gives what was done, in words.
+    """Removes a torn last line and appends missing lines from git; gives what was done, in words.
 
-    A line is torn where it has no end: what is behind the last newline. Raises GoalseekError where the last line that
-    has one is not git's.
+    A torn line is what follows the last newline. Raises GoalseekError where the last complete line is not git's.
     """
     history.path.parent.mkdir(parents=True, exist_ok=True)
     last = next(history.backward(), None)
-    whole = last.offset + len(last.text) + 1 if last else 0
+    end = last.offset + len(last.text) + 1 if last else 0
     missing: list[str] = []
     for message in messages():
         if last and message.encode() == last.text:
@@ -210,39 +212,39 @@ def repair_tail(history: History, messages: Messages) -> str:
             message = f"{history.path} does not end with a record of git's"
             hint = f"move it away; it is written again from git: mv {history.path} {history.path}.old"
             raise GoalseekError(message, hint, UNFIT, "tampered")
-    told = ""
-    if history.size() > whole:
-        os.truncate(history.path, whole)
-        told = "a torn last line of results.jsonl was mended"
+    note = ""
+    if history.size() > end:
+        os.truncate(history.path, end)
+        note = "a torn last line of results.jsonl was mended"
     if missing:
         append_line(history.path, *reversed(missing))
-        told = f"{len(missing)} of the last lines of results.jsonl were missing or torn and written again from git"
-    return told
+        note = f"{len(missing)} of the last lines of results.jsonl were missing or torn and written again from git"
+    return note
 
 
 def verify_lines(history: History, messages: Messages, snapshot: Snapshot) -> str:
-    """Holds the lines that are about to be believed against git's; those before a snapshot's end were checked before.
+    """Compares the lines after the snapshot's end with git's; those before it were checked earlier.
 
-    Where nothing but older lines is missing, the file is written again; gives that in words. Raises GoalseekError for
-    a line that is not what git has.
+    Where only older lines are missing, prepends them and says so in words. Raises GoalseekError for a line that
+    differs from git's.
     """
     expected = messages()
     for line in history.backward():
         if line.offset < snapshot.end:
             return ""
         if next(expected, "").encode() != line.text:
-            told = f"{history.path}, at byte {line.offset}: the line is not what git has"
+            problem = f"{history.path}, at byte {line.offset}: the line is not what git has"
             hint = "see: goalseek audit; goalseek audit --rebuild writes it again"
-            raise GoalseekError(told, hint, UNFIT, "tampered")
+            raise GoalseekError(problem, hint, UNFIT, "tampered")
     older = list(expected) if not snapshot.end else []
     if not older:
         return ""
-    _put_before(history.path, older[::-1])
+    _prepend_lines(history.path, older[::-1])
     return f"the first {pluralize(len(older), 'line')} of results.jsonl went missing and came again from git"
 
 
-def _put_before(path: Path, lines: Sequence[str]) -> None:
-    """Puts lines before those that a file has: it is there whole, or as it was."""
+def _prepend_lines(path: Path, lines: Sequence[str]) -> None:
+    """Prepends lines to a file, atomically."""
     temporary = path.with_name(path.name + ".new")
     with temporary.open("wb") as file:
         file.write("".join(line + "\n" for line in lines).encode() + path.read_bytes())
@@ -252,9 +254,9 @@ def _put_before(path: Path, lines: Sequence[str]) -> None:
 
 
 def load_standing(loaded: Loaded, own: Path | None = None) -> Standing:
-    """The fold over all records; ``own`` is ``own_folder``, where that is known.
+    """Standing for read-only commands: the snapshot if its seal verifies, else a replay of all records.
 
-    Without the secret here no snapshot is believed: then every record is read.
+    ``own`` is ``own_folder``, if the caller has it. Without the secret no seal verifies.
     """
     history = History(loaded.results)
     if not history.has_snapshot():
@@ -266,7 +268,7 @@ def load_standing(loaded: Loaded, own: Path | None = None) -> Standing:
         seal = Seal((own / "secret").read_bytes())
     except OSError:
         return history.standing()
-    return history.replay(history.load_snapshot(lambda found, body: seal.holds(found, "standing", body)))
+    return history.replay(history.load_snapshot(lambda value, body: seal.holds(value, "standing", body)))
 
 
 def own_folder(loaded: Loaded) -> Path | None:

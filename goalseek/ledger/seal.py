@@ -1,4 +1,4 @@
-"""The secret of a project, and what is sealed with it: evidence, verdicts and records that are believed on resume."""
+"""The seal of a project: an HMAC with its secret, of checkpoints, snapshots and records, checked when read."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _FORM = re.compile(rf"([0-9a-f]{{{_KEY_LENGTH}}})-[0-9a-f]{{64}}")
 
 def key_of(seal: str) -> str | None:
     """The key that a seal says it was made with; None for what has not a seal's form."""
-    found = _FORM.fullmatch(seal)
-    return found[1] if found else None
+    match = _FORM.fullmatch(seal)
+    return match[1] if match else None
 
 
 class Seal:
     """Seals with a secret that was made at the first run. Without a sandbox it finds accidents, not forgery.
 
-    A seal begins with its ``key``, a short digest of the secret that everybody may know: so it can be told who could
-    check it. A clone that climbs on makes a secret, and so a key, of its own.
+    A seal begins with its ``key``, a short public digest of the secret, which says who can check it. A clone that
+    continues the climb makes a secret, and so a key, of its own.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -61,7 +61,7 @@ class Seal:
         return f"{self.key}-{self.digest(*parts)}"
 
     def digest(self, *parts: str) -> str:
-        """What only the holder of the secret can make of these texts, in this order: 64 hexadecimal digits."""
+        """The HMAC of these texts, in this order, as 64 hexadecimal digits."""
         joined = b"".join(len(raw).to_bytes(8, "big") + raw for raw in (part.encode() for part in parts))
         return hmac.new(self._secret, joined, hashlib.sha256).hexdigest()
 
@@ -70,5 +70,5 @@ class Seal:
         return hmac.compare_digest(seal.encode("utf-8", "replace"), self.of(*parts).encode())
 
     def seed(self, run_id: str, iteration: int, measurement: int) -> int:
-        """The seed of one measurement: another for each, the same when it is resumed. 0 to 2**31 - 1."""
+        """The seed of one measurement, 0 to 2**31 - 1: different for each, the same when it is resumed."""
         return int(self.digest("seed", run_id, str(iteration), str(measurement))[:8], 16) & 0x7FFFFFFF

@@ -1,4 +1,4 @@
-"""Which iterations somebody asks for, found without reading more of a long history than it takes."""
+"""Selection of iterations by outcome, reason, number or time, without reading more of a long history than needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OLDER_IN_A_ROW = 1000
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for; None, 0 and "" ask for nothing in particular. ``last`` are the newest so many of the rest."""
+    """Conditions on iterations; None, 0 and "" are no condition. ``last`` limits the result to the newest so many."""
 
     outcome: str = ""
     reason: str = ""
@@ -27,7 +27,7 @@ class Wanted:
     last: int | None = None
 
     def holds(self, record: IterationRecord) -> bool:
-        """Whether a record is meant, leaving ``last`` aside."""
+        """Whether a record fulfils all conditions but ``last``."""
         if self.outcome not in ("", record.outcome) or self.reason not in ("", record.reason):
             return False
         return record.iteration >= self.iteration and not self.is_older(record)
@@ -37,15 +37,15 @@ class Wanted:
         return self.moment is not None and datetime.fromisoformat(record.timestamp) < self.moment
 
 
-def chosen(history: History, wanted: Wanted) -> Iterator[IterationRecord]:
-    """The records that are wanted, oldest first, each as soon as it is found."""
-    if wanted.last is not None:
-        return iter(list(islice(_newest(history, wanted), min(wanted.last, sys.maxsize)))[::-1])
-    return _forward(history, wanted)
+def chosen(history: History, selection: Wanted) -> Iterator[IterationRecord]:
+    """The selected records, oldest first, each as soon as it is read."""
+    if selection.last is not None:
+        return iter(list(islice(_select_newest(history, selection), min(selection.last, sys.maxsize)))[::-1])
+    return _select_forward(history, selection)
 
 
 def since(text: str, now: datetime) -> tuple[int, datetime | None]:
-    """An iteration, or a moment: ``12``, ``2h``, ``3 days ago``, ``yesterday``, ``2026-11-21T07:00``.
+    """Iteration (else 0) and time (else None) of ``12``, ``2h``, ``3 days ago``, ``yesterday``, ``2026-11-21T07:00``.
 
     Days and times without a zone are local ones. Raises GoalseekError for anything else.
     """
@@ -68,41 +68,41 @@ def since(text: str, now: datetime) -> tuple[int, datetime | None]:
         raise GoalseekError(message, "--since 12, --since 2h, --since yesterday, --since 2026-11-21T07:00") from None
 
 
-def _forward(history: History, wanted: Wanted) -> Iterator[IterationRecord]:
-    for line in history.forward(_first_offset(history, wanted)):
+def _select_forward(history: History, selection: Wanted) -> Iterator[IterationRecord]:
+    for line in history.forward(_first_offset(history, selection)):
         record = history.parsed(line)
-        if isinstance(record, IterationRecord) and wanted.holds(record):
+        if isinstance(record, IterationRecord) and selection.holds(record):
             yield record
 
 
-def _first_offset(history: History, wanted: Wanted) -> int:
-    """Where in the file the wanted records begin."""
-    if wanted.iteration:
-        return history.offset_of(wanted.iteration)
-    if wanted.moment is None:
+def _first_offset(history: History, selection: Wanted) -> int:
+    """The offset in bytes before which no record is selected."""
+    if selection.iteration:
+        return history.offset_of(selection.iteration)
+    if selection.moment is None:
         return 0
-    first = history.size()
+    offset = history.size()
     older = 0
     for line in history.backward():
         record = history.parsed(line)
         if not isinstance(record, IterationRecord):
             continue
         # A clock that was set back leaves some later ones behind an older one.
-        older = older + 1 if wanted.is_older(record) else 0
+        older = older + 1 if selection.is_older(record) else 0
         if not older:
-            first = line.offset
+            offset = line.offset
         if older == OLDER_IN_A_ROW:
             break
-    return first
+    return offset
 
 
-def _newest(history: History, wanted: Wanted) -> Iterator[IterationRecord]:
+def _select_newest(history: History, selection: Wanted) -> Iterator[IterationRecord]:
     older = 0
     for record in history.newest():
         if not isinstance(record, IterationRecord):
             continue
-        if wanted.holds(record):
+        if selection.holds(record):
             yield record
-        older = older + 1 if wanted.is_older(record) else 0
-        if record.iteration < wanted.iteration or older == OLDER_IN_A_ROW:
+        older = older + 1 if selection.is_older(record) else 0
+        if record.iteration < selection.iteration or older == OLDER_IN_A_ROW:
             return

@@ -1,4 +1,4 @@
-"""Where a climb stands: a fold over its records and nothing else."""
+"""The standing of a climb: baseline, incumbent, best, spend and streaks, computed from its records and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CRASHED = ("verify_failed", "verify_timeout", "no_metric", "not_finite", "unmeas
 
 @dataclass(frozen=True)
 class MeasuredCommit:
-    """A measured commit: its value, guards, and the seconds each command took."""
+    """A measured commit: its value, guards, and the longest seconds of each command."""
 
     iteration: int
     seq: int
@@ -49,18 +49,18 @@ class Spend:
         return self.usage.tokens
 
     def and_more(self, seconds: float, usage: Usage) -> Spend:
-        """With what an iteration has spent that is not recorded yet."""
+        """This with what the current iteration has spent so far."""
         return Spend(self.iterations, self.seconds + seconds, self.usage.plus(usage))
 
     def plus(self, record: IterationRecord) -> Spend:
-        """With one more iteration."""
+        """This with one more recorded iteration."""
         counted = self.iterations + (record.outcome != "baseline")
         return Spend(counted, self.seconds + sum(record.seconds.values()), self.usage.plus(record.usage))
 
 
 @dataclass(frozen=True)
 class Standing:
-    """All that deciding, limiting and showing need to know of the past.
+    """All that decisions, limits and views need of the records.
 
     ``keeps`` and ``measured``, the candidates that had a number, are of this epoch; ``outcomes`` and ``spend`` are of
     this run.
@@ -110,42 +110,42 @@ class Standing:
         return _after_iteration(following, record)
 
     def of_run(self, run_id: str) -> Standing:
-        """As the limits of this run see it: one that begins with the next iteration has spent nothing."""
-        return self if run_id == self.run_id else _unspent(self)
+        """This standing with ``spend`` of run ``run_id`` only: zero if that run has no record yet."""
+        return self if run_id == self.run_id else _reset_run(self)
 
     def spending(self, seconds: float, usage: Usage) -> Standing:
-        """As limits see it in the middle of an iteration that has spent so much."""
+        """This standing with what the current iteration has spent so far."""
         return replace(self, spend=self.spend.and_more(seconds, usage), total=self.total.and_more(seconds, usage))
 
     def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
-        """The measurements that need not be made again for this tree under this ruler."""
+        """The reusable measurements of this tree under this ruler."""
         return tuple(entry.record for entry in self.pool if (entry.tree, entry.ruler) == (tree, ruler))
 
 
 def _after_run(standing: Standing, record: RunRecord) -> Standing:
-    return replace(_unspent(standing), run_id=record.run_id, run_began=record.timestamp)
+    return replace(_reset_run(standing), run_id=record.run_id, run_began=record.timestamp)
 
 
 def _after_measurement(standing: Standing, record: MeasurementRecord) -> Standing:
     following = replace(standing, pool=(*standing.pool, ReusableMeasurement(record.tree, record.ruler, record))[-50:])
     if record.asked_by != "settle":
         return following
-    return _spent_outside(replace(following, settling=(*standing.settling, record)), record.seconds)
+    return _add_spend(replace(following, settling=(*standing.settling, record)), record.seconds)
 
 
 def _after_look(standing: Standing, record: HoldoutRecord) -> Standing:
-    """With the newest word on each commit that was looked at: the baseline, and the last best."""
+    """With the newest holdout record of each side: the baseline, and the last best."""
     others = tuple(look for look in standing.holdout if look.of != record.of)
-    return _spent_outside(replace(standing, looks=record.look, holdout=(*others, record)), record.seconds)
+    return _add_spend(replace(standing, looks=record.look, holdout=(*others, record)), record.seconds)
 
 
-def _spent_outside(standing: Standing, seconds: float) -> Standing:
-    """With time that the run has spent outside its iterations."""
+def _add_spend(standing: Standing, seconds: float) -> Standing:
+    """With seconds that the run has spent outside its iterations."""
     none = Usage()
     return replace(standing, spend=standing.spend.and_more(seconds, none), total=standing.total.and_more(seconds, none))
 
 
-def _unspent(standing: Standing) -> Standing:
+def _reset_run(standing: Standing) -> Standing:
     return replace(standing, spend=Spend(), outcomes={}, stagnation=0, provider_failures=0, crashes=0)
 
 
@@ -165,14 +165,14 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         tip=record.rollback_commit_hash or record.commit_hash or standing.tip,
     )
     if record.outcome == "baseline":
-        mark = _mark(record)
+        commit = _measured_commit(record)
         ruler = record.digests.get("ruler", "")
         return replace(
             following,
             ruler=ruler,
-            baseline=mark,
-            incumbent=mark,
-            best=mark,
+            baseline=commit,
+            incumbent=commit,
+            best=commit,
             stagnation=0,
             crashes=0,
             pool=(),
@@ -186,28 +186,28 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         tried=standing.tried + 1,
         provider_failures=standing.provider_failures + 1 if record.reason in PROVIDER_FAILED else 0,
         measured=standing.measured + (record.metric.value is not None),
-        crashes=standing.crashes + 1 if record.reason in CRASHED else _uncrashed(standing, record),
+        crashes=standing.crashes + 1 if record.reason in CRASHED else _crash_streak(standing, record),
     )
     if record.outcome != "kept":
         return replace(following, stagnation=standing.stagnation + 1)
-    mark = _mark(record)
-    return replace(following, incumbent=mark, best=mark, keeps=standing.keeps + 1, stagnation=0, settled=None)
+    commit = _measured_commit(record)
+    return replace(following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None)
 
 
-def _uncrashed(standing: Standing, record: IterationRecord) -> int:
-    """A measured candidate ends a streak of crashes; one that was never measured says nothing about it."""
+def _crash_streak(standing: Standing, record: IterationRecord) -> int:
+    """The streak of crashes after a candidate that did not crash: 0 if it was measured, unchanged if it was skipped."""
     return standing.crashes if record.outcome == "skipped" else 0
 
 
 def slowest(runs: Iterable[CommandRun]) -> dict[str, float]:
-    """The seconds of each command where it took longest."""
+    """The longest seconds of each command."""
     seconds: dict[str, float] = {}
-    for run in runs:
-        seconds[run.name] = max(run.seconds, seconds.get(run.name, 0.0))
+    for command_run in runs:
+        seconds[command_run.name] = max(command_run.seconds, seconds.get(command_run.name, 0.0))
     return seconds
 
 
-def _mark(record: IterationRecord) -> MeasuredCommit:
+def _measured_commit(record: IterationRecord) -> MeasuredCommit:
     if record.commit_hash is None or record.tree_hash is None or record.metric.value is None:
         raise ValueError(f"record {record.seq}: {record.outcome} without a commit or a value")
     return MeasuredCommit(
@@ -222,10 +222,10 @@ def _mark(record: IterationRecord) -> MeasuredCommit:
 
 
 def noise_after(noise: NoiseState, record: Record) -> NoiseState:
-    """What is known of the noise with one more record. A baseline begins anew."""
+    """The noise statistics with one more record. A baseline resets them."""
     if isinstance(record, MeasurementRecord):
-        of = "incumbent" if (record.tree, record.ruler) == (noise.tree, noise.ruler) else "other"
-        return noise.with_runs((VerifierRun(of, record.value, record.seed, record.seconds),))
+        side = "incumbent" if (record.tree, record.ruler) == (noise.tree, noise.ruler) else "other"
+        return noise.with_runs((VerifierRun(side, record.value, record.seed, record.seconds),))
     if not isinstance(record, IterationRecord):
         return noise
     ruler = record.digests.get("ruler", noise.ruler)

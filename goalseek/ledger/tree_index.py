@@ -1,4 +1,4 @@
-"""Which trees were measured already: a cache in the tool's own folder, made again from the records when in doubt."""
+"""The index of measured trees, for finding duplicates: an SQLite cache, rebuilt from the records when in doubt."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from goalseek.own_folders import clear
 
 
 class TreeIndex:
-    """Finds the iteration that measured a tree under a ruler, at the same cost however many there were.
+    """Finds the iteration that measured a tree under a ruler, in time that does not grow with their number.
 
-    A file that turns out to be damaged is made again, which is said to ``note``; where none can be written, memory has
-    to do.
+    A damaged file is rebuilt and ``note`` gets a message; where none can be written, the index is kept in memory.
     """
 
     def __init__(self, path: Path, history: History, seq: int, note: Callable[[str], None]) -> None:
@@ -28,7 +27,7 @@ class TreeIndex:
             self._database = _connect(":memory:")
             self._repair(error)
         if _seq_of(self._database) != seq:
-            self._make_again()
+            self._rebuild()
 
     def close(self) -> None:
         """Closes the database."""
@@ -43,7 +42,7 @@ class TreeIndex:
             return _iteration(self._database, ruler, tree)
 
     def add(self, record: Record) -> None:
-        """Takes in the newest record."""
+        """Adds the newest record."""
         try:
             _insert(self._database, record)
             self._database.commit()
@@ -51,22 +50,22 @@ class TreeIndex:
             self._repair(error)  # with this record, which is in the ledger
 
     def _repair(self, error: sqlite3.DatabaseError) -> None:
-        is_written = self._make_again()
+        is_written = self._rebuild()
         how = "made again from the records" if is_written else "kept in memory: it cannot be written"
         self._note(f"{self._path.name}, a cache of which trees were measured, was damaged ({error}); it is {how}")
 
-    def _make_again(self) -> bool:
-        """From every record; in memory where it cannot be written, which is given as False."""
+    def _rebuild(self) -> bool:
+        """Builds the index from every record: True for a file, False for memory, where no file can be written."""
         self._database.close()
         try:
             clear(self._path)
-            self._database = self._filled(str(self._path))
+            self._database = self._build(str(self._path))
             return True
         except (OSError, sqlite3.DatabaseError):
-            self._database = self._filled(":memory:")
+            self._database = self._build(":memory:")
             return False
 
-    def _filled(self, name: str) -> sqlite3.Connection:
+    def _build(self, name: str) -> sqlite3.Connection:
         database = _connect(name)
         for record in self._history.records():
             _insert(database, record)

@@ -1,4 +1,4 @@
-"""Reading an agent's answer: the block between two sentinel lines that carry this call's nonce, and nothing else."""
+"""Parsing of a provider's answer: the block between two sentinel lines with this call's nonce, and reported usage."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def block(output: str, kind: str, nonce: str) -> list[str] | None:
     """The lines between the sentinels; None where there is no such block, or more than one."""
     opening, closing = f"<<<GOALSEEK {kind} {nonce}", f"GOALSEEK {kind} {nonce}>>>"
     lines = [line.strip("\r") for line in output.split("\n")]
-    begins = [place for place, line in enumerate(lines) if line.strip() == opening]
-    ends = [place for place, line in enumerate(lines) if line.strip() == closing]
-    if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:
+    starts = [index for index, line in enumerate(lines) if line.strip() == opening]
+    ends = [index for index, line in enumerate(lines) if line.strip() == closing]
+    if len(starts) != 1 or len(ends) != 1 or ends[0] < starts[0]:
         return None
-    return lines[begins[0] + 1 : ends[0]]
+    return lines[starts[0] + 1 : ends[0]]
 
 
 def plan_of(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
@@ -36,14 +36,14 @@ def plan_of(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
         lines = lines[1:]
     if not lines:
         return "", "", ()
-    marks = [place for place, line in enumerate(lines) if line.strip().lower() == "files:"]
+    marks = [index for index, line in enumerate(lines) if line.strip().lower() == "files:"]
     end = marks[-1] if marks else len(lines)
     files = tuple(line.strip().removeprefix("- ") for line in lines[end + 1 :] if line.strip())
     return title_of(lines[0]), "\n".join(lines[1:end]).strip(), files
 
 
 def review_of(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
-    """The verdict of a review, and its lines of reason; ("", ()) where there is no one block that begins with one."""
+    """The verdict of a review, and its lines of reason; ("", ()) unless exactly one block begins with one."""
     lines = [line.strip() for line in block(output, "REVIEW", nonce) or () if line.strip()]
     if not lines or lines[0] not in VERDICTS:
         return "", ()
@@ -51,32 +51,32 @@ def review_of(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
 
 
 def planned(reply: Reply, nonce: str) -> Reply:
-    """A reply that has a plan. Raises Rejected where none was between the sentinels."""
+    """The reply. Raises Rejected where it has no plan between the sentinels."""
     if reply.title:
         return reply
     why = f"the answer has no plan between the sentinels of {nonce}"
     raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
 
 
-def title_of(line: str, most: int = TITLE_MOST) -> str:
-    """One line of printable text, at most 200 characters unless told otherwise."""
+def title_of(line: str, limit: int = TITLE_MOST) -> str:
+    """One line of printable text, cut to ``limit`` characters."""
     text = re.sub(r"\s+", " ", "".join(char if char.isprintable() else " " for char in line)).strip()
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def usage_of(path: Path) -> Usage:
-    """What the program reported in ``$GOALSEEK_USAGE``: a JSON object of at most 64 KiB; nothing where it is none."""
+    """What the program reported in ``$GOALSEEK_USAGE``: a JSON object of at most 64 KiB; an empty usage otherwise."""
     try:
         with open(open_beneath(path.parent, path.name), "rb") as file:  # noqa: PTH123 - a descriptor
-            told = json.loads(file.read(USAGE_MOST))
+            report = json.loads(file.read(USAGE_MOST))
     except (OSError, ValueError, RecursionError):
         return Usage()
-    if not isinstance(told, dict):
+    if not isinstance(report, dict):
         return Usage()
 
     return Usage(
-        count(told.get("input_tokens")),
-        count(told.get("cached_tokens")),
-        count(told.get("output_tokens")),
-        dollars(told.get("cost_usd")),
+        count(report.get("input_tokens")),
+        count(report.get("cached_tokens")),
+        count(report.get("output_tokens")),
+        dollars(report.get("cost_usd")),
     )

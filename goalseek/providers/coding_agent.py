@@ -1,4 +1,4 @@
-"""Any agent that a preset tells of: its command line is put together, its answer read, its failures told apart."""
+"""The provider of every preset: builds the command line, reads the answer, classifies failures, resumes sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Repl
 from goalseek.sandbox.pipes import shortened
 from goalseek.values import Usage
 
-_LONG_AGO = 1_000_000_000  # larger than any wait in seconds: a moment, in seconds since 1970
+_LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time in seconds since 1970
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,17 @@ class AgentProvider:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The program, and what the manifest puts before the preset's own words."""
+        """The program, and the manifest's arguments before the preset's own."""
         return self.table.command or (self.preset.program,)
 
     def login(self) -> Login:
         """The credentials that are there now."""
-        known = self.preset.credentials
+        sources = self.preset.credentials
         names = self.table.credentials
-        return find_login(known if names is None else sources_of(names, known), self.table.billing)
+        return find_login(sources if names is None else sources_of(names, sources), self.table.billing)
 
     def is_subscription(self) -> bool:
-        """Whether nobody pays what a call says that it cost."""
+        """Whether a subscription pays, so that the cost that a call reports is not charged."""
         if self.table.billing != "auto":
             return self.table.billing == "subscription"
         return self.login().billing == "subscription"
@@ -84,7 +84,7 @@ class AgentProvider:
         return planned(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Lets the agent edit. Where it was asked in this HOME before, to plan or to edit, it goes on from there."""
+        """Lets the agent edit. It resumes the session of an earlier call in this HOME, to plan or to edit."""
         session = call.session(self.name, self.model)
         try:
             reply = self.ask(call, session)
@@ -95,24 +95,24 @@ class AgentProvider:
         return replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
     def review(self, call: Call) -> Reply:
-        """Asks for a verdict on the change that stands in the tree."""
+        """Asks for a verdict on the change in the tree."""
         reply = self.ask(call)
         verdict, reasons = review_of(reply.output, call.nonce)
         return replace(reply, title=verdict, text="\n".join(reasons), files=())
 
     def ask(self, call: Call, session: Session | None = None) -> Reply:
-        """One call, whatever it answers; it goes on with ``session``. Raises Failed where no answer came."""
+        """One call, which resumes ``session``. Raises Failed where no answer came."""
         program = self.program()
         if program is None:
             raise Failed("crashed", f"there is no program {self.words[0]!r}")
         login = self.login()
         facts = self._facts(call, login, session is not None)
-        given = self._given(call, session.name if session else "")
-        variables = {name: _put(text, given) for name, text, when in self.preset.variables if facts.issuperset(when)}
+        values = self._placeholder_values(call, session.name if session else "")
+        variables = {name: _fill(text, values) for name, text, when in self.preset.variables if facts.issuperset(when)}
         if self.preset.with_endpoint and self.table.endpoint:
             variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
-        words = (*self.words[1:], *self._words(facts, given, call))
-        finished = started(
+        words = (*self.words[1:], *self._arguments(facts, values, call))
+        result = started(
             call,
             LaunchSpec(
                 (program, *words),
@@ -126,16 +126,16 @@ class AgentProvider:
                 kept_bytes=self.preset.kept_bytes,
             ),
         )
-        stdout, stderr = (text.decode("utf-8", "replace") for text in (finished.stdout, finished.stderr))
-        printed = Printed(finished.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
+        stdout, stderr = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
+        printed = Printed(result.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
         answer = self._read(printed)
-        usage = _told(added(answer, session))
+        usage = _without_zero_cost(added(answer, session))
         output = shortened(stdout + stderr)
-        if finished.timed_out:
-            why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
+        if result.timed_out:
+            why = f"the provider ran past its limit ({result.seconds:.0f}s)"
             raise Failed("timeout", why, output, usage)
-        if goes_on := following(answer, session, self.model):
-            call.went(goes_on)
+        if next_session := following(answer, session, self.model):
+            call.went(next_session)
         if answer.trouble:
             trouble = answer.trouble
             why = f"{self.name}: {trouble.why}"
@@ -146,7 +146,7 @@ class AgentProvider:
         return Reply(title, text, files, answer.text or output, usage, self.name, self.model, answer.model)
 
     def _read(self, printed: Printed) -> Answer:
-        """The preset's reading; one that fails on what an agent printed has read no answer."""
+        """The answer as the preset reads it; an error while reading becomes an answer with trouble."""
         try:
             return self.preset.read(printed)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -164,7 +164,7 @@ class AgentProvider:
             facts |= {"key"} if login.billing == "api" and login.variables else {"login"}
         return facts
 
-    def _given(self, call: Call, session: str) -> dict[str, str]:
+    def _placeholder_values(self, call: Call, session: str) -> dict[str, str]:
         return {
             "{model}": self.model,
             "{endpoint}": (self.table.endpoint or "").rstrip("/"),
@@ -174,16 +174,16 @@ class AgentProvider:
             "{home}": str(call.home_at),
         }
 
-    def _words(self, facts: set[str], given: dict[str, str], call: Call) -> list[str]:
+    def _arguments(self, facts: set[str], values: dict[str, str], call: Call) -> list[str]:
         if self.preset.prompt == "argument" and len(call.prompt.encode("utf-8", "replace")) > ARGUMENT_MOST:
             why = f"{self.name} takes its prompt as an argument, which may be 128 KiB long; this one is longer"
             raise Failed("crashed", why)
-        words: list[str] = []
+        arguments: list[str] = []
         for part in self.preset.parts:
             if facts.issuperset(part.when):
                 for word in part.words:
-                    words += call.writable if word == "{files}" else [_put(word, given)]
-        return words
+                    arguments += call.writable if word == "{files}" else [_fill(word, values)]
+        return arguments
 
 
 def program_at(name: str, folder: Path) -> str | None:
@@ -195,24 +195,24 @@ def program_at(name: str, folder: Path) -> str | None:
 
 
 def made_of(preset: Preset, table: ProviderTable, folder: Path) -> Provider:
-    """The provider that a preset tells of."""
+    """The provider that a preset describes."""
     return AgentProvider(preset, table, folder)
 
 
-def _told(usage: Usage) -> Usage:
-    """Without a cost of nothing for something: the agent has no price for that model."""
+def _without_zero_cost(usage: Usage) -> Usage:
+    """The usage without a cost of 0 for some tokens: the agent has no price for that model."""
     return replace(usage, cost_usd=None) if usage.tokens and usage.cost_usd == 0 else usage
 
 
-def _put(word: str, given: dict[str, str]) -> str:
-    for mark, value in given.items():
-        if mark in word:
-            return word.replace(mark, value)
+def _fill(word: str, values: dict[str, str]) -> str:
+    for placeholder, value in values.items():
+        if placeholder in word:
+            return word.replace(placeholder, value)
     return word
 
 
 def _first_line(answer: Answer, call: Call) -> str:
-    """What an agent that edits says of its change where it gave no block; a plan must be in one."""
+    """The title of a change for which the agent printed no block: its first line. A plan must be in a block."""
     lines = [line for line in answer.text.splitlines() if line.strip()]
     return title_of(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
 
@@ -224,45 +224,45 @@ def _seconds_until(reset: float | None) -> float | None:
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
-_LESS = 1 - 1e-9  # sums of dollars differ by rounding
+_ROUNDING = 1 - 1e-9  # sums of dollars differ by rounding
 
 
 class SessionGone(Failed):
-    """The program did not find the session that it was to go on with."""
+    """The program did not find the session that it should resume."""
 
 
 def added(answer: Answer, session: Session | None) -> Usage:
-    """What a call used: of a usage that tells of the whole session, what came to that which had been told before.
+    """What a call used. Where the agent reports totals of the whole session, these less the earlier totals.
 
-    A total that is smaller than the one before was begun anew, and is this call's alone.
+    A total that is smaller than the earlier one was reset, and is of this call alone.
     """
-    told, before = answer.usage, session.told if session else Usage()
-    totals = {name: getattr(told, name) for name in answer.whole_session if getattr(told, name) is not None}
-    earlier = {name: getattr(before, name) or 0 for name in totals}
-    if any(totals[name] < earlier[name] * _LESS for name in totals):
-        return told
-    return replace(told, **{name: max(totals[name] - earlier[name], 0) for name in totals})
+    usage, previous = answer.usage, session.told if session else Usage()
+    totals = {name: getattr(usage, name) for name in answer.whole_session if getattr(usage, name) is not None}
+    earlier = {name: getattr(previous, name) or 0 for name in totals}
+    if any(totals[name] < earlier[name] * _ROUNDING for name in totals):
+        return usage
+    return replace(usage, **{name: max(totals[name] - earlier[name], 0) for name in totals})
 
 
 def following(answer: Answer, session: Session | None, model: str) -> Session | None:
-    """What the next call can go on with, after one in ``session``; None where that cannot be known to be there.
+    """The session that the next call can resume, after one in ``session``; None where it may not exist.
 
-    A call that failed where it began a session may have left none.
+    A call that failed in a new session may have left none.
     """
     is_same = session is not None and session.name == answer.session
-    if not _is_name(answer.session) or (answer.trouble and not is_same):
+    if not _is_session_name(answer.session) or (answer.trouble and not is_same):
         return None
-    before = session.told if session else Usage()
+    previous = session.told if session else Usage()
     totals = {name: getattr(answer.usage, name) for name in answer.whole_session}
-    return Session(answer.session, model, replace(before, **totals))
+    return Session(answer.session, model, replace(previous, **totals))
 
 
-def _is_name(said: object) -> bool:
-    return isinstance(said, str) and _NAME.fullmatch(said) is not None
+def _is_session_name(value: object) -> bool:
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def failure_of(answer: Answer, session: Session | None) -> type[Failed]:
-    """How an answer with trouble is raised: a program that names no session has not found that which it was given."""
-    is_over = answer.trouble is not None and answer.trouble.kind in ("crashed", "transient")
-    used = answer.usage.tokens or answer.usage.cost_usd
-    return SessionGone if session and is_over and not answer.session and not used else Failed
+    """The exception for an answer with trouble: SessionGone where the program used nothing and names no session."""
+    may_be_gone = answer.trouble is not None and answer.trouble.kind in ("crashed", "transient")
+    has_usage = answer.usage.tokens or answer.usage.cost_usd
+    return SessionGone if session and may_be_gone and not answer.session and not has_usage else Failed

@@ -1,4 +1,4 @@
-"""The provider ``command``: any program. The prompt is on its standard input; whatever it changes is the candidate."""
+"""The provider ``command``: any program. The prompt is on standard input; the files it changes are the candidate."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CommandProvider:
         return ""
 
     def plan(self, call: Call) -> Reply:
-        """Asks for a plan, or says that the plan comes with the change."""
+        """Asks for a plan; without ``ask_plan``, an empty one: the plan comes with the change."""
         if not self.ask_plan:
             return Reply("", "The provider plans while it edits.")
         return planned(self.ask(call), call.nonce)
@@ -63,28 +63,28 @@ class CommandProvider:
         return Reply(title_of(lines[0]) if lines else "", reply.text, reply.files, reply.output, reply.usage)
 
     def review(self, call: Call) -> Reply:
-        """Asks for a verdict on the change that stands in the tree."""
+        """Asks for a verdict on the change in the tree."""
         reply = self.ask(call)
         verdict, reasons = review_of(reply.output, call.nonce)
         return replace(reply, title=verdict, text="\n".join(reasons), files=())
 
     def ask(self, call: Call) -> Reply:
-        """One call, whatever it answers. Raises Failed where no answer came."""
+        """One call. Raises Failed where no answer came."""
         program = self._program()
         if program is None:
             raise Failed("crashed", f"there is no program {self.command[0]!r}")
-        words = (program, *self.command[1:])
-        finished = started(call, LaunchSpec(words, login=self.login(), timeout=self.timeout))
-        output = finished.stdout.decode("utf-8", "replace")
-        errors = finished.stderr.decode("utf-8", "replace")
+        arguments = (program, *self.command[1:])
+        result = started(call, LaunchSpec(arguments, login=self.login(), timeout=self.timeout))
+        output = result.stdout.decode("utf-8", "replace")
+        errors = result.stderr.decode("utf-8", "replace")
         usage = usage_of(call.usage_file)
-        if finished.timed_out:
-            why = f"the provider ran past its limit ({finished.seconds:.0f}s)"
+        if result.timed_out:
+            why = f"the provider ran past its limit ({result.seconds:.0f}s)"
             raise Failed("timeout", why, output + errors, usage)
-        if finished.exit_code:
-            said = (errors or output).strip()
-            last = f": {said.splitlines()[-1][:200]}" if said else ""
-            why = f"the provider ended with {finished.exit_code}{last}"
+        if result.exit_code:
+            printed = (errors or output).strip()
+            last = f": {printed.splitlines()[-1][:200]}" if printed else ""
+            why = f"the provider ended with {result.exit_code}{last}"
             raise Failed("crashed", why, output + errors, usage)
         lines = block(output, "PLAN", call.nonce)
         title, text, files = plan_of(lines) if lines is not None else ("", "", ())

@@ -1,4 +1,4 @@
-"""What an agent may have to prove who pays: an API key, or the login of a subscription."""
+"""Credentials of coding agents: an API key, or the login of a subscription; which of them are there, and who pays."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Billing = Literal["api", "subscription"]
 class Source:
     """A variable, or a file as people write its path (``~/.codex/auth.json``), that holds a credential.
 
-    ``moved_by`` names the variable that says in which other folder the file is. ``is_key`` tells of a file that is
-    there, by its content, whether it holds an API key; where it is None, ``billing`` is what the source means.
+    ``moved_by`` names the environment variable with another folder for the file. ``is_key`` says whether the file's
+    content, as JSON, holds an API key; where it is None, the source pays as ``billing`` says.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Source:
         return Path(folder, Path(self.name).name) if folder else Path(self.name).expanduser()
 
     def found(self) -> Billing | None:
-        """What it pays by; None where it is not there."""
+        """How this credential pays; None where it is not there."""
         if not self.is_file:
             return self.billing if os.environ.get(self.name) else None
         if not self.path().is_file():
@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True)
 class LoginFile:
-    """A credential file: where it really is, and its place below HOME; "" for one that lies outside."""
+    """A credential file: its real path, and its path relative to HOME, "" for one outside of it."""
 
     real: Path
     below_home: str
@@ -59,35 +59,35 @@ class LoginFile:
 
 @dataclass(frozen=True)
 class Login:
-    """The credentials that a call gets. ``billing`` is None where none were found."""
+    """The credentials that a call gets. ``billing`` is None where there are none."""
 
     billing: Billing | None = None
     variables: tuple[str, ...] = ()
     files: tuple[LoginFile, ...] = ()
 
     def in_words(self) -> str:
-        """Which credentials these are, without what they hold."""
+        """The kind and the names of the credentials, without their values."""
         named = [*self.variables, *(str(file.real) for file in self.files)]
         kinds = {"api": "an API key", "subscription": "a subscription's login", None: "no login"}
         return kinds[self.billing] + (f": {', '.join(named)}" if named else "")
 
 
 def find_login(sources: Iterable[Source], billing: str = "auto") -> Login:
-    """The credentials that are there, all of one kind of billing: the asked one, or that of the first that is there."""
-    there = [(source, kind) for source in sources if (kind := source.found()) and billing in ("auto", kind)]
-    if not there:
+    """The available credentials of one kind of billing: ``billing``, or with "auto" that of the first one."""
+    available = [(source, kind) for source in sources if (kind := source.found()) and billing in ("auto", kind)]
+    if not available:
         return Login()
-    chosen = there[0][1]
-    mine = [source for source, kind in there if kind == chosen]
+    billing_kind = available[0][1]
+    selected = [source for source, kind in available if kind == billing_kind]
     return Login(
-        chosen,
-        tuple(source.name for source in mine if not source.is_file),
-        tuple(LoginFile(source.path().resolve(), _below_home(source.name)) for source in mine if source.is_file),
+        billing_kind,
+        tuple(source.name for source in selected if not source.is_file),
+        tuple(LoginFile(source.path().resolve(), _below_home(source.name)) for source in selected if source.is_file),
     )
 
 
 def sources_of(names: Iterable[str], known: Iterable[Source]) -> tuple[Source, ...]:
-    """The sources that ``provider.credentials`` names; what a preset knows of one of them holds."""
+    """The sources that ``provider.credentials`` names, as the preset describes them where it knows them."""
     by_name = {source.name: source for source in known}
     return tuple(by_name.get(name, Source(name, "subscription" if "/" in name else "api")) for name in names)
 
@@ -95,5 +95,5 @@ def sources_of(names: Iterable[str], known: Iterable[Source]) -> tuple[Source, .
 def _below_home(name: str) -> str:
     if name.startswith("~/"):
         return os.path.normpath(name[2:])
-    place = Path(os.path.normpath(name))
-    return place.relative_to(Path.home()).as_posix() if place.is_relative_to(Path.home()) else ""
+    path = Path(os.path.normpath(name))
+    return path.relative_to(Path.home()).as_posix() if path.is_relative_to(Path.home()) else ""

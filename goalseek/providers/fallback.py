@@ -1,4 +1,4 @@
-"""Providers in the order in which they are asked: where one cannot answer, it is waited for, or the next is asked."""
+"""Fallback between providers: one that cannot answer is retried or waited for, then the next is asked. Prices calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from goalseek.phase_values import Plan
 from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Reply, Reviewer, WritableFile
 from goalseek.values import Usage
 
-Asked = TypeVar("Asked", bound=Provider)
+Member = TypeVar("Member", bound=Provider)
 RETRIES = 3
 RETRY_SECONDS = (2.0, 8.0, 30.0)
 PAUSE_SECONDS = (30.0, 60.0, 120.0, 240.0, 480.0, 900.0)
@@ -22,7 +22,7 @@ _RESET_MARGIN = 1.0
 
 @dataclass(frozen=True)
 class Chain:
-    """Who plans, edits and reviews, with those that are asked in their place. The first that edits gives the name."""
+    """The providers that plan, edit and review, each list in the order of asking. Its name is the first editor's."""
 
     planners: tuple[Provider, ...]
     editors: tuple[Provider, ...]
@@ -56,54 +56,54 @@ class Chain:
 
     @property
     def repairs(self) -> bool:
-        """Whether any of those that edit can be told what was wrong with a change: a script cannot."""
-        return any(_repairs(provider) for provider in self.editors)
+        """Whether any editor can repair a change when it gets the problem: a script cannot."""
+        return any(_can_repair(provider) for provider in self.editors)
 
     def played_out(self, attempt: int) -> str:
-        """Why nobody could make this proposal, each being a script that has come to its end; else ""."""
-        told = [getattr(provider, "played_out", lambda _: "")(attempt) for provider in self.planners]
-        return str(told[0]) if told and all(told) else ""
+        """Why no planner can make this proposal: each is a script without further moves; else ""."""
+        reasons = [getattr(provider, "played_out", lambda _: "")(attempt) for provider in self.planners]
+        return str(reasons[0]) if reasons and all(reasons) else ""
 
     def check(self) -> None:
-        """Each can start: one that is asked in the middle of the night only, too."""
+        """Raises GoalseekError where any of them cannot start, also one that is only a fallback."""
         for provider in self.everybody:
             provider.check()
 
     def is_subscription(self) -> bool:
-        """Whether nobody pays what the first editor says that it cost."""
+        """Whether the first editor's subscription pays, so that the reported cost is not charged."""
         return self.editors[0].is_subscription()
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
-        """What those will do that say so. Raises GoalseekError where one of them can do nothing."""
-        there = list(files)
-        return "; ".join(filter(None, (provider.look_over(there) for provider in self.everybody)))
+        """What the providers will do with these files, in words. Raises GoalseekError where one can do nothing."""
+        listed = list(files)
+        return "; ".join(filter(None, (provider.look_over(listed) for provider in self.everybody)))
 
     def plan(self, call: Call) -> Reply:
         """The plan of the first that answers."""
-        return self._first(self.planners, call, lambda provider: provider.plan(call))
+        return self._ask_in_turn(self.planners, call, lambda provider: provider.plan(call))
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """The change of the first that answers; what one that failed had edited is put back before the next."""
-        asked = self.editors
+        """The change of the first that answers; edits of one that failed are undone before the next is asked."""
+        editors = self.editors
         if call.phase == "repair":
-            asked = tuple(provider for provider in asked if _repairs(provider))
-        return self._first(asked, call, lambda provider: provider.apply(call, plan))
+            editors = tuple(provider for provider in editors if _can_repair(provider))
+        return self._ask_in_turn(editors, call, lambda provider: provider.apply(call, plan))
 
     def review(self, call: Call) -> Reply:
         """The verdict of the reviewer; the first of them that answers."""
-        return self._first(self.reviewers, call, lambda provider: provider.review(call))
+        return self._ask_in_turn(self.reviewers, call, lambda provider: provider.review(call))
 
-    def _first(self, providers: tuple[Asked, ...], call: Call, ask: Callable[[Asked], Reply]) -> Reply:
+    def _ask_in_turn(self, providers: tuple[Member, ...], call: Call, ask: Callable[[Member], Reply]) -> Reply:
         failures: list[Failed] = []
-        for place, provider in enumerate(providers):
-            is_last = place == len(providers) - 1
+        for index, provider in enumerate(providers):
+            is_last = index == len(providers) - 1
             try:
-                return self._one(provider, call, ask, is_last)
+                return self._ask_with_retries(provider, call, ask, is_last)
             except Failed as failed:
                 failures.append(failed)
                 if not is_last:
-                    following = providers[place + 1].name
-                    call.again(f"{provider.name} {IN_WORDS[failed.kind]}; {following} is asked", failed.usage)
+                    next_name = providers[index + 1].name
+                    call.again(f"{provider.name} {IN_WORDS[failed.kind]}; {next_name} is asked", failed.usage)
         last = failures[-1]
         if last.kind in ("auth", "rate_limited"):
             call.again(f"{providers[-1].name} {IN_WORDS[last.kind]} ({last.why})", last.usage)
@@ -121,20 +121,20 @@ class Chain:
             raise GoalseekError(message, "goalseek iterate goes on later", UNFIT, "provider")
         raise last
 
-    def _one(self, provider: Asked, call: Call, ask: Callable[[Asked], Reply], is_last: bool) -> Reply:
-        """The answer of one provider, however often it must be asked. Raises Failed where it is given up."""
+    def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply], is_last: bool) -> Reply:
+        """The answer of one provider, with waits and retries. Raises Failed after the last one."""
         pauses = retries = 0
         while True:
             try:
                 reply = ask(provider)
             except Failed as failed:
-                failed.usage = self._paid(provider, failed.usage, "")
+                failed.usage = self._add_cost(provider, failed.usage, "")
                 if failed.kind == "transient" and retries < RETRIES:
                     seconds = RETRY_SECONDS[retries]
                     retries += 1
                 elif failed.kind == "rate_limited" and (failed.reset or is_last or pauses < len(PAUSE_SECONDS)):
-                    usual = PAUSE_SECONDS[min(pauses, len(PAUSE_SECONDS) - 1)]
-                    seconds = usual if failed.reset is None else failed.reset + _RESET_MARGIN
+                    pause = PAUSE_SECONDS[min(pauses, len(PAUSE_SECONDS) - 1)]
+                    seconds = pause if failed.reset is None else failed.reset + _RESET_MARGIN
                     pauses += 1
                 else:
                     raise
@@ -144,27 +144,27 @@ class Chain:
                     raise
                 continue
             except Rejected as rejected:
-                rejected.usage = self._paid(provider, rejected.usage, "")
+                rejected.usage = self._add_cost(provider, rejected.usage, "")
                 raise
-            paid = self._paid(provider, reply.usage, reply.answered_by)
-            return replace(reply, usage=paid, provider=provider.name, model=provider.model)
+            usage = self._add_cost(provider, reply.usage, reply.answered_by)
+            return replace(reply, usage=usage, provider=provider.name, model=provider.model)
 
-    def _paid(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
+    def _add_cost(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
         return priced(usage, (provider.model, answered_by), self.prices, provider.is_subscription())
 
 
-def _repairs(provider: Provider) -> bool:
-    """Whether a provider can be told what was wrong; those of other packages can that do not say otherwise."""
+def _can_repair(provider: Provider) -> bool:
+    """Whether a provider can repair a change; one of another package can, unless it says otherwise."""
     return bool(getattr(provider, "repairs", True))
 
 
-_EACH = 1_000_000
+_PRICE_TOKENS = 1_000_000
 
 
 def priced(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_subscription: bool) -> Usage:
-    """The usage with what it costs. An estimate is marked; what a subscription says is about, and is not paid.
+    """The usage with its cost in dollars. An estimate is marked; a subscription's cost moves to ``about_usd``.
 
-    ``models`` are the names that the model goes by; the first that has a price counts.
+    ``models`` are the names of the model; the first that has a price counts.
     """
     if usage.cost_usd is None and usage.tokens:
         price = next((price for model in models for price in prices if model and price.model == model), None)
@@ -173,7 +173,7 @@ def priced(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_subs
                 usage.input_tokens * price.input
                 + usage.cached_tokens * (price.input if price.cached is None else price.cached)
                 + usage.output_tokens * price.output
-            ) / _EACH
+            ) / _PRICE_TOKENS
             usage = replace(usage, cost_usd=cost, estimated=True)
     if is_subscription and usage.cost_usd is not None:
         return replace(usage, cost_usd=None, about_usd=usage.cost_usd)

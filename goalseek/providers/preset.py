@@ -1,6 +1,6 @@
-"""A preset: what there is to know about one coding agent, as data, over the one way to run a program.
+"""A preset: one coding agent described as data, which ``coding_agent`` runs.
 
-A package may bring one of its own: an entry point of the group ``goalseek.providers`` that names a ``Preset``.
+Another package may bring one: an entry point of the group ``goalseek.providers`` that names a ``Preset``.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from goalseek.providers.provider import Kind
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.values import Usage
 
-MOST = 10**15  # what no count of tokens, dollars or seconds is
+MOST = 10**15  # above any count of tokens, dollars or seconds
 ARGUMENT_MOST = 128 * 1024 - 1
 
 
 @dataclass(frozen=True)
 class Part:
-    """Words of a command line, used where all of ``when`` hold.
+    """Arguments of a command line, used where all of the conditions ``when`` hold.
 
-    These are ``plan`` or ``apply``; ``confined`` or ``unconfined``, as a sandbox holds or not; ``key`` where an API
+    These are ``plan`` or ``apply``; ``confined`` or ``unconfined``, with or without a sandbox; ``key`` where an API
     key pays and ``login`` where a subscription does; ``model``, ``endpoint``, ``session`` where there is one, and
     ``fresh`` without a session. In words ``{model}``, ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}``
     and ``{home}`` stand for their values, and the word ``{files}`` for each writable file.
@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Printed:
-    """What a program left behind when it ended: its exit code, output, and a way to read a file of its HOME."""
+    """The result of a program: exit code, output, and ``read``, which gives the text of a file in its HOME."""
 
     exit_code: int
     stdout: str
@@ -53,7 +53,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why there is no answer. ``reset`` is in how many seconds a limit is lifted, or when, in seconds since 1970."""
+    """Why there is no answer. ``reset``: seconds until the limit is lifted, or the time of it in seconds since 1970."""
 
     kind: Kind
     why: str
@@ -62,11 +62,11 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was read from a program's output. ``session`` is by what name it can be gone on with.
+    """The answer in a program's output. ``session`` is the name by which the next call can resume it.
 
-    A program that was to go on with a session, and tells neither an answer nor a session, has not found it.
-    ``whole_session`` names the fields of ``usage`` that tell of the whole session so far, not of this call alone.
-    ``is_mixed`` says that the text is not the model's alone, so that its first line says nothing of the change.
+    A program that should resume a session, and gives neither an answer nor a session, has not found it.
+    ``whole_session`` names the fields of ``usage`` that are totals of the session so far, not of this call alone.
+    ``is_mixed``: the text holds other output than the model's, so its first line is no title of the change.
     """
 
     text: str = ""
@@ -82,9 +82,9 @@ class Answer:
 class Preset:
     """One agent. ``tried`` is the version that goalseek's own tests ran, "" for none.
 
-    ``variables`` and ``home_files`` (path below HOME to text) go by the same words as ``parts`` do. An agent that
-    ``needs_sandbox`` runs every command unasked and has no other way. ``read`` makes an answer of what was printed.
-    ``address`` is where it asks when no endpoint is named. ``kept_bytes`` are read of each output, head and tail.
+    ``variables`` and ``home_files`` (path below HOME, text) have the same conditions as ``parts``. An agent that
+    ``needs_sandbox`` runs every command without asking, always. ``read`` gets the answer from the program's result.
+    ``address`` is its API's where no endpoint is named. ``kept_bytes`` of each output are read, head and tail.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Preset:
 
 
 def json_or_none(text: str) -> Any:
-    """What JSON says; None where the text is none."""
+    """The value of a JSON text; None where it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -113,18 +113,18 @@ def json_or_none(text: str) -> Any:
 
 
 def count(value: Any) -> int:
-    """A count of tokens; 0 for what is none."""
+    """A count of tokens; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else 0
 
 
 def dollars(value: Any) -> float | None:
-    """An amount of dollars; None for what is none."""
+    """An amount of dollars; None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST
     return float(value) if is_number else None
 
 
 def inner(value: Any, *keys: str) -> Any:
-    """What lies below these keys; None where nothing does."""
+    """The value at this path of keys in nested objects; None where there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

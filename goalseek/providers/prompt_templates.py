@@ -1,4 +1,4 @@
-"""The prompts' texts: short files of the package, or a folder's of the user, read afresh at every iteration."""
+"""Prompt templates: the package's files, or those of the user's folder, read again at every iteration."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from goalseek.errors import GoalseekError
 
 PHASES = ("plan", "apply", "repair", "review")
-_EVERYWHERE = (
+_COMMON = (
     "project metric better incumbent baseline best program writable read_only files history families directions "
     "stagnation crashes left plan problem nonce"
 )
-_OF_REVIEW = "criteria diff value"
+_REVIEW_ONLY = "criteria diff value"
 PLACEHOLDERS = {
-    **dict.fromkeys(PHASES, frozenset(_EVERYWHERE.split())),
-    "review": frozenset(f"{_EVERYWHERE} {_OF_REVIEW}".split()),
+    **dict.fromkeys(PHASES, frozenset(_COMMON.split())),
+    "review": frozenset(f"{_COMMON} {_REVIEW_ONLY}".split()),
 }
 NEEDED = {"plan": ("nonce",), "apply": (), "repair": ("problem",), "review": ("nonce", "criteria", "diff")}
 _WHY_NEEDED = {
@@ -31,12 +31,12 @@ _WHY_NEEDED = {
     "diff": "it is what is judged",
 }
 _VERSION = re.compile(r"<!--\s*version\s+(\S{1,40})\s*-->\s*\n")
-_MOST = 2**20
+_LIMIT_BYTES = 2**20
 
 
 @dataclass(frozen=True)
 class Template:
-    """One prompt before its values are in it. ``version`` is of the package's, or says whose own text it is."""
+    """One prompt with placeholders. ``version`` is the package's, or "own" and a digest of the user's text."""
 
     text: str
     version: str
@@ -48,36 +48,36 @@ Templates = Mapping[str, Template]
 def load_templates(folder: Path | None) -> Templates:
     """A template for each phase: the folder's own where it has one, else the package's.
 
-    Raises GoalseekError for a folder that is none, and for a file with a placeholder that does not exist.
+    Raises GoalseekError for a path that is no folder, and for a file with a placeholder that does not exist.
     """
     if folder is None:
-        return _of_package()
+        return _package_templates()
     if not folder.is_dir():
         hint = f"a folder with any of {', '.join(f'{phase}.md' for phase in PHASES)}; or leave provider.prompts out"
         raise GoalseekError(f"provider.prompts: {folder} is no folder", hint)
-    own = {phase: _own(folder / f"{phase}.md", phase) for phase in PHASES if (folder / f"{phase}.md").exists()}
-    return {**_of_package(), **own}
+    own = {phase: _read_own(folder / f"{phase}.md", phase) for phase in PHASES if (folder / f"{phase}.md").exists()}
+    return {**_package_templates(), **own}
 
 
 def versions(templates: Templates) -> str:
-    """Which texts these are, in one line for the record."""
+    """The version of each template, in one line for the record."""
     return ", ".join(f"{phase} {template.version}" for phase, template in templates.items())
 
 
 @functools.cache
-def _of_package() -> Templates:
-    found = {}
+def _package_templates() -> Templates:
+    templates = {}
     for phase in PHASES:
         text = resources.files("goalseek").joinpath("providers", "prompts", f"{phase}.md").read_text("utf-8")
         version = _VERSION.match(text)
         assert version, phase
-        found[phase] = Template(text[version.end() :], version[1])
-    return found
+        templates[phase] = Template(text[version.end() :], version[1])
+    return templates
 
 
-def _own(path: Path, phase: str) -> Template:
+def _read_own(path: Path, phase: str) -> Template:
     try:
-        raw = path.read_bytes()[:_MOST]
+        raw = path.read_bytes()[:_LIMIT_BYTES]
         text = raw.decode("utf-8")
     except (OSError, ValueError) as error:
         raise GoalseekError(f"{path} cannot be read: {error}", "a text in UTF-8") from None

@@ -1,4 +1,4 @@
-"""What every provider is: something that plans a change, and makes it in the folder it is given.
+"""The protocol of providers: plan a change, and make it in the folder of the call; what they get, give and raise.
 
 A provider never sees the repository, the ledger or the decision: all that it may know is in its call.
 """
@@ -22,10 +22,10 @@ from goalseek.values import Usage
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """A program to start, and what it gets beside what every provider gets.
+    """A program to start, and what it gets beyond what every provider gets.
 
-    ``variables`` add to its environment. ``named`` are the words whose programs it is shown, where these are not all
-    of ``arguments``. ``login`` is the credentials that it may have. ``home`` names a throw-away HOME that lasts for
+    ``variables`` add to its environment. ``named`` are the arguments whose programs it may see, where these are not
+    all of ``arguments``. ``login`` is the credentials that it may have. ``home`` names a throw-away HOME that lasts for
     the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
     it ``has_input``, the prompt is on its standard input. ``kept_bytes`` are read of what it prints, head and tail.
     """
@@ -53,13 +53,13 @@ class Call:
     on its standard input. ``usage_file`` is where such a program may report its usage. ``prompt_file`` and ``home_at``
     are where it finds its prompt and its HOME.
 
-    ``confined`` says that a sandbox holds. ``wait`` waits so many seconds for what is named, or gives False at once
-    where the run does not go on for so long. ``again`` is told, before the same question is asked once more, why and
-    what the try before cost; what that had edited is put back. ``session`` gives that in which a program of that name
-    and model was asked last in this iteration, None where it cannot go on; ``went`` is told in which one it was.
-    ``read_home`` gives the text of a file in the HOME of that name, "" where there is none. ``secrets`` knows what
-    nobody may write down. ``name`` is the call's own within the iteration: its phase, numbered from the second of
-    that phase on. ``keep`` is told what came of it, and the patch that it made.
+    ``confined``: a sandbox is in force. ``wait(seconds, why)`` waits, or gives False at once where the run ends before.
+    ``again(why, usage)`` must be called before the same question is asked again, with the cost of the failed try; it
+    undoes that one's edits. ``session(name, model)`` is the last session of this iteration with that program and
+    model, None where it cannot be resumed; ``went`` must be called with the session of this call. ``read_home(name,
+    path)`` gives the text of a file in the HOME of that name, "" where there is none. ``secrets`` removes credentials
+    from texts. ``name`` is unique within the iteration: the phase, numbered from its second call on. ``keep`` is
+    called with the reply, or the rejection, and the patch of the call.
     """
 
     phase: str
@@ -91,9 +91,9 @@ class Call:
 class Reply:
     """What a provider answered: a title and a text for people, the files it means to change or changed, its usage.
 
-    ``output`` is all that it printed, for ``provider_output.md``. An empty title says: I shall tell when I have edited.
-    Of a review the title is the verdict, "" where none can be read, and the text a line of reason each criterion.
-    ``provider`` and ``model`` say who answered, ``answered_by`` which model it was by its own word.
+    ``output`` is all that it printed, for ``provider_output.md``. A plan with an empty title comes with the change.
+    A review's title is the verdict, "" where none can be read, and its text has a line of reason for each criterion.
+    ``provider`` and ``model`` are the names in the manifest, ``answered_by`` the model's name as the agent reports it.
     """
 
     title: str
@@ -127,14 +127,14 @@ class Provider(Protocol):
 
     @property
     def needs_consent(self) -> bool:
-        """Whether it runs a program that nothing keeps in its place."""
+        """Whether it runs a program that may run without a sandbox, which the user must allow."""
 
     @property
     def needs_sandbox(self) -> bool:
-        """Whether it runs commands unasked, and so only where something keeps it in its place."""
+        """Whether it runs commands without asking, and so needs a sandbox."""
 
     def is_subscription(self) -> bool:
-        """Whether nobody pays what a call says that it cost."""
+        """Whether a subscription pays, so that the cost that a call reports is not charged."""
 
     def check(self) -> None:
         """Raises GoalseekError with the remedy where this provider cannot start."""
@@ -143,7 +143,7 @@ class Provider(Protocol):
         """What it will do with the files that it may edit, in words. Raises GoalseekError where that is nothing."""
 
     def plan(self, call: Call) -> Reply:
-        """Says what it means to change. Raises Rejected("skipped", ...) where it cannot."""
+        """The change that it means to make. Raises Rejected("skipped", ...) where it cannot."""
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
@@ -153,7 +153,7 @@ class Reviewer(Provider, Protocol):
     """A provider that can also judge what another one changed."""
 
     def review(self, call: Call) -> Reply:
-        """Judges the change that stands in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
+        """Judges the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
 
 
 Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed"]
@@ -170,9 +170,9 @@ RATE_LIMITED = 429
 
 
 class Failed(Rejected):
-    """A call that came to no answer, and why. ``reset`` is in how many seconds its limit is lifted, where it said so.
+    """A call without an answer, and why. ``reset`` is the seconds until its limit is lifted, where it said so.
 
-    Where nobody answers in its place it is recorded as any rejection is.
+    Where no fallback answers it is recorded as any rejection is.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ def kind_of_status(status: int) -> Kind:
 
 
 def started(call: Call, asked: LaunchSpec) -> ProgramResult:
-    """Runs it to its end. Raises Failed where it cannot be started, and OSError where the disk is full."""
+    """Runs the program to its end. Raises Failed where it cannot be started, and OSError where the disk is full."""
     try:
         return call.start(asked)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Who proposes. A provider is found by its name; its module is imported when it is asked for."""
+"""The registry of providers: builds them by name, also those of other packages, and checks consent before a run."""
 
 from __future__ import annotations
 
@@ -31,101 +31,103 @@ PRESETS = {
     "mini-swe-agent": "goalseek.providers.presets.mini_swe_agent",
 }
 GROUP = "goalseek.providers"
-WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so there is nothing to keep in its place
+WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so they need no sandbox
 
 
 def make_provider(
     table: ProviderTable, folder: Path, prices: Sequence[Price] = (), review: ReviewTable | None = None
 ) -> Chain:
-    """Who proposes as the manifest says, with those that are asked in its place. ``folder`` is the manifest's.
+    """The providers that the manifest names, with their fallbacks and the reviewer. ``folder`` is the manifest's.
 
-    Raises GoalseekError for an unknown name, for one that another package brings and that cannot be had, and for a
-    reviewer that would judge its own work.
+    Raises GoalseekError for an unknown name, for one of another package that cannot be loaded, and for a reviewer that
+    would judge its own work.
     """
     tables = tables_of(table)
     planners = tables_of(table.plan) if table.plan else tables
-    made = {one: _made(one, folder) for one in (*tables, *planners)}
-    reviewers = (_reviewer(table_of(review.provider), table, folder),) if review else ()
-    return Chain(tuple(made[one] for one in planners), tuple(made[one] for one in tables), tuple(prices), reviewers)
+    by_table = {key: _build(key, folder) for key in (*tables, *planners)}
+    reviewers = (_build_reviewer(table_of(review.provider), table, folder),) if review else ()
+    return Chain(
+        tuple(by_table[key] for key in planners), tuple(by_table[key] for key in tables), tuple(prices), reviewers
+    )
 
 
 def preset(name: str) -> Preset | None:
-    """The preset of that name, also one that another package brings; None for what is no preset."""
+    """The preset of that name, also one of another package; None where there is none."""
     if name in PRESETS:
-        found: Preset = importlib.import_module(PRESETS[name]).PRESET
-        return found
-    brought = _brought(name) if name not in PROVIDERS else None
-    return brought if isinstance(brought, Preset) else None
+        known: Preset = importlib.import_module(PRESETS[name]).PRESET
+        return known
+    plugin = _load_plugin(name) if name not in PROVIDERS else None
+    return plugin if isinstance(plugin, Preset) else None
 
 
 def names() -> tuple[str, ...]:
     """Every name that a provider can have."""
-    more = [point.name for point in importlib.metadata.entry_points(group=GROUP)]
-    return tuple(dict.fromkeys((*PRESETS, *PROVIDERS, *more)))
+    plugins = [point.name for point in importlib.metadata.entry_points(group=GROUP)]
+    return tuple(dict.fromkeys((*PRESETS, *PROVIDERS, *plugins)))
 
 
-def _reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -> Reviewer:
+def _build_reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -> Reviewer:
     if why := why_own_work(table, author):
         raise GoalseekError(f"review.provider: {why}", "or propose with another: --provider NAME")
-    made = _made(table, folder)
-    if not hasattr(made, "review"):
+    reviewer = _build(table, folder)
+    if not hasattr(reviewer, "review"):
         hint = f"one of {', '.join(PRESETS)}, or a command"
         raise GoalseekError(f"review.provider: the provider {table.name!r} cannot review", hint, UNFIT, "provider")
-    return cast(Reviewer, made)
+    return cast(Reviewer, reviewer)
 
 
-def _made(table: ProviderTable, folder: Path) -> Provider:
+def _build(table: ProviderTable, folder: Path) -> Provider:
     if table.name in PROVIDERS:
-        made: Provider = importlib.import_module(PROVIDERS[table.name]).make(table, folder)
-        return made
-    known = preset(table.name) or _brought(table.name)
-    if known is None:
+        provider: Provider = importlib.import_module(PROVIDERS[table.name]).make(table, folder)
+        return provider
+    plugin = preset(table.name) or _load_plugin(table.name)
+    if plugin is None:
         raise GoalseekError(f"there is no provider {table.name!r}", f"one of {', '.join(names())}")
-    if isinstance(known, Preset):
+    if isinstance(plugin, Preset):
         from goalseek.providers.coding_agent import made_of
 
-        return made_of(known, table, folder)
-    assert callable(known)
-    brought: Provider = known(table, folder)
-    return brought
+        return made_of(plugin, table, folder)
+    assert callable(plugin)
+    built: Provider = plugin(table, folder)
+    return built
 
 
-def _brought(name: str) -> object:
-    """What another package brings under this name: a Preset, or a function of table and folder; None for nothing."""
+def _load_plugin(name: str) -> object:
+    """The entry point of this name: a Preset, or a function of table and folder; None where there is none."""
     points = importlib.metadata.entry_points(group=GROUP, name=name)
     if not points:
         return None
     point = next(iter(points))
     where = f"{point.value}, of the package {point.dist.name}" if point.dist else point.value
     try:
-        found: object = point.load()
+        plugin: object = point.load()
     except Exception as error:  # it is somebody else's code: whatever it raises is said, not shown as a bug of ours
         message = f"provider {name!r}: {where} cannot be loaded: {type(error).__name__}: {error}"
         raise GoalseekError(message, "mend or remove that package", UNFIT, "provider") from error
-    if not isinstance(found, Preset) and not callable(found):
+    if not isinstance(plugin, Preset) and not callable(plugin):
         message = f"provider {name!r}: {where} is neither a Preset nor a function of table and folder"
         raise GoalseekError(message, "see goalseek.providers.preset.Preset", UNFIT, "provider")
-    return found
+    return plugin
 
 
 class ChosenProvider:
-    """The provider of a run, made when it is first wanted, and again where the review's table has changed."""
+    """The provider of a run, built at the first use, and again after the table ``review`` of the manifest changed."""
 
     def __init__(self, asked: ProviderTable | None) -> None:
         self.asked = asked
-        self._made: Chain | None = None
+        self._provider: Chain | None = None
         self._review: ReviewTable | None = None
 
     def made(self, loaded: Loaded) -> Chain:
-        """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
-        if self._made is None or self._review != loaded.manifest.review:
+        """The provider of the command line, or else of the manifest. Raises GoalseekError where it cannot start."""
+        if self._provider is None or self._review != loaded.manifest.review:
             self._review = loaded.manifest.review
-            self._made = chosen_provider(loaded, self.table(loaded))
-            self._made.check()
-        return self._made
+            self._provider = chosen_provider(loaded, self.table(loaded))
+            self._provider.check()
+        return self._provider
 
     def is_named(self, loaded: Loaded) -> bool:
-        """Whether one is named."""
+        """Whether the command line or the manifest names a provider."""
         return (self.asked or loaded.manifest.provider) is not None
 
     def table(self, loaded: Loaded) -> ProviderTable:
@@ -140,16 +142,16 @@ class ChosenProvider:
 def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
     """The provider to use. Raises GoalseekError where a program would start without consent."""
     provider = make_provider(table, loaded.folder, loaded.manifest.price, loaded.manifest.review)
-    for one in provider.everybody:
-        if one.needs_consent:
-            environment.refuse_without_consent(loaded.manifest, one.name)
-        if one.needs_sandbox:
-            environment.refuse_unconfined(loaded.manifest, one.name)
+    for member in provider.everybody:
+        if member.needs_consent:
+            environment.refuse_without_consent(loaded.manifest, member.name)
+        if member.needs_sandbox:
+            environment.refuse_unconfined(loaded.manifest, member.name)
     return provider
 
 
 def programs_of(loaded: Loaded) -> list[list[str]]:
-    """The words by which the manifest's providers are started, as far as they name what is to be shown."""
+    """The command lines of the manifest's providers, whose programs a sandbox must show."""
     if loaded.manifest.provider is None:
         return []
     try:
@@ -159,9 +161,9 @@ def programs_of(loaded: Loaded) -> list[list[str]]:
 
 
 def commands_of(provider: Chain) -> list[list[str]]:
-    """The words by which each of those that may be asked is started, where it starts a program."""
-    named: list[list[str]] = []
-    for one in provider.everybody:
-        words = getattr(one, "words", None) or getattr(one, "command", None)
-        named += [list(words)] if words else []
-    return named
+    """The command line of each provider that starts a program."""
+    commands: list[list[str]] = []
+    for member in provider.everybody:
+        words = getattr(member, "words", None) or getattr(member, "command", None)
+        commands += [list(words)] if words else []
+    return commands

@@ -1,4 +1,4 @@
-"""The provider ``replay``: plays recorded calls again, in order, without a program and without a network."""
+"""The provider ``replay``: answers calls from recordings, in order, without program or network; their JSON files."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ReplayProvider:
         return read_recordings(self.folder)
 
     def is_subscription(self) -> bool:
-        """What was paid was paid when it was recorded; it is counted again, so that limits can be tried."""
+        """No: the recorded cost counts again, so that limits can be tried."""
         return False
 
     def check(self) -> None:
-        """Raises GoalseekError where there are no recordings, or one does not read."""
+        """Raises GoalseekError where there are no recordings, or one cannot be read."""
         read_recordings(self.folder)
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
@@ -46,31 +46,31 @@ class ReplayProvider:
         return ""
 
     def plan(self, call: Call) -> Reply:
-        """The recorded plan; where only a change was recorded, the plan comes with that."""
-        iteration, calls = self._iteration(call)
+        """The recorded plan; where only a change was recorded, an empty one: the plan comes with the change."""
+        iteration, calls = self._find_iteration(call)
         if call.name == "plan" and "plan" not in calls and "apply" in calls:
             return Reply("", "The provider planned while it edited.")
-        return self._played(call, iteration, calls).reply
+        return self._replay(call, iteration, calls).reply
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the recorded change. Raises Rejected where it does not apply."""
-        iteration, calls = self._iteration(call)
-        return self._played(call, iteration, calls).reply
+        iteration, calls = self._find_iteration(call)
+        return self._replay(call, iteration, calls).reply
 
     def review(self, call: Call) -> Reply:
         """The recorded verdict."""
-        return self._played(call, *self._iteration(call)).reply
+        return self._replay(call, *self._find_iteration(call)).reply
 
-    def _iteration(self, call: Call) -> tuple[int, dict[str, Recording]]:
-        place, found = call.context.attempt, list(self._recordings.items())
-        if place >= len(found):
-            there = pluralize(len(found), "iteration")
-            why = f"{self.folder.name} has recordings of {there}, and this is proposal {place + 1}"
+    def _find_iteration(self, call: Call) -> tuple[int, dict[str, Recording]]:
+        index, recordings = call.context.attempt, list(self._recordings.items())
+        if index >= len(recordings):
+            count = pluralize(len(recordings), "iteration")
+            why = f"{self.folder.name} has recordings of {count}, and this is proposal {index + 1}"
             raise Rejected("skipped", "provider_failed", why)
-        return found[place]
+        return recordings[index]
 
-    def _played(self, call: Call, iteration: int, calls: dict[str, Recording]) -> Recording:
-        """The recording of this call, its patch applied. Raises Rejected as the call did, and where there is none."""
+    def _replay(self, call: Call, iteration: int, calls: dict[str, Recording]) -> Recording:
+        """Applies the recorded patch. Raises Rejected as the recorded call did, and where there is no recording."""
         recording = calls.get(call.name)
         if recording is None:
             why = f"there is no recording {file_name(iteration, call.name)}, and that call is made now"
@@ -78,13 +78,13 @@ class ReplayProvider:
         if recording.patch:
             top = next(path for path in (call.folder, *call.folder.parents) if (path / ".git").exists())
             patch = recording.patch.encode("utf-8", "surrogateescape")
-            if said := apply_patch(patch, top):
-                why = f"{file_name(iteration, call.name)} does not apply: {said}"
+            if error := apply_patch(patch, top):
+                why = f"{file_name(iteration, call.name)} does not apply: {error}"
                 raise Rejected("skipped", "provider_failed", why, recording.reply.output, recording.reply.usage)
-        stopped = recording.rejected
-        if stopped and (stopped.edits is None or not recording.patch):  # of edits the scope of now decides anew
-            printed = recording.reply.output
-            raise Rejected(stopped.outcome, stopped.reason, stopped.why, printed, stopped.usage, stopped.edits)
+        rejection = recording.rejected
+        if rejection and (rejection.edits is None or not recording.patch):  # today's scope decides on the edits again
+            output = recording.reply.output
+            raise Rejected(rejection.outcome, rejection.reason, rejection.why, output, rejection.usage, rejection.edits)
         return recording
 
 
@@ -99,9 +99,9 @@ _SCHEMA = 1
 
 @dataclass(frozen=True)
 class Recording:
-    """One call: what was asked, what was answered, and the ``patch`` that it made.
+    """One call: its prompt, its reply, and the ``patch`` that it made.
 
-    ``rejected`` says how it ended where it came to no answer. Bytes of the patch that are no UTF-8 are surrogates.
+    ``rejected`` says how a call without an answer ended. Bytes of the patch that are no UTF-8 are surrogates.
     """
 
     iteration: int
@@ -112,19 +112,19 @@ class Recording:
     rejected: Rejection | None = None
     schema: int = _SCHEMA
 
-    def as_plain(self, hidden: Callable[[str], str]) -> Any:
-        """The JSON form, each text of it as ``hidden`` gives it."""
-        return _each_text(to_plain(self), hidden)
+    def as_plain(self, redact: Callable[[str], str]) -> Any:
+        """The JSON form, with ``redact`` applied to each text."""
+        return _redact_texts(to_plain(self), redact)
 
 
 def file_name(iteration: int, name: str) -> str:
-    """The file of a call."""
+    """The file name of a call's recording."""
     return f"{iteration:04d}-{name}.json"
 
 
 def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
-    """The recordings by iteration and name. Raises GoalseekError where there are none, or one does not read."""
-    found: dict[int, dict[str, Recording]] = {}
+    """The recordings by iteration and name. Raises GoalseekError where there are none, or one cannot be read."""
+    recordings: dict[int, dict[str, Recording]] = {}
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
         match = _NAME.fullmatch(path.name)
         if match is None:
@@ -138,16 +138,16 @@ def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
         if recording.schema != _SCHEMA:
             message = f"{path} has the schema {recording.schema}; this version reads schema {_SCHEMA}"
             raise GoalseekError(message, "record it again", UNFIT, "provider")
-        found.setdefault(int(match[1]), {})[match[2]] = recording
-    if not found:
+        recordings.setdefault(int(match[1]), {})[match[2]] = recording
+    if not recordings:
         message = f"provider.recordings: {folder} has no recordings"
         raise GoalseekError(message, "provider.record = FOLDER makes them", UNFIT, "provider")
-    return dict(sorted(found.items()))
+    return dict(sorted(recordings.items()))
 
 
-def _each_text(value: Any, hidden: Callable[[str], str]) -> Any:
+def _redact_texts(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return hidden(value)
+        return redact(value)
     if isinstance(value, list):
-        return [_each_text(item, hidden) for item in value]
-    return {key: _each_text(item, hidden) for key, item in value.items()} if isinstance(value, dict) else value
+        return [_redact_texts(item, redact) for item in value]
+    return {key: _redact_texts(item, redact) for key, item in value.items()} if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""The provider ``scripted``: plays the edits of a file, one a proposal. For tests, demos and trying a manifest."""
+"""The provider ``scripted``: makes the edits of a script file, one a proposal. For tests, demos and new manifests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ScriptedProvider:
         return False
 
     def check(self) -> None:
-        """Raises GoalseekError where the script does not read."""
+        """Raises GoalseekError where the script cannot be read."""
         read_script(self.script)
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
@@ -62,15 +62,15 @@ class ScriptedProvider:
         move = self._move(call)
         for path, text in move.files.items():
             _write(call.folder, path, text)
-        if move.patch is not None and (said := apply_patch(move.patch, call.folder)):
-            raise Rejected("skipped", "provider_failed", f"{move.patch.name} does not apply: {said}")
+        if move.patch is not None and (error := apply_patch(move.patch, call.folder)):
+            raise Rejected("skipped", "provider_failed", f"{move.patch.name} does not apply: {error}")
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
     def played_out(self, attempt: int) -> str:
-        """Why the script has no move for the proposal after so many; "" where it has one."""
+        """Why the script has no move for the proposal after ``attempt`` others; "" where it has one."""
         count = len(self._moves())
-        there = f"{self.script.name} has {pluralize(count, 'move')}, and this is proposal {attempt + 1}"
-        return f"the script is played to its end: {there}" if attempt >= count else ""
+        numbers = f"{self.script.name} has {pluralize(count, 'move')}, and this is proposal {attempt + 1}"
+        return f"the script is played to its end: {numbers}" if attempt >= count else ""
 
     def _move(self, call: Call) -> Move:
         if why := self.played_out(call.context.attempt):
@@ -79,23 +79,23 @@ class ScriptedProvider:
 
     def _moves(self) -> list[Move]:
         try:
-            return _remembered(self.script, self.script.stat().st_mtime_ns)
+            return _cached_script(self.script, self.script.stat().st_mtime_ns)
         except OSError:  # it was there when the climb began
             return read_script(self.script)
 
 
 def _write(folder: Path, path: str, text: str) -> None:
-    """Writes a file in the tree. A link on its way gives way: what it leads to is not the tree's."""
-    place = folder / path
-    is_program = place.is_file() and not place.is_symlink() and place.stat().st_mode & stat.S_IXUSR
+    """Writes a file in the tree. A symbolic link in its path is replaced: it may lead out of the tree."""
+    target = folder / path
+    is_program = target.is_file() and not target.is_symlink() and target.stat().st_mode & stat.S_IXUSR
     name = PurePosixPath(path).as_posix()
     with open(create(folder / name, 0o755 if is_program else 0o644), "wb") as file:  # noqa: PTH123 - a descriptor
         file.write(text.encode("utf-8", "surrogateescape"))
 
 
 @functools.lru_cache(maxsize=4)
-def _remembered(path: Path, changed_at: int) -> list[Move]:
-    """The script as it was read when it last changed."""
+def _cached_script(path: Path, changed_at: int) -> list[Move]:
+    """The moves of a script, read once for each change of the file."""
     return read_script(path)
 
 
@@ -118,10 +118,12 @@ def read_script(path: Path) -> list[Move]:
 
 
 def _move(path: Path, number: int, plain: Any) -> Move:
-    told = plain if isinstance(plain, dict) else {}
-    title, files, patch = told.get("title"), told.get("files", {}), told.get("patch", "")
-    right = isinstance(patch, str) and isinstance(files, dict) and all(isinstance(text, str) for text in files.values())
-    if not isinstance(title, str) or not right or set(told) - {"title", "files", "patch"} or not (files or patch):
+    table = plain if isinstance(plain, dict) else {}
+    title, files, patch = table.get("title"), table.get("files", {}), table.get("patch", "")
+    is_valid = (
+        isinstance(patch, str) and isinstance(files, dict) and all(isinstance(text, str) for text in files.values())
+    )
+    if not isinstance(title, str) or not is_valid or set(table) - {"title", "files", "patch"} or not (files or patch):
         message = f"{path}: move {number}: has title, and files or patch"
         raise GoalseekError(message, 'title = "...", files = { "x.py" = "new text" }', UNFIT, "provider")
     for name in files:
@@ -137,9 +139,9 @@ def make(table: ProviderTable, folder: Path) -> Provider:
 
 
 def apply_patch(patch: Path | bytes, folder: Path) -> str:
-    """Applies a patch, or the one in a file, all of it or nothing; what git says against it, or ""."""
-    name, sent = (str(patch), b"") if isinstance(patch, Path) else ("-", patch)
-    answer = process.run(["git", "apply", "--whitespace=nowarn", name], environment(), sent, folder)
-    if not answer.exit_code:
+    """Applies a patch, or the one in a file, all of it or nothing. Gives git's error message, "" for none."""
+    name, stdin = (str(patch), b"") if isinstance(patch, Path) else ("-", patch)
+    result = process.run(["git", "apply", "--whitespace=nowarn", name], environment(), stdin, folder)
+    if not result.exit_code:
         return ""
-    return answer.stderr.decode("utf-8", "replace").strip() or f"git apply ended with {answer.exit_code}"
+    return result.stderr.decode("utf-8", "replace").strip() or f"git apply ended with {result.exit_code}"

@@ -1,4 +1,4 @@
-"""Constants that a comment marks, in files of any language: where each stands, and what it may become.
+"""Tunables: constants that a comment marks, in files of any language, with the values that they may take.
 
 ``RATE = 0.1  # goalseek: float 1e-4..1 log``, ``depth: 3  // goalseek: int 1..12``, ``KERNEL = "rbf"  # goalseek:
 choice "rbf" "linear"``. Pure: bytes in, constants or bytes out. Only a literal's own characters are ever replaced.
@@ -40,7 +40,7 @@ _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d][\w.$-]*")
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, both allowed; of kind "int" those that ``step`` reaches from ``low``."""
+    """Numbers from ``low`` to ``high``, both allowed; of kind "int" only ``low`` plus multiples of ``step``."""
 
     kind: str
     low: float
@@ -55,7 +55,7 @@ class Range:
         return self.kind == "float" or (value - self.low) % self.step == 0
 
     def read(self, text: str) -> Value | None:
-        """The number that a literal says; None where it says none of this kind."""
+        """The number of a literal; None where it is none of this kind."""
         try:
             return int(text) if self.kind == "int" else float(text)
         except ValueError:
@@ -68,10 +68,10 @@ class Range:
         return min(max(float(f"{float(value):.4g}"), self.low), self.high) + 0.0
 
     def __str__(self) -> str:
-        shown = f"{self.kind} {as_text(self._typed(self.low))}..{as_text(self._typed(self.high))}"
-        return shown + (" log" if self.log else "") + (f" step {self.step}" if self.step > 1 else "")
+        text = f"{self.kind} {as_text(self._cast(self.low))}..{as_text(self._cast(self.high))}"
+        return text + (" log" if self.log else "") + (f" step {self.step}" if self.step > 1 else "")
 
-    def _typed(self, value: float) -> Value:
+    def _cast(self, value: float) -> Value:
         return int(value) if self.kind == "int" else value
 
 
@@ -110,7 +110,7 @@ class Constant:
     end: int
 
 
-class _Wrong(Exception):
+class _BadMark(Exception):
     """A bad mark: what is wrong, and what would be right."""
 
 
@@ -119,25 +119,25 @@ def find(path: str, content: bytes) -> tuple[Constant, ...]:
     if b"goalseek:" not in content:
         return ()
     text = _text(content)
-    found: list[Constant] = []
-    after = 0
+    constants: list[Constant] = []
+    region_end = 0
     for comment in _COMMENT.finditer(text):
         line_start = max(text.rfind("\n", 0, comment.start()), text.rfind("\r", 0, comment.start())) + 1
         line = len(re.findall(r"\r\n|\r|\n", text[:line_start])) + 1
         specification = next(group for group in comment.groups() if group is not None).strip()
-        region_start, after = max(after, line_start), comment.end()
+        region_start, region_end = max(region_end, line_start), comment.end()
         region = text[region_start : comment.start()]
         if not region.strip() and specification.split()[:1] not in (["float"], ["int"], ["choice"]):
             continue
         try:
             constant = _constant(path, line, region, region_start, _domain(specification))
-            if earlier := next((other for other in found if other.name == constant.name), None):
-                raise _Wrong(f"{constant.name} is marked in line {earlier.line} already", "give one another name")
-        except _Wrong as wrong:
-            what, right = wrong.args
+            if earlier := next((other for other in constants if other.name == constant.name), None):
+                raise _BadMark(f"{constant.name} is marked in line {earlier.line} already", "give one another name")
+        except _BadMark as error:
+            what, right = error.args
             raise GoalseekError(f"{quote_path(path)}:{line}: {what}", right) from None
-        found.append(constant)
-    return tuple(found)
+        constants.append(constant)
+    return tuple(constants)
 
 
 def by_name(constants: Iterable[Constant]) -> dict[str, Constant]:
@@ -151,7 +151,7 @@ def by_name(constants: Iterable[Constant]) -> dict[str, Constant]:
 
 
 def rewritten(content: bytes, values: Mapping[Constant, Value]) -> bytes:
-    """The file with other values, and every other byte as it was. A literal that says the value already stays."""
+    """The file with other values and every other byte unchanged. A literal that has the value already stays."""
     text = _text(content)
     for constant in sorted(values, key=lambda constant: constant.start, reverse=True):
         if values[constant] != constant.value:
@@ -181,36 +181,36 @@ def _domain(specification: str) -> Range | Choices:
     if kind == "choice":
         return _choices(rest)
     if kind not in ("float", "int"):
-        raise _Wrong(f"unknown kind {kind!r} of mark", _FORMS)
+        raise _BadMark(f"unknown kind {kind!r} of mark", _FORMS)
     match = re.fullmatch(r"\s*(\S+?)\s*\.\.\s*(\S+)(?:\s+(log)|\s+step\s+(\d+))?\s*", rest)
     if not match or (match[4] and kind == "float"):
-        raise _Wrong(f"cannot read the mark {specification!r}", _FORMS)
+        raise _BadMark(f"cannot read the mark {specification!r}", _FORMS)
     low, high = (Range(kind, 0, 0).read(text) for text in (match[1], match[2]))
     if not isinstance(low, int | float) or not isinstance(high, int | float):
-        raise _Wrong(f"{match[1]}..{match[2]} are not two numbers of kind {kind}", _FORMS)
+        raise _BadMark(f"{match[1]}..{match[2]} are not two numbers of kind {kind}", _FORMS)
     if not (math.isfinite(low) and math.isfinite(high)) or (kind == "int" and max(abs(low), abs(high)) > _EXACT):
-        raise _Wrong(f"the range {match[1]}..{match[2]} is too wide", "write finite bounds, integers within 2**53")
+        raise _BadMark(f"the range {match[1]}..{match[2]} is too wide", "write finite bounds, integers within 2**53")
     if low >= high:
-        raise _Wrong(f"the range {match[1]}..{match[2]} is empty", "write the lower bound first, then a higher one")
+        raise _BadMark(f"the range {match[1]}..{match[2]} is empty", "write the lower bound first, then a higher one")
     if match[3] and low <= 0:
-        raise _Wrong(f"a range with log cannot start at {match[1]}", "write a lower bound above 0, or leave out log")
+        raise _BadMark(f"a range with log cannot start at {match[1]}", "write a lower bound above 0, or leave out log")
     step = int(match[4] or 1)
     if match[4] and not 1 <= step <= high - low:
-        raise _Wrong(f"step {step} does not fit into {match[1]}..{match[2]}", "write a step of at least 1")
+        raise _BadMark(f"step {step} does not fit into {match[1]}..{match[2]}", "write a step of at least 1")
     return Range(kind, low, high, bool(match[3]), step)
 
 
 def _choices(rest: str) -> Choices:
     options: list[str] = []
-    place = 0
-    while rest[place:].strip():
-        match = _OPTION.match(rest, place)
+    position = 0
+    while rest[position:].strip():
+        match = _OPTION.match(rest, position)
         if not match:
-            raise _Wrong(f"cannot read the choices {rest.strip()!r}", 'write them as "A" "B", without quotes inside')
+            raise _BadMark(f"cannot read the choices {rest.strip()!r}", 'write them as "A" "B", without quotes inside')
         options.append(match[1] or match[2] or match[3])
-        place = match.end()
+        position = match.end()
     if len(set(options)) < 2 or len(set(options)) < len(options):
-        raise _Wrong("a choice needs at least two different values", 'write choice "A" "B"')
+        raise _BadMark("a choice needs at least two different values", 'write choice "A" "B"')
     return Choices(tuple(options))
 
 
@@ -222,7 +222,7 @@ def _constant(path: str, line: int, region: str, offset: int, domain: Range | Ch
         start, end, value = _choice(region, domain)
         problem = f"the value {region[start:end]!r} is not among the choices, {domain}"
     if not domain.holds(value):
-        raise _Wrong(problem, "change the value, or the mark so that it holds the value")
+        raise _BadMark(problem, "change the value, or the mark so that it holds the value")
     return Constant(path, line, _name(region[:start]) or f"line{line}", domain, value, offset + start, offset + end)
 
 
@@ -231,25 +231,25 @@ def _number(region: str, domain: Range) -> tuple[int, int, Value]:
         value = domain.read(match[1])
         if value is not None:
             return match.start(1), match.end(1), value
-    raise _Wrong(f"no {domain.kind} value before the mark", f"write the value on the mark's line, such as {EXAMPLE}")
+    raise _BadMark(f"no {domain.kind} value before the mark", f"write the value on the mark's line, such as {EXAMPLE}")
 
 
 def _choice(region: str, domain: Choices) -> tuple[int, int, Value]:
     quoted = [match.span(match.lastindex or 0) for match in _QUOTED.finditer(region)]
     outside = _QUOTED.sub(lambda match: " " * len(match[0]), region)
     bare = [match.span() for match in _BARE.finditer(outside)]
-    places = sorted(quoted + bare)
-    if not places:
-        raise _Wrong("no value before the mark", "write the value on the mark's line, quoted or as one word")
-    known = [place for place in places if domain.holds(region[slice(*place)])]
-    start, end = (known or quoted or bare)[-1]
+    spans = sorted(quoted + bare)
+    if not spans:
+        raise _BadMark("no value before the mark", "write the value on the mark's line, quoted or as one word")
+    allowed = [span for span in spans if domain.holds(region[slice(*span)])]
+    start, end = (allowed or quoted or bare)[-1]
     if (start, end) in bare and not all(_BARE.fullmatch(option) for option in domain.options):
-        raise _Wrong("one of the choices is not a single word, and the value is not quoted", "quote the value")
+        raise _BadMark("one of the choices is not a single word, and the value is not quoted", "quote the value")
     return start, end, region[start:end]
 
 
-def _name(left: str) -> str:
-    if match := _ANNOTATED.search(left) or _GO.search(left):
+def _name(before: str) -> str:
+    if match := _ANNOTATED.search(before) or _GO.search(before):
         return match[1]
-    identifiers: list[str] = _IDENTIFIER.findall(left)
+    identifiers: list[str] = _IDENTIFIER.findall(before)
     return identifiers[-1] if identifiers else ""

@@ -1,7 +1,7 @@
-"""Proposes other values for marked constants, with Optuna's samplers: no model, no key, no network.
+"""The provider ``tune``: proposes other values for marked constants, with Optuna's samplers: no model, key or network.
 
-Nothing is remembered between two calls: each builds a study from the records' titles, so a resumed climb knows what
-it tried, and the same history gives the same answer in any process.
+No state is kept between two calls: each builds a study from the records' titles, so a resumed climb knows what it
+tried, and the same history gives the same proposal in any process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REFUSED = ("guard", "not_valid")
 
 
 class Tune:
-    """The provider ``tune``: plans by asking a sampler, applies what a plan's title names."""
+    """Plans by asking a sampler for values; applies the values in the plan's title."""
 
     name = "tune"
     needs_consent = False
@@ -55,44 +55,44 @@ class Tune:
         """Raises GoalseekError where the packages of the extra are missing."""
         for module in ("optuna", "cmaes") if self.model == "cmaes" else ("optuna",):
             if importlib.util.find_spec(module) is None:
-                raise _missing(module)
+                raise _missing_package(module)
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
-        """The constants that it turns. Raises GoalseekError for a bad mark, or where there is none."""
-        found = [constant for file in files for constant in tunables.find(file.path, file.read())]
-        if not found:
+        """The constants that it changes, in words. Raises GoalseekError for a bad mark, or where there is none."""
+        constants = [constant for file in files for constant in tunables.find(file.path, file.read())]
+        if not constants:
             hint = f"mark one by a comment: {tunables.EXAMPLE}"
             raise GoalseekError("no constant is marked in the writable files", hint)
-        return f"turns {', '.join(tunables.by_name(found))}"
+        return f"turns {', '.join(tunables.by_name(constants))}"
 
     def plan(self, call: Call) -> Reply:
         """A setting that was not tried yet. Raises GoalseekError for bad marks, Rejected where all were tried."""
-        constants = _constants(call)
+        constants = _find_constants(call)
         present: Setting = {name: constant.domain.nearest(constant.value) for name, constant in constants.items()}
         history = sorted(call.history, key=lambda attempt: attempt.iteration)
         past = [(setting, attempt) for attempt in history if (setting := parse(attempt.title, constants))]
-        sampler, note = _fitting(self.model, constants)
+        sampler, note = _choose_sampler(self.model, constants)
         seed = _digest(self._seed, call.context.attempt, len(past))
-        seen = [present, *(setting for setting, _ in past)]
-        with _quiet():
+        known = [present, *(setting for setting, _ in past)]
+        with _ignore_warnings():
             study = _Study(sampler, call.direction, constants, present, seed, self._seed)
             study.tell(present, call.context.incumbent_value, "COMPLETE")
             for setting, attempt in past:
                 if setting != present:
-                    refused = attempt.reason in _REFUSED
-                    state = "FAIL" if attempt.value is None else "PRUNED" if refused else "COMPLETE"
+                    is_refused = attempt.reason in _REFUSED
+                    state = "FAIL" if attempt.value is None else "PRUNED" if is_refused else "COMPLETE"
                     study.tell(setting, attempt.value, state)
-            asked = (study.ask() for _ in range(_ASKS))
-            chosen = next((setting for setting in asked if setting not in seen), None)
-        chosen = chosen or _untried(constants, seen, seed)
-        changed = [name for name in constants if chosen[name] != constants[name].value]
+            suggestions = (study.ask() for _ in range(_ASKS))
+            choice = next((setting for setting in suggestions if setting not in known), None)
+        choice = choice or _draw_untried(constants, known, seed)
+        changed = [name for name in constants if choice[name] != constants[name].value]
         files = tuple(dict.fromkeys(constants[name].path for name in changed))
-        lines = [_line(name, constants[name].value, chosen[name]) for name in constants]
-        return Reply(title(chosen), "\n".join([*lines, *note]), files)
+        lines = [_line(name, constants[name].value, choice[name]) for name in constants]
+        return Reply(title(choice), "\n".join([*lines, *note]), files)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Writes the values that the plan's title names. Raises Rejected where it does not name all of them."""
-        constants = _constants(call)
+        constants = _find_constants(call)
         setting = parse(plan.title, constants)
         if setting is None:
             raise Rejected("skipped", "no_plan", f"no value for each marked constant in the title {plan.title!r}")
@@ -108,7 +108,7 @@ class Tune:
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
-    """The provider that the manifest describes."""
+    """The provider for a manifest."""
     return Tune(table)
 
 
@@ -121,32 +121,32 @@ def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
     """The setting that a title names; None unless it has one allowed value for each constant and nothing else."""
     names = "|".join(re.escape(name) for name in sorted(constants, key=len, reverse=True))
     assignment = re.compile(rf'({names}) = ("(?:[^"\\]|\\.)*"|[^",]+)(?:, |\Z)')
-    found: Setting = {}
-    place = 0
-    while place < len(text):
-        match = assignment.match(text, place)
-        if not match or match[1] in found:
+    setting: Setting = {}
+    position = 0
+    while position < len(text):
+        match = assignment.match(text, position)
+        if not match or match[1] in setting:
             return None
         domain = constants[match[1]].domain
         value = _value(match[2]) if match[2].startswith('"') else domain.read(match[2])
         if value is None or not domain.holds(value):
             return None
-        found[match[1]] = value
-        place = match.end()
-    return {name: found[name] for name in constants} if len(found) == len(constants) else None
+        setting[match[1]] = value
+        position = match.end()
+    return {name: setting[name] for name in constants} if len(setting) == len(constants) else None
 
 
 class _Study:
-    """An Optuna study in memory, told about settings and asked for one."""
+    """An Optuna study in memory with the settings of the past, which suggests the next."""
 
     def __init__(
         self, sampler: str, direction: str, constants: Mapping[str, Constant], present: Setting, seed: int, base: int
     ) -> None:
-        optuna = _optuna()
+        optuna = _import_optuna()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna = optuna
         self._constants = constants
-        self._replays = sampler == "cmaes"
+        self._must_replay = sampler == "cmaes"
         self._distributions = {name: _distribution(optuna, constant) for name, constant in constants.items()}
         tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True)
         if sampler == "cmaes":
@@ -163,9 +163,9 @@ class _Study:
         self._study = optuna.create_study(direction=direction, sampler=chosen)
 
     def tell(self, setting: Setting, value: float | None, state: str) -> None:
-        """One more setting with what came of it: COMPLETE with its value, PRUNED, or FAIL."""
+        """Adds a setting with its result: COMPLETE with its value, PRUNED, or FAIL."""
         states = self._optuna.trial.TrialState
-        if not self._replays or state != "COMPLETE" or not self._study.trials:
+        if not self._must_replay or state != "COMPLETE" or not self._study.trials:
             trial = self._optuna.trial.create_trial(
                 params=setting,
                 distributions=self._distributions,
@@ -179,25 +179,25 @@ class _Study:
         self._study.tell(self._study.ask(self._distributions), value)
 
     def ask(self) -> Setting:
-        """What the sampler suggests next."""
+        """The sampler's next suggestion."""
         trial = self._study.ask(self._distributions)
         setting = {name: constant.domain.nearest(trial.params[name]) for name, constant in self._constants.items()}
         self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
         return setting
 
 
-def _constants(call: Call) -> dict[str, Constant]:
-    found: list[Constant] = []
+def _find_constants(call: Call) -> dict[str, Constant]:
+    constants: list[Constant] = []
     for path in sorted(call.writable):
         file = call.folder / path
         if file.is_file() and not file.is_symlink():
-            found.extend(tunables.find(path, file.read_bytes()))
-    if not found:
+            constants.extend(tunables.find(path, file.read_bytes()))
+    if not constants:
         raise GoalseekError("no constant is marked in the writable files", f"mark one by a comment: {tunables.EXAMPLE}")
-    return tunables.by_name(found)
+    return tunables.by_name(constants)
 
 
-def _fitting(sampler: str, constants: Mapping[str, Constant]) -> tuple[str, list[str]]:
+def _choose_sampler(sampler: str, constants: Mapping[str, Constant]) -> tuple[str, list[str]]:
     numbers = sum(isinstance(constant.domain, Range) for constant in constants.values())
     if sampler != "cmaes" or numbers > 1:
         return sampler, []
@@ -214,8 +214,8 @@ def _distribution(optuna: Any, constant: Constant) -> Any:
     return optuna.distributions.IntDistribution(low, high - (high - low) % domain.step, domain.log, domain.step)
 
 
-def _untried(constants: Mapping[str, Constant], seen: list[Setting], seed: int) -> Setting:
-    """A setting drawn at random that was not seen. Raises Rejected where there is none."""
+def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed: int) -> Setting:
+    """A random setting that is not in ``known``. Raises Rejected where there is none."""
     domains = {name: constant.domain for name, constant in constants.items()}
     sizes = [
         len(domain.options)
@@ -225,16 +225,16 @@ def _untried(constants: Mapping[str, Constant], seen: list[Setting], seed: int) 
         else math.inf
         for domain in domains.values()
     ]
-    source = random.Random(seed)
+    rng = random.Random(seed)
     if math.prod(sizes) <= _COUNTABLE:
         every = itertools.product(*(_values(domain) for domain in domains.values()))
-        left = [setting for values in every if (setting := dict(zip(domains, values, strict=True))) not in seen]
-        if left:
-            return source.choice(left)
+        rest = [setting for values in every if (setting := dict(zip(domains, values, strict=True))) not in known]
+        if rest:
+            return rng.choice(rest)
         raise Rejected("skipped", "no_plan", f"every setting of {', '.join(constants)} was tried")
     for _ in range(_DRAWS):
-        setting = {name: _drawn(domain, source) for name, domain in domains.items()}
-        if setting not in seen:
+        setting = {name: _draw(domain, rng) for name, domain in domains.items()}
+        if setting not in known:
             return setting
     raise Rejected("skipped", "no_plan", f"found no setting of {', '.join(constants)} that was not tried")
 
@@ -245,14 +245,14 @@ def _values(domain: Range | tunables.Choices) -> list[Value]:
     return list(range(int(domain.low), int(domain.high) + 1, domain.step))
 
 
-def _drawn(domain: Range | tunables.Choices, source: random.Random) -> Value:
+def _draw(domain: Range | tunables.Choices, rng: random.Random) -> Value:
     if not isinstance(domain, Range):
-        return source.choice(domain.options)
+        return rng.choice(domain.options)
     if domain.kind == "int":
-        return source.randrange(int(domain.low), int(domain.high) + 1, domain.step)
+        return rng.randrange(int(domain.low), int(domain.high) + 1, domain.step)
     if domain.log:
-        return domain.nearest(math.exp(source.uniform(math.log(domain.low), math.log(domain.high))))
-    return domain.nearest(source.uniform(domain.low, domain.high))
+        return domain.nearest(math.exp(rng.uniform(math.log(domain.low), math.log(domain.high))))
+    return domain.nearest(rng.uniform(domain.low, domain.high))
 
 
 def _line(name: str, old: Value, new: Value) -> str:
@@ -271,21 +271,21 @@ def _digest(*parts: int) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big")
 
 
-def _missing(module: str) -> GoalseekError:
+def _missing_package(module: str) -> GoalseekError:
     message = f"provider tune needs the package {module}, of the extra goalseek[tune]"
     return GoalseekError(message, 'pip install "goalseek[tune]"', UNFIT)
 
 
-def _optuna() -> Any:
+def _import_optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise _missing("optuna") from None
+        raise _missing_package("optuna") from None
     return optuna
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _ignore_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -1,4 +1,4 @@
-"""The coding agents that goalseek knows, a module each: a command line agent as data.
+"""The presets of the coding agents that goalseek knows: a module for each, which is data and a reader of its output.
 
 They import the preset's types and nothing else.
 """

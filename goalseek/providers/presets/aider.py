@@ -1,4 +1,4 @@
-"""aider. It tells in text only, and exits 0 whatever happened: an answer without a count of tokens is none."""
+"""The preset of aider. It prints text only, and exits 0 always: without a count of tokens there is no answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCALE = {"": 1, "k": 1000, "M": 1_000_000}
 
 
 def read(printed: Printed) -> Answer:
-    """The text, and what its lines of tokens add up to; they are rounded to what people like to read."""
+    """The text, and the sum of its lines of tokens, whose numbers aider rounds (``1.2k``)."""
     usage, answers = Usage(), 0
     for sent, scale, between, received, unit, cost in _TOKENS.findall(printed.stdout):
         hit = _CACHED.search(between)

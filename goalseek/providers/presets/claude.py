@@ -1,4 +1,4 @@
-"""Claude Code, ``claude``."""
+"""The preset of Claude Code, ``claude``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_BEGUN = "error_during_execution"
 
 
 def read(printed: Printed) -> Answer:
-    """The last ``result`` line tells all but the moment of a reset, which lines before it may have told."""
+    """The answer from the last ``result`` line; the time of a limit's reset from the lines before it."""
     result, reset = {}, None
     session = ""
     for row in printed.rows():
@@ -27,8 +27,8 @@ def read(printed: Printed) -> Answer:
             reset = dollars(inner(row, "rate_limit_info", "resetsAt")) or reset
         elif row.get("subtype") == "api_retry" and row.get("error_status") == RATE_LIMITED and reset is None:
             reset = (dollars(row.get("retry_delay_ms")) or 0.0) / 1000 or None
-    told = result.get("modelUsage")
-    models: dict[str, Any] = told if isinstance(told, dict) else {}
+    by_model = result.get("modelUsage")
+    models: dict[str, Any] = by_model if isinstance(by_model, dict) else {}
     model = max(models, key=lambda name: count(inner(models, name, "outputTokens"))) if models else ""
     usage, whole_session = _usage(result, models)
     text = result.get("result") if isinstance(result.get("result"), str) else ""
@@ -46,22 +46,22 @@ def read(printed: Printed) -> Answer:
 
 
 def _usage(result: dict[str, Any], models: dict[str, Any]) -> tuple[Usage, tuple[str, ...]]:
-    """What all models used, small ones on the side too, and what of it is of the whole session.
+    """The usage of all models, and the fields of it that are totals of the session.
 
-    ``usage`` tells of the main conversation only, and of this call only.
+    Claude's own field ``usage`` counts the main conversation and this call only.
     """
     cost = dollars(result.get("total_cost_usd"))
     usage = Usage(cost_usd=cost)
-    for told in models.values():
-        fresh = count(inner(told, "inputTokens")) + count(inner(told, "cacheCreationInputTokens"))
-        usage = usage.plus(Usage(fresh, count(inner(told, "cacheReadInputTokens")), count(inner(told, "outputTokens"))))
+    for row in models.values():
+        fresh = count(inner(row, "inputTokens")) + count(inner(row, "cacheCreationInputTokens"))
+        usage = usage.plus(Usage(fresh, count(inner(row, "cacheReadInputTokens")), count(inner(row, "outputTokens"))))
     if usage.tokens:
         return usage, ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
-    told = result.get("usage")
+    row = result.get("usage")
     usage = Usage(
-        count(inner(told, "input_tokens")) + count(inner(told, "cache_creation_input_tokens")),
-        count(inner(told, "cache_read_input_tokens")),
-        count(inner(told, "output_tokens")),
+        count(inner(row, "input_tokens")) + count(inner(row, "cache_creation_input_tokens")),
+        count(inner(row, "cache_read_input_tokens")),
+        count(inner(row, "output_tokens")),
         cost,
     )
     return usage, ("cost_usd",) if cost else ()

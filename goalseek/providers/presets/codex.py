@@ -1,4 +1,4 @@
-"""Codex, ``codex``."""
+"""The preset of Codex, ``codex``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDPOINT = (
 
 
 def read(printed: Printed) -> Answer:
-    """Lines of JSON: the last message is the answer. A turn that failed declares it, with the status at its start."""
+    """Lines of JSON: the last message is the answer. A failed turn says so; its message begins with the status."""
     text, session = "", ""
     usage = Usage()
     whole_session: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ PRESET = Preset(
     credentials=(
         Source("CODEX_API_KEY", "api"),
         Source("OPENAI_API_KEY", "api"),
-        Source("~/.codex/auth.json", "subscription", "CODEX_HOME", lambda told: bool(told.get("OPENAI_API_KEY"))),
+        Source("~/.codex/auth.json", "subscription", "CODEX_HOME", lambda login: bool(login.get("OPENAI_API_KEY"))),
     ),
     address="https://api.openai.com",
 )

@@ -1,4 +1,4 @@
-"""Gemini CLI, ``gemini``."""
+"""The preset of the Gemini CLI, ``gemini``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SETTINGS = '{"security": {"auth": {"selectedType": "%s"}}}\n'
 _AUTH_EXIT = 41
 _TURNS_EXIT = 53
 _LEAST_STATUS = 400
-_TELLING = {"response", "stats", "error"}
-_OBJECTS_MOST = 50
+_KNOWN_KEYS = {"response", "stats", "error"}
+_OBJECTS_LIMIT = 50
 
 
 def read(printed: Printed) -> Answer:
-    """One JSON object; where it failed, its ``error.code`` or the exit code, a status of which 8 bits are left."""
-    told = _document(printed.stdout) or _document(printed.stderr) or {}
-    models = inner(told, "stats", "models")
+    """One JSON object; a failure's status is its ``error.code``, or the exit code, which is the status modulo 256."""
+    document = _document(printed.stdout) or _document(printed.stderr) or {}
+    models = inner(document, "stats", "models")
     usage, model = Usage(), ""
     for name, stats in (models if isinstance(models, dict) else {}).items():
         tokens = inner(stats, "tokens")
@@ -31,22 +31,22 @@ def read(printed: Printed) -> Answer:
         fresh = max(count(inner(tokens, "prompt")) - cached, 0) + count(inner(tokens, "tool"))
         usage = usage.plus(Usage(fresh, cached, count(inner(tokens, "candidates")) + thought))
         model = model or name
-    if printed.exit_code in (0, _TURNS_EXIT) and not told.get("error"):
-        return Answer(str(told.get("response") or ""), usage, "", model)
-    why = text_of(inner(told, "error", "message")) or f"it ended with {printed.exit_code}"
-    return Answer("", usage, "", model, Trouble(_kind(inner(told, "error", "code"), printed.exit_code), why))
+    if printed.exit_code in (0, _TURNS_EXIT) and not document.get("error"):
+        return Answer(str(document.get("response") or ""), usage, "", model)
+    why = text_of(inner(document, "error", "message")) or f"it ended with {printed.exit_code}"
+    return Answer("", usage, "", model, Trouble(_kind(inner(document, "error", "code"), printed.exit_code), why))
 
 
 def _document(text: str) -> dict[str, object] | None:
-    """The JSON object that tells how it ended, wherever a line begins with it: warnings may stand before and after."""
-    starts = [found.start() for found in islice(re.finditer(r"^\{", text, re.MULTILINE), _OBJECTS_MOST)]
+    """The JSON object with the result, at the beginning of any line: warnings may be before and after it."""
+    starts = [match.start() for match in islice(re.finditer(r"^\{", text, re.MULTILINE), _OBJECTS_LIMIT)]
     for start in starts:
         try:
-            found, _ = json.JSONDecoder().raw_decode(text, start)
+            document, _ = json.JSONDecoder().raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        if _TELLING & found.keys():
-            return dict(found)
+        if _KNOWN_KEYS & document.keys():
+            return dict(document)
     return None
 
 

@@ -1,4 +1,4 @@
-"""mini-swe-agent, ``mini``. It runs every command of its model unasked, and has no other way without a terminal."""
+"""The preset of mini-swe-agent, ``mini``. Without a terminal it always runs its model's commands without asking."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _KINDS: dict[str, Kind] = {
 
 
 def read(printed: Printed) -> Answer:
-    """The trajectory that it wrote: the submission, its cost, the tokens of each answer, and by what it ended."""
-    told = json_or_none(printed.read(_TRAJECTORY))
-    info = inner(told, "info")
+    """The answer from the trajectory file: submission, cost, the tokens of each answer, and the exit status."""
+    trajectory = json_or_none(printed.read(_TRAJECTORY))
+    info = inner(trajectory, "info")
     if not isinstance(info, dict):
         return Answer(trouble=Trouble("crashed", f"it ended with {printed.exit_code} and left no trajectory"))
     usage, texts = Usage(cost_usd=dollars(inner(info, "model_stats", "instance_cost"))), []
-    for message in inner(told, "messages") or []:
+    for message in inner(trajectory, "messages") or []:
         tokens = inner(message, "extra", "response", "usage")
         cached = count(inner(tokens, "prompt_tokens_details", "cached_tokens"))
         fresh = max(count(inner(tokens, "prompt_tokens")) - cached, 0)
@@ -52,7 +52,7 @@ PRESET = Preset(
         Part(("-m", "{model}"), ("model",)),
         Part(("-o", f"{{home}}/{_TRAJECTORY}", "-l", "0", "-t", "{prompt}")),
     ),
-    home_files=((_TRAJECTORY, "", ()),),  # that of the call before is none of this one
+    home_files=((_TRAJECTORY, "", ()),),  # empty, so that the one of the call before is not read
     read=read,
     credentials=(
         Source("ANTHROPIC_API_KEY", "api"),

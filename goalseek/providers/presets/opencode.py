@@ -1,4 +1,4 @@
-"""opencode. Its model is written PROVIDER/MODEL, and an endpoint is that provider's."""
+"""The preset of opencode. Its model is written PROVIDER/MODEL, and an endpoint is that provider's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from goalseek.values import Usage
 
 
 def read(printed: Printed) -> Answer:
-    """Lines of JSON: text in parts, usage and cost by step, and an error with the status that it was answered."""
+    """Lines of JSON: text in parts, usage and cost by step, and an error with its HTTP status."""
     texts: list[str] = []
     usage, session = Usage(), ""
     failed: dict[str, Any] | None = None
@@ -25,8 +25,10 @@ def read(printed: Printed) -> Answer:
         elif kind == "step_finish":
             tokens = inner(part, "tokens")
             fresh = count(inner(tokens, "input")) + count(inner(tokens, "cache", "write"))
-            made = count(inner(tokens, "output")) + count(inner(tokens, "reasoning"))
-            usage = usage.plus(Usage(fresh, count(inner(tokens, "cache", "read")), made, dollars(inner(part, "cost"))))
+            output = count(inner(tokens, "output")) + count(inner(tokens, "reasoning"))
+            usage = usage.plus(
+                Usage(fresh, count(inner(tokens, "cache", "read")), output, dollars(inner(part, "cost")))
+            )
         elif kind == "error":
             failed = row
     if failed is not None:
@@ -54,8 +56,8 @@ def with_endpoint(endpoint: str, model: str) -> Mapping[str, str]:
     return {"OPENCODE_CONFIG_CONTENT": json.dumps(settings)}
 
 
-def _holds_key(told: Any) -> bool:
-    return any(inner(entry, "type") == "api" for entry in told.values())
+def _holds_key(logins: Any) -> bool:
+    return any(inner(entry, "type") == "api" for entry in logins.values())
 
 
 PRESET = Preset(
@@ -82,5 +84,5 @@ PRESET = Preset(
     ),
     variables=(("OPENCODE_DISABLE_AUTOUPDATE", "1", ()),),
     with_endpoint=with_endpoint,
-    kept_bytes=2**26,  # what it used is told step by step, between all that its tools printed
+    kept_bytes=2**26,  # usage is printed step by step, between the output of its tools
 )
