@@ -23,7 +23,7 @@ HISTORIES = st.lists(st.builds(tried, TITLES, st.just(1), OUTCOMES, st.none() | 
 
 @given(HISTORIES, st.sampled_from(["maximize", "minimize"]))
 def test_every_try_is_in_exactly_one_family(history: list[PastTry], direction: str) -> None:
-    found = families(history, direction, most=1000)
+    found = families(history, direction, limit=1000)
     assert sum(family.tries for family in found) == len(history)
     assert sum(family.kept for family in found) == sum(past.outcome == "kept" for past in history)
     assert len({family.name for family in found}) == len(found)
@@ -37,7 +37,7 @@ def test_every_try_is_in_exactly_one_family(history: list[PastTry], direction: s
 
 @given(HISTORIES)
 def test_they_are_few_and_the_largest_come_first(history: list[PastTry]) -> None:
-    found, all_of_them = families(history, "maximize"), families(history, "maximize", most=1000)
+    found, all_of_them = families(history, "maximize"), families(history, "maximize", limit=1000)
     assert found == all_of_them[:FAMILIES_MOST]
     sizes = [family.tries for family in all_of_them]
     assert sizes == sorted(sizes, reverse=True)

@@ -401,8 +401,8 @@ def test_settling_keeps_its_time_free() -> None:
     metric = Metric(name="a", direction="maximize")
     deadline = Limits(deadline=NOON + timedelta(seconds=100))
     for limits, reason in ((Limits(time=100.0), "time"), (deadline, "deadline")):
-        assert why_stop(limits, metric, Standing(), NOON, usual=60.0, reserved=40.0) is None
-        stop = why_stop(limits, metric, Standing(), NOON, usual=60.0, reserved=50.0)
+        assert why_stop(limits, metric, Standing(), NOON, iteration_seconds=60.0, reserved_seconds=40.0) is None
+        stop = why_stop(limits, metric, Standing(), NOON, iteration_seconds=60.0, reserved_seconds=50.0)
         assert stop and stop.reason == reason and "with 50s kept for settling" in stop.why
 
 

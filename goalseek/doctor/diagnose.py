@@ -53,7 +53,7 @@ def diagnose_sandbox(
 
     def works(manifest: Manifest) -> bool:
         clear(project.places.setup)  # what it gave at another level would hide that it fails at this one
-        tried = replace(subject, config=project.config_of(manifest, changed=subject.config.scope.changed))
+        tried = replace(subject, config=project.config_of(manifest, changed_paths=subject.config.scope.changed))
         return measure_subject(project, tried, next(place), folder).failure is None
 
     manifest = subject.config.manifest

@@ -41,12 +41,12 @@ class NotifyWatch(Relay):
 
     def on_budget(self, text: str) -> None:
         """Handed on, and told on "budget"."""
-        self._shown.on_budget(text)
+        self._target.on_budget(text)
         self._tell({"budget"}, {"event": "budget", "text": text})
 
     def on_record(self, record: IterationRecord) -> None:
         """Handed on; the whole record of a keep is told on "kept"."""
-        self._shown.on_record(record)
+        self._target.on_record(record)
         if record.outcome == "kept":
             self._tell({"kept"}, to_plain(record))
 
@@ -54,16 +54,16 @@ class NotifyWatch(Relay):
         """Told on "needs_human", as the person may be elsewhere, then handed on."""
         told = {"event": "waiting", "iteration": question.iteration, "title": question.title}
         self._tell({"needs_human"}, {**told, "why": question.verdict.why, "next": commands_for(question)})
-        return self._shown.ask(question, given)
+        return self._target.ask(question, given)
 
     def on_stopped(self, stop: Stop) -> None:
         """Handed on, and told as the end."""
-        self._shown.on_stopped(stop)
+        self._target.on_stopped(stop)
         self._tell_end(stop)
 
     def on_failed(self, stop: Stop) -> None:
         """Handed on, and told as the end."""
-        self._shown.on_failed(stop)
+        self._target.on_failed(stop)
         self._tell_end(stop)
 
     def _tell_end(self, stop: Stop) -> None:
@@ -88,7 +88,7 @@ class NotifyWatch(Relay):
         except (GoalseekError, OSError, ValueError) as error:
             wrong = str(error)
         if wrong:
-            self._shown.on_note(f"notify: {wrong}")
+            self._target.on_note(f"notify: {wrong}")
 
     def _run(self, command: tuple[str, ...], loaded: Loaded, line: str) -> str:
         """Runs the program; gives what was wrong in words, or ""."""

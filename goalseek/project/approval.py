@@ -1,7 +1,8 @@
-"""What waits for a person's word, and the word itself: a small file beside the records, needing no lock.
+"""Approval of a verdict by a person: the open question, and the answer, a small file beside the records.
 
-Both are found in what is stored already, so a word can be given while the loop waits and while nothing runs. It names
-the run, the candidate and the stored verdict that it is about: a word on anything else never counts.
+The question is read from the checkpoints of the iteration, and no lock is needed: an answer can be given while the loop
+waits and while nothing runs. It names the run, the candidate and the stored verdict; an answer to anything else never
+counts.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Approval = Literal["approve", "decline"]
 
 @dataclass(frozen=True)
 class Question:
-    """A verdict that has not taken effect. ``decided`` is the seal of the stored answer that it rests on.
+    """A verdict that has not taken effect. ``decided`` is the seal of the checkpoint that holds it.
 
     Paths are C-quoted.
     """
@@ -49,84 +50,86 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
     """The verdict that is stored but not recorded; None where the iteration under way has none yet.
 
     ``runs`` is the folder of the artifacts; ``run_id`` the run that the next iteration belongs to. Seals are not
-    checked here: whoever takes a word up has checked those of what it is about.
+    checked here: whoever acts on an answer has checked those of the checkpoints that it is about.
     """
     number = standing.last_iteration + 1
     folder = runs / f"{number:04d}"
-    stored = _stored(folder, run_id, standing.last.seal if standing.last else "")
-    chains = [_made_from(stored, name) for name in stored if _is(name, "verdict", "review")]
+    checkpoints = _read_checkpoints(folder, run_id, standing.last.seal if standing.last else "")
+    chains = [_chain_of(checkpoints, name) for name in checkpoints if _is_kind(name, "verdict", "review")]
     chain = max(chains, key=len, default=[""])
-    last = chain[0]
-    made = next((name for name in chain if name.startswith("candidate")), None)
-    if made is None:
+    newest = chain[0]
+    candidate_name = next((name for name in chain if name.startswith("candidate")), None)
+    if candidate_name is None:
         return None
-    proposed = chain[chain.index(made) + 1] if made != chain[-1] else ""
-    if not proposed.startswith("change"):
+    change_name = chain[chain.index(candidate_name) + 1] if candidate_name != chain[-1] else ""
+    if not change_name.startswith("change"):
         return None
     try:
-        change = from_plain(Change, stored[proposed]["value"])
-        candidate = from_plain(Candidate, stored[made]["value"])
-        review = from_plain(Review, stored[last]["value"]) if _is(last, "review") else None
-        verdict = (review.decision if review else from_plain(Decision, stored[last]["value"])).verdict
+        change = from_plain(Change, checkpoints[change_name]["value"])
+        candidate = from_plain(Candidate, checkpoints[candidate_name]["value"])
+        review = from_plain(Review, checkpoints[newest]["value"]) if _is_kind(newest, "review") else None
+        verdict = (review.decision if review else from_plain(Decision, checkpoints[newest]["value"])).verdict
     except ValueError:
         return None
-    decided = stored[last]["seal"]
+    answer_seal = checkpoints[newest]["seal"]
     if review and review.goes_on:  # there is nothing to ask, unless nothing came of that
-        ended = [answer["seal"] for name, answer in stored.items() if _ends(name, answer, decided)]
-        if not ended:
+        ending_seals = [
+            answer["seal"] for name, answer in checkpoints.items() if _ends_change(name, answer, answer_seal)
+        ]
+        if not ending_seals:
             return None
-        decided = ended[0]
+        answer_seal = ending_seals[0]
     return Question(
         iteration=number,
         run_id=run_id,
         commit=candidate.commit,
-        decided=decided,
+        decided=answer_seal,
         verdict=verdict,
         title=change.title,
         changed_files=tuple(quote_path(edit.path) for edit in change.edits),
         lines_added=change.lines_added,
         lines_removed=change.lines_removed,
         diff=str(folder / "changes.diff"),
-        answered="word" in stored and stored["word"]["made_from"] == decided,
+        answered="word" in checkpoints and checkpoints["word"]["made_from"] == answer_seal,
         is_reviewed=review is not None,
     )
 
 
 def wants_word(manifest: Manifest, verdict: Verdict) -> bool:
-    """Whether the manifest asks for a person's word before this verdict takes effect."""
+    """Whether the manifest asks for approval before this verdict takes effect."""
     before = manifest.approve.before
     return before == "each" or (before == "kept" and bool(verdict))
 
 
 def waiting(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> Question | None:
-    """What waits for a word that was not taken up yet, or None."""
+    """The verdict that waits for approval, or None: also where an answer has taken effect already."""
     question = question_of(runs, standing, run_id)
     if question and question.verdict and manifest.review and not question.is_reviewed:
-        return None  # the reviewer's word comes before a person's
+        return None  # the reviewer answers before a person does
     if question is None or question.answered or not wants_word(manifest, question.verdict):
         return None
     return question
 
 
 def save_approval(logs: Path, question: Question, word: Approval) -> None:
-    """Stores a word; it replaces one that was not taken up yet."""
-    write_durably(logs / _NAME, json.dumps({**_bound_to(question), "word": word}).encode() + b"\n")
+    """Stores the answer to a question; it replaces one that has not taken effect yet."""
+    write_durably(logs / _NAME, json.dumps({**_key_of(question), "word": word}).encode() + b"\n")
 
 
 def word_on(logs: Path, question: Question) -> Approval | None:
-    """The word that was given on this, not taken up yet."""
+    """The stored answer to this question; None where there is none that has not taken effect."""
     try:
         request = json.loads((logs / _NAME).read_text())
     except (OSError, ValueError):
         return None
     words: tuple[Approval, ...] = ("approve", "decline")
-    return next((word for word in words if request == {**_bound_to(question), "word": word}), None)
+    return next((word for word in words if request == {**_key_of(question), "word": word}), None)
 
 
 def load_approval(logs: Path, question: Question) -> Approval | None:
-    """The word that was given on this; a word on something else is removed.
+    """The stored answer to this question. An answer to another question is deleted.
 
-    The word itself stays until ``drop_word``: by then it is stored with the iteration.
+    Call ``remove_approval`` once the iteration has recorded it.
     """
     word = word_on(logs, question)
     if word is None:
@@ -135,70 +138,70 @@ def load_approval(logs: Path, question: Question) -> Approval | None:
 
 
 def is_word_there(logs: Path) -> bool:
-    """Whether there is a word at all, on whatever."""
+    """Whether an answer is stored, to whichever question."""
     return (logs / _NAME).exists()
 
 
 def remove_approval(logs: Path) -> None:
-    """Removes whatever word there is."""
+    """Deletes the stored answer, to whichever question."""
     clear(logs / _NAME)
 
 
 def commands_for(question: Question) -> str:
-    """What to type."""
+    """The two commands that answer the question, to be typed."""
     return f"goalseek approve {question.iteration}, or goalseek decline {question.iteration}"
 
 
 def needs_human(question: Question) -> GoalseekError:
-    """The end of an invocation that has nobody to ask."""
+    """The error of an invocation that has nobody to ask; its hint says what to type."""
     verdict = question.verdict
-    asked = f"iteration {question.iteration} waits for a person's word: {verdict.outcome}, {verdict.why}"
+    message = f"iteration {question.iteration} waits for a person's word: {verdict.outcome}, {verdict.why}"
     hint = f"see {question.diff}; {commands_for(question)}; then: goalseek iterate"
-    return GoalseekError(f"{asked}; {question.title}", hint, NEEDS_HUMAN, "needs_human")
+    return GoalseekError(f"{message}; {question.title}", hint, NEEDS_HUMAN, "needs_human")
 
 
-def refuse_while_waiting(question: Question | None, what: str) -> None:
-    """Raises GoalseekError where ``what`` would leave a candidate behind that waits for a word."""
+def refuse_while_waiting(question: Question | None, action: str) -> None:
+    """Raises GoalseekError where ``action``, in words, would leave a candidate behind that waits for approval."""
     if question is not None:
-        message = f"iteration {question.iteration} waits for a person's word, so {what} has to wait as well"
+        message = f"iteration {question.iteration} waits for a person's word, so {action} has to wait as well"
         raise GoalseekError(message, f"{commands_for(question)}; then goalseek iterate, then this again", USAGE)
 
 
-def _bound_to(question: Question) -> dict[str, Any]:
+def _key_of(question: Question) -> dict[str, Any]:
     names = ("run_id", "iteration", "commit", "decided")
     return {name: getattr(question, name) for name in names}
 
 
-def _stored(folder: Path, run_id: str, follows: str) -> dict[str, dict[str, Any]]:
-    """The stored answers of an iteration, by name: those of this run after this record."""
-    found = {}
+def _read_checkpoints(folder: Path, run_id: str, record_seal: str) -> dict[str, dict[str, Any]]:
+    """The checkpoints of an iteration, by name: those of this run that follow the record with this seal."""
+    checkpoints = {}
     for path in folder.glob("*.json"):
         try:
-            stored = json.loads(path.read_text())
-            bound = (stored["name"], stored["run_id"], stored["follows"])
-            if bound == (path.stem, run_id, follows) and {"seal", "made_from", "value"} <= stored.keys():
-                found[path.stem] = stored
+            checkpoint = json.loads(path.read_text())
+            key = (checkpoint["name"], checkpoint["run_id"], checkpoint["follows"])
+            if key == (path.stem, run_id, record_seal) and {"seal", "made_from", "value"} <= checkpoint.keys():
+                checkpoints[path.stem] = checkpoint
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
-    return found
+    return checkpoints
 
 
-def _is(name: str, *answers: str) -> bool:
-    """Whether that is the name of such an answer, the first or a later one."""
-    return name.partition("-")[0] in answers
+def _is_kind(name: str, *kinds: str) -> bool:
+    """Whether that is the name of such a checkpoint, the first or a later one."""
+    return name.partition("-")[0] in kinds
 
 
-def _ends(name: str, answer: dict[str, Any], review: str) -> bool:
-    """Whether an answer says that nothing came of a change that went back to its author after this review."""
-    return name.startswith("rejected-change") and answer["made_from"] == review
+def _ends_change(name: str, checkpoint: dict[str, Any], review: str) -> bool:
+    """Whether a checkpoint says that nothing came of the change that this review, given by its seal, asked for."""
+    return name.startswith("rejected-change") and checkpoint["made_from"] == review
 
 
-def _made_from(stored: dict[str, dict[str, Any]], name: str) -> list[str]:
-    """An answer's name, and those that it was made from, newest first."""
-    by_seal = {str(answer["seal"]): other for other, answer in stored.items()}
+def _chain_of(checkpoints: dict[str, dict[str, Any]], name: str) -> list[str]:
+    """The names of a checkpoint and of those that it was made from, newest first."""
+    by_seal = {str(answer["seal"]): other for other, answer in checkpoints.items()}
     chain: list[str] = []
-    following: str | None = name if name in stored else None
-    while following is not None and following not in chain:
-        chain.append(following)
-        following = by_seal.get(str(stored[following]["made_from"]))
+    next_name: str | None = name if name in checkpoints else None
+    while next_name is not None and next_name not in chain:
+        chain.append(next_name)
+        next_name = by_seal.get(str(checkpoints[next_name]["made_from"]))
     return chain

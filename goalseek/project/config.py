@@ -1,4 +1,7 @@
-"""What one iteration goes by: the manifest under the pinned ruler, and what follows from it."""
+"""The configuration of one iteration: the manifest under the pinned ruler, and all that follows from it.
+
+It is read afresh for each iteration, so that a person can change manifest, program, prompts and directions meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ from goalseek.workspace.scope import Scope, scope_of
 
 @dataclass(frozen=True)
 class Config:
-    """The manifest, and what follows from it.
+    """The manifest, and all that one iteration takes from it.
 
-    ``links`` are the shared folders: path in a tree, place on disk. ``hidden_from`` are the files of that folder as the
-    ruler has them; ``templates`` are the prompts, by phase; ``notes`` are what a person should know.
+    ``links`` are the shared folders: path in a tree to path on disk. ``hidden_from`` are the files of that folder as
+    the ruler has them; ``templates`` are the prompts, by phase; ``notes`` are what a person should know.
     """
 
     manifest: Manifest
@@ -39,77 +42,84 @@ class Config:
 
 
 class ConfigReader:
-    """Makes settings, and makes only once what stays the same.
+    """Reads configurations; scope and prompts are computed again only where they have changed.
 
     ``folder`` is what paths and globs are relative to, ``prefix`` its path in a tree, ``top`` the repository's.
-    ``sealed`` gives a digest that only this project's secret can make.
+    ``digest`` gives a digest that only this project's secret can make.
     """
 
-    def __init__(self, folder: Path, prefix: str, top: Path, sealed: Callable[[str], str]) -> None:
+    def __init__(self, folder: Path, prefix: str, top: Path, digest: Callable[[str], str]) -> None:
         self.folder = folder
         self._prefix = prefix
         self._top = top
-        self._sealed = sealed
+        self._digest = digest
         self._templates: Templates | None = None
-        self._scopes: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
-        self._narrower: tuple[Scope, Scope] | None = None
+        self._scope_cache: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
+        self._narrow_cache: tuple[Scope, Scope] | None = None
 
     def read(
         self,
         loaded: Loaded,
         manifest: Manifest,
-        asked: ProviderTable | None,
+        provider_table: ProviderTable | None,
         mounts: bool,
-        told: tuple[str, ...] = (),
-        pinned: Listing | None = None,
-        changed: frozenset[str] = frozenset(),
+        notes: tuple[str, ...] = (),
+        pinned_files: Listing | None = None,
+        changed_paths: frozenset[str] = frozenset(),
     ) -> Config:
-        """What follows from a manifest; ``told`` is what a person should know about it.
+        """The configuration that follows from a manifest; ``notes`` are what a person should know about it.
 
-        ``asked`` is the provider that proposes; ``mounts`` says whether trees are mounted on the repository's own path.
-        ``pinned`` are the files of ``hidden_from``; None for those that are there now. ``changed`` are the paths that
-        candidates have changed. Raises GoalseekError where the files of ``hidden_from`` cannot be had.
+        ``provider_table`` is that of the provider that proposes; ``mounts`` says whether trees are mounted on the
+        repository's own path. ``pinned_files`` are the files of ``hidden_from``; None for those that are there now.
+        ``changed_paths`` are those that candidates have changed. Raises GoalseekError where the files of
+        ``hidden_from`` cannot be read.
         """
-        more = self._hidden_files(manifest) if pinned is None else pinned
+        listing = self._list_hidden_files(manifest) if pinned_files is None else pinned_files
         links = {self._prefix + path: str((self.folder / path).resolve()) for path in manifest.scope.share}
-        made_for = (manifest, more, mounts)
-        if self._scopes is None or self._scopes[0] != made_for:
-            scope = scope_of(loaded, manifest, self._prefix, more)
-            self._scopes = (made_for, scope, self._key(manifest, links, mounts, more))
-        scope, key = self._with_changed(*self._scopes[1:], changed)
+        scope_inputs = (manifest, listing, mounts)
+        if self._scope_cache is None or self._scope_cache[0] != scope_inputs:
+            scope = scope_of(loaded, manifest, self._prefix, listing)
+            self._scope_cache = (scope_inputs, scope, self._scope_key(manifest, links, mounts, listing))
+        scope, key = self._narrow_scope(*self._scope_cache[1:], changed_paths)
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
-        told_by = tuple(directions.directions(loaded.directions))
-        templates, wrong = self._read_templates(asked)
-        return Config(manifest, scope, key, text, told_by, (*told, *wrong), links, more, templates)
+        current_directions = tuple(directions.directions(loaded.directions))
+        templates, template_notes = self._read_templates(provider_table)
+        return Config(
+            manifest, scope, key, text, current_directions, (*notes, *template_notes), links, listing, templates
+        )
 
-    def _with_changed(self, scope: Scope, key: str, changed: frozenset[str]) -> tuple[Scope, str]:
-        """The scope and its key, where a path that candidates have changed is none of theirs any more."""
-        kept = frozenset(path for path in changed if scope.kind(path) == "other")
-        if not kept:
+    def _narrow_scope(self, scope: Scope, key: str, changed_paths: frozenset[str]) -> tuple[Scope, str]:
+        """The scope and its key, with the changed paths that the scope does not let candidates change any more."""
+        outside_paths = frozenset(path for path in changed_paths if scope.kind(path) == "other")
+        if not outside_paths:
             return scope, key
-        if self._narrower is None or self._narrower[0] is not scope or self._narrower[1].changed != kept:
-            self._narrower = (scope, replace(scope, changed=kept, known={}))
-        return self._narrower[1], hashlib.sha256(to_line([key, sorted(kept)]).encode()).hexdigest()[:16]
+        if (
+            self._narrow_cache is None
+            or self._narrow_cache[0] is not scope
+            or self._narrow_cache[1].changed != outside_paths
+        ):
+            self._narrow_cache = (scope, replace(scope, changed=outside_paths, known={}))
+        return self._narrow_cache[1], hashlib.sha256(to_line([key, sorted(outside_paths)]).encode()).hexdigest()[:16]
 
-    def _key(self, manifest: Manifest, links: dict[str, str], mounts: bool, more: Listing) -> str:
-        """What trees depend on: where it is another one, they are made anew."""
+    def _scope_key(self, manifest: Manifest, links: dict[str, str], mounts: bool, listing: Listing) -> str:
+        """A digest of all that trees depend on: where it is another one, they are made anew."""
         table = manifest.provider
         lists = (
-            self._sealed("trees"),
+            self._digest("trees"),
             manifest.scope,
             [table.script, table.prompts, table.record, table.recordings] if table else "",
             manifest.cheat,
             links,
             mounts,
-            *([more] if more else []),
+            *([listing] if listing else []),
             *(["nothing tracked stands in its place"] if links else []),
         )
         return hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
 
-    def _read_templates(self, asked: ProviderTable | None) -> tuple[Templates, tuple[str, ...]]:
-        """The prompts as they are now. Of those that are wrong, the last good ones hold, and a note says so."""
-        folder = self.folder / asked.prompts if asked and asked.prompts else None
+    def _read_templates(self, provider_table: ProviderTable | None) -> tuple[Templates, tuple[str, ...]]:
+        """The prompts as they are now; where they are wrong, the last good ones and a note that says so."""
+        folder = self.folder / provider_table.prompts if provider_table and provider_table.prompts else None
         try:
             self._templates = load_templates(folder)
         except GoalseekError as error:
@@ -118,7 +128,7 @@ class ConfigReader:
             return self._templates, (f"the prompts are wrong now, the last good ones hold: {error.message}",)
         return self._templates, ()
 
-    def _hidden_files(self, manifest: Manifest) -> Listing:
-        """The files of ``hidden_from`` as they are now. Raises GoalseekError where they cannot be had."""
+    def _list_hidden_files(self, manifest: Manifest) -> Listing:
+        """The files of ``hidden_from`` as they are now. Raises GoalseekError where they cannot be read."""
         folder = hidden_files.folder_of(self.folder, manifest)
         return hidden_files.list_hidden(folder, self._top) if folder else ()

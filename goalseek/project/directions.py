@@ -1,4 +1,4 @@
-"""A person's directions for the agent: small files that a running loop picks up at its next iteration."""
+"""A person's directions for the agent: one small JSON file each, which a climb reads at its next iteration."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class Direction:
     last: int | None = None
 
     def holds_at(self, iteration: int) -> bool:
-        """Whether the agent is told in this iteration."""
+        """Whether the agent gets it in this iteration."""
         return self.first <= iteration and (self.last is None or iteration <= self.last)
 
 
 def directions(folder: Path) -> list[Direction]:
-    """All directions that were not dropped, oldest first."""
+    """All directions that were not dropped, oldest first. Raises GoalseekError for a file that is no direction."""
     if not folder.is_dir():
         return []
-    found = []
+    result = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found.append(from_plain(Direction, json.loads(path.read_text())))
+            result.append(from_plain(Direction, json.loads(path.read_text())))
         except FileNotFoundError:  # dropped meanwhile
             continue
         except ValueError as error:
             raise GoalseekError(f"{path} is not a direction: {error}", f"remove it: rm {path}") from None
-    return found
+    return result
 
 
 def add(folder: Path, text: str, first: int, last: int | None) -> Direction:
@@ -48,8 +48,8 @@ def add(folder: Path, text: str, first: int, last: int | None) -> Direction:
     if last is not None and last < first:
         raise GoalseekError(f"--to {last} lies before --from {first}", "give a range that is not empty")
     folder.mkdir(parents=True, exist_ok=True)
-    taken = [int(path.name.split(".")[0]) for path in folder.iterdir() if path.name.split(".")[0].isdigit()]
-    direction = Direction(max(taken, default=0) + 1, text.strip(), first, last)
+    numbers = [int(path.name.split(".")[0]) for path in folder.iterdir() if path.name.split(".")[0].isdigit()]
+    direction = Direction(max(numbers, default=0) + 1, text.strip(), first, last)
     write_durably(_path(folder, direction.number), to_line(direction).encode() + b"\n")
     return direction
 

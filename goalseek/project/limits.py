@@ -1,4 +1,8 @@
-"""When a run ends by itself. Asked of limits and standing each time, never stored."""
+"""The limits of a run: target, failures, stagnation, budgets and deadline, and what is spent and left of each.
+
+They are computed from manifest and standing each time, never stored. Times are seconds; a deadline is held against a
+clock that nobody can set back.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +36,20 @@ def why_stop(
     metric: Metric,
     standing: Standing,
     now: datetime,
-    usual: float | None = None,
-    reserved: float = 0.0,
+    iteration_seconds: float | None = None,
+    reserved_seconds: float = 0.0,
 ) -> Stop | None:
     """The limit of the run that is reached, or None. ``now`` is an aware time.
 
-    ``usual`` is how many seconds an iteration takes: one that cannot end in time is not to be begun. ``reserved`` are
-    seconds that the end of the run needs for itself.
+    ``iteration_seconds`` is how long an iteration takes: one that cannot end in time is not to be begun.
+    ``reserved_seconds`` are what the end of the run needs for itself.
     """
     return (
-        _why_failed(limits, standing)
-        or _why_reached(metric, standing)
-        or _why_stagnant(limits, standing)
-        or _why_spent(limits, standing, usual, reserved=reserved)
-        or _why_late(limits, now, usual, reserved)
+        _failure_stop(limits, standing)
+        or _target_stop(metric, standing)
+        or _stagnation_stop(limits, standing)
+        or _budget_stop(limits, standing, iteration_seconds, reserved_seconds=reserved_seconds)
+        or _deadline_stop(limits, now, iteration_seconds, reserved_seconds)
     )
 
 
@@ -66,40 +70,40 @@ def limit_before_phase(
     """
     if phase not in SPENT_IN:
         return None
-    spent = _why_spent(limits, standing, None, SPENT_IN[phase]) or _why_late(limits, now, None)
-    return spent or (_why_too_dear(limits, standing, call) if call and phase != "VERIFY" else None)
+    spent = _budget_stop(limits, standing, None, SPENT_IN[phase]) or _deadline_stop(limits, now, None)
+    return spent or (_costly_call_stop(limits, standing, call) if call and phase != "VERIFY" else None)
 
 
 def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | None:
-    """How long the run may go on: until its deadline, or as much active time as is left. None for as long as it likes.
+    """Seconds that the run may go on: until its deadline, or as much active time as is left. None without a limit.
 
-    ``standing`` is as this run's limits see it.
+    ``standing`` has the ``spend`` of this run: see ``Standing.of_run``.
     """
-    left = [budget.most - budget.spent for budget in _budgets(limits, standing) if budget.reason == "time"]
+    remaining = [budget.limit - budget.spent for budget in _budgets(limits, standing) if budget.reason == "time"]
     if limits.deadline is not None:
-        left.append((_aware(limits.deadline) - now).total_seconds())
-    return max(min(left), 0.0) if left else None
+        remaining.append((_aware(limits.deadline) - now).total_seconds())
+    return max(min(remaining), 0.0) if remaining else None
 
 
 def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
-    """A sentence, by budget, for each of which three quarters are spent, and for one that nobody can check."""
-    told = {
-        budget.named: f"three quarters of {budget.named} are spent: {budget.shown(budget.spent)}"
+    """A sentence, by budget, for each that is three quarters spent, and for a cost limit that cannot be checked."""
+    warnings = {
+        budget.limit_text: f"three quarters of {budget.limit_text} are spent: {budget.format_amount(budget.spent)}"
         for budget in _budgets(limits, standing)
-        if NEAR * budget.most <= budget.spent < budget.most
+        if NEAR * budget.limit <= budget.spent < budget.limit
     }
     usage = standing.spend.usage
     if limits.cost_usd is not None and standing.spend.iterations and usage.cost_usd is None:
         why = "the provider does not report what it costs" if usage.about_usd is None else "a subscription pays"
-        told["cost_usd unknown"] = f"limits.cost_usd cannot end this run: {why}"
-    return told
+        warnings["cost_usd unknown"] = f"limits.cost_usd cannot end this run: {why}"
+    return warnings
 
 
 @dataclass(frozen=True)
 class Spending:
     """What is spent of one bound: "time" in seconds, "iterations", "tokens", "cost" in dollars.
 
-    ``of`` is whose it is: "", the run's; "all runs"; or "now", this invocation's.
+    ``of`` says whose bound it is: "" for the run, "all runs", or "now" for this invocation.
     """
 
     name: str
@@ -111,7 +115,7 @@ class Spending:
 def budget_use(limits: Limits, standing: Standing) -> tuple[Spending, ...]:
     """What is spent of each budget that is set."""
     return tuple(
-        Spending(budget.reason, budget.spent, budget.most, "all runs" if budget.key.startswith("limits.total") else "")
+        Spending(budget.reason, budget.spent, budget.limit, "all runs" if budget.key.startswith("limits.total") else "")
         for budget in _budgets(limits, standing)
     )
 
@@ -129,37 +133,37 @@ def pace(newest_first: Iterable[IterationRecord]) -> float | None:
 
 @dataclass(frozen=True)
 class _Budget:
-    """One limit on what is spent: its key, the reason where it is reached, and how its numbers are shown."""
+    """One limit on what is spent: its key, the reason of the stop where it is reached, the format of its amounts."""
 
     key: str
     reason: str
     spent: float
-    most: float
-    shown: Callable[[float], str]
-    following: str
+    limit: float
+    format_amount: Callable[[float], str]
+    hint: str
 
     @property
-    def named(self) -> str:
-        """As it stands in the manifest: ``limits.tokens = 2000000``."""
-        return f"{self.key} = {self.shown(self.most)}"
+    def limit_text(self) -> str:
+        """The limit as in the manifest: ``limits.tokens = 2000000``."""
+        return f"{self.key} = {self.format_amount(self.limit)}"
 
 
 def _budgets(limits: Limits, standing: Standing) -> Iterator[_Budget]:
     """The budgets that are set: of the run, then of all runs together."""
-    of_run = ("limits", limits, standing.spend, f"{RAISE}, or begin a new run with: {NEW}")
-    for table, budget, spend, following in (of_run, ("limits.total", limits.total, standing.total, RAISE)):
+    run_row = ("limits", limits, standing.spend, f"{RAISE}, or begin a new run with: {NEW}")
+    for table, budget, spend, hint in (run_row, ("limits.total", limits.total, standing.total, RAISE)):
         rows: tuple[tuple[str, str, float, float | None, Callable[[float], str]], ...] = (
             ("iterations", "iterations", spend.iterations, budget.iterations, _whole),
             ("time", "time", spend.seconds, budget.time, format_duration),
             ("tokens", "tokens", spend.tokens, budget.tokens, _whole),
             ("cost_usd", "cost", round(spend.usage.cost_usd or 0.0, 9), budget.cost_usd, format_number),
         )
-        for key, reason, spent, most, shown in rows:
-            if most is not None:
-                yield _Budget(f"{table}.{key}", reason, spent, most, shown, following)
+        for key, reason, spent, limit, format_amount in rows:
+            if limit is not None:
+                yield _Budget(f"{table}.{key}", reason, spent, limit, format_amount, hint)
 
 
-def _why_failed(limits: Limits, standing: Standing) -> Stop | None:
+def _failure_stop(limits: Limits, standing: Standing) -> Stop | None:
     if limits.failures is None:
         return None
     if standing.provider_failures >= limits.failures:
@@ -171,14 +175,14 @@ def _why_failed(limits: Limits, standing: Standing) -> Stop | None:
     return None
 
 
-def _why_reached(metric: Metric, standing: Standing) -> Stop | None:
+def _target_stop(metric: Metric, standing: Standing) -> Stop | None:
     if standing.best is None or not reached(metric, standing.best.value):
         return None
     why = f"the target is reached: {metric.name} {format_number(standing.best.value)}"
     return Stop("target", why, "take it home with: goalseek promote")
 
 
-def _why_stagnant(limits: Limits, standing: Standing) -> Stop | None:
+def _stagnation_stop(limits: Limits, standing: Standing) -> Stop | None:
     if limits.stagnation_stop is None or standing.stagnation < limits.stagnation_stop:
         return None
     since = pluralize(standing.stagnation, "iteration")
@@ -187,50 +191,62 @@ def _why_stagnant(limits: Limits, standing: Standing) -> Stop | None:
     return Stop("needs_human", why, f"{look}; then: {NEW}; or take the best home: goalseek promote")
 
 
-def _why_spent(
+def _budget_stop(
     limits: Limits,
     standing: Standing,
-    usual: float | None,
+    iteration_seconds: float | None,
     reasons: tuple[str, ...] = SPENT_IN["PLAN"],
-    reserved: float = 0.0,
+    reserved_seconds: float = 0.0,
 ) -> Stop | None:
     for budget in _budgets(limits, standing):
-        if budget.reason in reasons and budget.spent >= budget.most:
-            why = f"{budget.named} is reached, {budget.shown(budget.spent)} spent"
-            return Stop(budget.reason, why, budget.following)
-        left = budget.most - budget.spent
-        if budget.reason == "time" and usual is not None and usual + reserved > left:
-            told = f"{budget.named} leaves {format_duration(left)}{_too_short(usual, reserved)}"
-            return Stop("time", told, budget.following)
+        if budget.reason in reasons and budget.spent >= budget.limit:
+            why = f"{budget.limit_text} is reached, {budget.format_amount(budget.spent)} spent"
+            return Stop(budget.reason, why, budget.hint)
+        remaining = budget.limit - budget.spent
+        if (
+            budget.reason == "time"
+            and iteration_seconds is not None
+            and iteration_seconds + reserved_seconds > remaining
+        ):
+            shortage = _shortage_text(iteration_seconds, reserved_seconds)
+            why = f"{budget.limit_text} leaves {format_duration(remaining)}{shortage}"
+            return Stop("time", why, budget.hint)
     return None
 
 
-def _why_too_dear(limits: Limits, standing: Standing, call: Usage) -> Stop | None:
-    takes = {"tokens": call.tokens, "cost": call.cost_usd or 0.0}
+def _costly_call_stop(limits: Limits, standing: Standing, call: Usage) -> Stop | None:
+    amounts = {"tokens": call.tokens, "cost": call.cost_usd or 0.0}
     for budget in _budgets(limits, standing):
-        needed, left = takes.get(budget.reason, 0), budget.most - budget.spent
-        if needed > left:
-            why = f"{budget.named} leaves {budget.shown(left)}; a call takes about {budget.shown(needed)}"
-            return Stop(budget.reason, f"{why} and would not fit", budget.following)
+        amount, remaining = amounts.get(budget.reason, 0), budget.limit - budget.spent
+        if amount > remaining:
+            cost_text = f"a call takes about {budget.format_amount(amount)} and would not fit"
+            why = f"{budget.limit_text} leaves {budget.format_amount(remaining)}; {cost_text}"
+            return Stop(budget.reason, why, budget.hint)
     return None
 
 
-def _why_late(limits: Limits, now: datetime, usual: float | None, reserved: float = 0.0) -> Stop | None:
+def _deadline_stop(
+    limits: Limits, now: datetime, iteration_seconds: float | None, reserved_seconds: float = 0.0
+) -> Stop | None:
     if limits.deadline is None:
         return None
-    named = f"limits.deadline = {limits.deadline.isoformat()}"
-    following = f"{RAISE}, then: goalseek iterate"
-    left = (_aware(limits.deadline) - now).total_seconds()
-    if left <= 0:
-        return Stop("deadline", f"{named} is past", following)
-    if usual is not None and usual + reserved > left:
-        return Stop("deadline", f"{named} leaves {format_duration(left)}{_too_short(usual, reserved)}", following)
+    limit_text = f"limits.deadline = {limits.deadline.isoformat()}"
+    hint = f"{RAISE}, then: goalseek iterate"
+    remaining = (_aware(limits.deadline) - now).total_seconds()
+    if remaining <= 0:
+        return Stop("deadline", f"{limit_text} is past", hint)
+    if iteration_seconds is not None and iteration_seconds + reserved_seconds > remaining:
+        return Stop(
+            "deadline",
+            f"{limit_text} leaves {format_duration(remaining)}{_shortage_text(iteration_seconds, reserved_seconds)}",
+            hint,
+        )
     return None
 
 
-def _too_short(usual: float, reserved: float) -> str:
-    kept = f", with {format_duration(reserved)} kept for settling," if reserved else ""
-    return f"; an iteration takes about {format_duration(usual)}{kept} and could not end before that"
+def _shortage_text(iteration_seconds: float, reserved_seconds: float) -> str:
+    note = f", with {format_duration(reserved_seconds)} kept for settling," if reserved_seconds else ""
+    return f"; an iteration takes about {format_duration(iteration_seconds)}{note} and could not end before that"
 
 
 def _whole(count: float) -> str:
@@ -242,19 +258,19 @@ def _aware(moment: datetime) -> datetime:
 
 
 def broken_guard_of(manifest: Manifest, standing: Standing) -> str:
-    """What a person should know where the incumbent breaks a bound of a guard, which the ruler does not pin; or ""."""
+    """A warning where the incumbent breaks the bound of a guard, which the ruler does not pin; else ""."""
     if standing.incumbent is None or standing.baseline is None:
         return ""
-    who = "the baseline" if standing.incumbent == standing.baseline else "the incumbent"
-    return guard_warning(manifest.guard, who, standing.incumbent.guards, standing.baseline.guards)
+    subject = "the baseline" if standing.incumbent == standing.baseline else "the incumbent"
+    return guard_warning(manifest.guard, subject, standing.incumbent.guards, standing.baseline.guards)
 
 
 @dataclass(frozen=True)
 class Clock:
-    """A clock that was set at ``began`` (aware), when ``elapsed`` showed ``then`` seconds.
+    """Wall clock for deadlines: set once, at ``began`` (aware), then advanced by ``elapsed``, which showed ``then``.
 
-    The machine's clock, set back or forward after that, does not move it: a deadline comes neither sooner nor later.
-    A laptop that sleeps does: its deadline comes nearer while it sleeps. What is spent as ``limits.time`` is counted
+    Setting the machine's clock back or forward does not move it, so a deadline comes neither sooner nor later. Sleep
+    of the machine does: the deadline comes nearer meanwhile. What is spent as ``limits.time`` is counted
     by ``time.monotonic``, which on Linux stands still in that sleep.
     """
 
@@ -268,9 +284,9 @@ class Clock:
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         elapsed: Callable[[], float] = seconds_with_sleep,
     ) -> Clock:
-        """A clock that is set by the machine's now."""
+        """A clock set to the machine's present time."""
         return cls(wall(), elapsed(), elapsed)
 
     def now(self) -> datetime:
-        """An aware time."""
+        """The present time, aware."""
         return self.began + timedelta(seconds=self.elapsed() - self.then)

@@ -1,4 +1,4 @@
-"""How a run is opened: the lock, the run that is gone on with or begun, and the preflight."""
+"""Opening a project: its lock, cleaning up after a kill, resuming or beginning a run, and the preflight checks."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from goalseek.workspace.shared_folders import LOOKED_AT_MOST, refuse_unfit_share
 
 
 def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> ProviderTable | None:
-    """The provider table that the command line asks for; None for the manifest's own."""
-    written = loaded.manifest.provider
+    """The provider table that the options of the command line give; None for the manifest's own."""
+    table = loaded.manifest.provider
     if name is None and model is None:
         return None
-    if name is None or (written and written.name == name):
-        if written is None:
+    if name is None or (table and table.name == name):
+        if table is None:
             raise GoalseekError("--model without a provider", "--provider NAME --model M")
-        return replace(written, model=model if model is not None else written.model)
+        return replace(table, model=model if model is not None else table.model)
     return ProviderTable(name=name, model=model or "")
 
 
@@ -56,59 +56,59 @@ def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> Provi
 def opened(
     loaded: Loaded,
     watch: Watch | None = None,
-    asked: ProviderTable | None = None,
+    provider_table: ProviderTable | None = None,
     is_new: bool = False,
     doing: str = "",
 ) -> Iterator[Project]:
-    """Opens a project for writing, holding its lock. Raises GoalseekError where that cannot be.
+    """Opens a project for writing and holds its lock. Raises GoalseekError where that cannot be.
 
     ``doing`` is the command that it is opened for, as others who want the lock are told.
     """
     preflight.refuse_missing_home(loaded)
     repository = open_repository(loaded)
-    where = cache_paths(repository.location, base_of(loaded, repository.top), repository.name)
-    add_own(where.home)
-    existed = loaded.logs.exists() or loaded.runs.exists()
-    made = _made_with_the_logs(loaded)
+    places = cache_paths(repository.location, base_of(loaded, repository.top), repository.name)
+    add_own(places.home)
+    had_logs = loaded.logs.exists() or loaded.runs.exists()
+    new_paths = _paths_to_create(loaded)
     try:
-        picture = loaded.state
+        state_path = loaded.state
         repository.make_own()
         with (
             only_writer(
                 repository.own,
-                lambda: phase_in_words(read_state(picture), datetime.now(UTC)),
+                lambda: phase_in_words(read_state(state_path), datetime.now(UTC)),
                 doing,
                 loaded.path.resolve(),
             ),
-            process.marked(trusted_mark(where.owner)),
+            process.marked(trusted_mark(places.owner)),
         ):
-            if kill_leftovers(where.owner, repository.own / PROGRAMS_LOCK):
+            if kill_leftovers(places.owner, repository.own / PROGRAMS_LOCK):
                 (watch or Watch()).on_note("programs of a run that was killed were still at work; they were ended")
             for path in (
-                *AgentHome(where.agent).collect_renewed_logins(),
-                *AgentHome(where.reviewer).collect_renewed_logins(),
+                *AgentHome(places.agent).collect_renewed_logins(),
+                *AgentHome(places.reviewer).collect_renewed_logins(),
             ):
                 (watch or Watch()).on_note(f"a login that the agent renewed before the kill was put back: {path}")
-            remove_stale_locks(repository, where)
+            remove_stale_locks(repository, places)
             repository.is_ours = True
             repository.objects.bring_back()
-            remove_scratch_files((repository.own / "objects.git", where.workspace.with_name("workspace.git")))
-            run = Project(loaded, repository, where, watch or Watch(), asked)
-            is_refused = False
+            remove_scratch_files((repository.own / "objects.git", places.workspace.with_name("workspace.git")))
+            project = Project(loaded, repository, places, watch or Watch(), provider_table)
+            has_failed = False
             try:
-                begin(run, is_new)
+                begin(project, is_new)
                 note_folder(loaded, repository.location)
-                yield run
+                yield project
             except GoalseekError:
-                is_refused = True
+                has_failed = True
                 raise
             finally:
                 with contextlib.suppress(OSError, ObjectsFailed):  # the next invocation does so as well
                     repository.objects.bring_back()
-                run.close()
-                if run.standing.seq < 0 and not existed:
-                    if is_refused:
-                        _leave_nothing(loaded, repository, made)
+                project.close()
+                if project.standing.seq < 0 and not had_logs:
+                    if has_failed:
+                        _remove_new_paths(loaded, repository, new_paths)
                     elif loaded.logs.exists():
                         ignore_home(loaded)
     finally:
@@ -116,7 +116,7 @@ def opened(
 
 
 def open_repository(loaded: Loaded) -> Repository:
-    """The repository that the manifest speaks of. Raises GoalseekError where another folder climbs by this name."""
+    """The repository of the manifest. Raises GoalseekError where another folder has a climb of this name."""
     location = locate(loaded.folder / loaded.manifest.project.repo)
     refuse_other_folder(loaded, location)
     add_own(loaded.logs, loaded.runs)
@@ -124,43 +124,43 @@ def open_repository(loaded: Loaded) -> Repository:
 
 
 def begin(project: Project, is_new: bool) -> None:
-    """Goes on with the run that the records name, or begins one, recorded with its first iteration."""
-    pending = project.repository.own / "run"
-    known = pending.read_text().strip() if pending.exists() else ""
+    """Resumes the run of the last record, or begins one, which is recorded with its first iteration."""
+    run_file = project.repository.own / "run"
+    run_id = run_file.read_text().strip() if run_file.exists() else ""
     if is_new:
-        refuse_while_waiting(_waiting(project, known or project.standing.run_id), "a new run")
+        refuse_while_waiting(_open_question(project, run_id or project.standing.run_id), "a new run")
     if is_new or not project.standing.run_id:
-        if is_new or not known:
-            known = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
-            pending.write_text(known + "\n")
+        if is_new or not run_id:
+            run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+            run_file.write_text(run_id + "\n")
         project.began = "asked for" if is_new else "first"
-        project.run_id = known
-    elif known == project.standing.run_id:
-        remove(pending)
-    elif known:
+        project.run_id = run_id
+    elif run_id == project.standing.run_id:
+        remove(run_file)
+    elif run_id:
         project.began = "asked for"
-        project.run_id = known
+        project.run_id = run_id
 
 
 def refuse_baseline(project: Project) -> None:
-    """Raises GoalseekError where a new baseline would leave a candidate behind that waits for a person's word."""
-    refuse_while_waiting(_waiting(project, project.run_id), "a new baseline")
+    """Raises GoalseekError where a new baseline would leave a candidate behind that waits for approval."""
+    refuse_while_waiting(_open_question(project, project.run_id), "a new baseline")
 
 
-def _waiting(project: Project, run_id: str) -> Question | None:
+def _open_question(project: Project, run_id: str) -> Question | None:
     return waiting(project.loaded.manifest, project.loaded.runs, project.standing, run_id)
 
 
 def check_fit(project: Project) -> Mapping[str, Entry]:
-    """The preflight: repository and manifest fit each other. Raises GoalseekError; notes what a command may miss.
+    """The preflight: raises GoalseekError where repository and manifest do not fit; notes what a command may miss.
 
     Gives the files of the tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
     """
     incumbent = project.standing.incumbent
     entries = files_of(project, incumbent.commit if incumbent else project.repository.head())
-    for told in scope_notes(project, entries):
-        project.watch.on_note(told)
-    _check(project, entries, project.config().manifest if incumbent else project.loaded.manifest)
+    for note in scope_notes(project, entries):
+        project.watch.on_note(note)
+    _check_tree(project, entries, project.config().manifest if incumbent else project.loaded.manifest)
     return entries
 
 
@@ -173,16 +173,16 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
     if code is None and project.standing.incumbent:
         code = project.standing.incumbent.commit
     files = files_of(project, code) if code else head
-    before = files_of(project, project.standing.baseline.commit) if project.standing.baseline else {}
-    preflight.refuse_globs(project.loaded, project.places.prefix, head, {**files, **before})
+    baseline_files = files_of(project, project.standing.baseline.commit) if project.standing.baseline else {}
+    preflight.refuse_globs(project.loaded, project.places.prefix, head, {**files, **baseline_files})
     refuse_nothing_writable(project, files)
-    for told in _writable_notes(project, files):
-        project.watch.on_note(told)
-    _check(project, head, project.loaded.manifest)
+    for note in _writable_notes(project, files):
+        project.watch.on_note(note)
+    _check_tree(project, head, project.loaded.manifest)
 
 
 def scope_notes(project: Project, entries: Mapping[str, Entry]) -> list[str]:
-    """What a person should know of globs that match nothing of the tree that is climbed from.
+    """Notes on globs that match nothing of the tree that is climbed from.
 
     Before the first baseline each of them has to match, which raises GoalseekError. After it hidden and read-only ones
     are pinned, and a writable one may have lost its file to a keep.
@@ -196,8 +196,8 @@ def _writable_notes(project: Project, entries: Mapping[str, Entry]) -> list[str]
     loaded, baseline = project.loaded, project.standing.baseline
     if baseline is None:
         return []
-    told = preflight.writable_notes(loaded, project.repository, project.places.prefix, entries, baseline.commit)
-    return [with_manifest_option(text, loaded.path) for text in told]
+    notes = preflight.writable_notes(loaded, project.repository, project.places.prefix, entries, baseline.commit)
+    return [with_manifest_option(text, loaded.path) for text in notes]
 
 
 def refuse_nothing_writable(project: Project, entries: Mapping[str, Entry]) -> None:
@@ -211,23 +211,23 @@ def files_of(project: Project, commit: str) -> Mapping[str, Entry]:
     return project.repository.objects.files(project.repository.tree_of(commit))
 
 
-def _check(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
-    """What is asked of a tree whatever it is for. ``manifest`` is what programs are started by: a climb's is pinned."""
+def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
+    """The checks of every tree. ``manifest`` is the one that programs are started by: that of a climb is pinned."""
     preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
-    for told in free_room((project.repository.own, project.loaded.folder, project.places.home)):
-        project.watch.on_note(told)
+    for note in free_room((project.repository.own, project.loaded.folder, project.places.home)):
+        project.watch.on_note(note)
     preflight.refuse_foreign_logs(project.loaded, project.standing.last_iteration + 1)
     check_confines(project, entries, manifest)
-    for told in preflight.notes(project.loaded, project.repository, project.places.prefix, entries):
-        project.watch.on_note(told)
-    if broken := broken_guard_of(project.loaded.manifest, project.standing):
-        project.watch.on_note(broken)
+    for note in preflight.notes(project.loaded, project.repository, project.places.prefix, entries):
+        project.watch.on_note(note)
+    if warning := broken_guard_of(project.loaded.manifest, project.standing):
+        project.watch.on_note(warning)
     for name in differing(project.loaded, project.repository.location, project.standing):
-        adopts = with_manifest_option("goalseek baseline adopts it", project.loaded.path)
-        project.watch.on_note(f"{name} differs from the pinned ruler; {adopts}")
+        hint = with_manifest_option("goalseek baseline adopts it", project.loaded.path)
+        project.watch.on_note(f"{name} differs from the pinned ruler; {hint}")
     names = project.loaded.manifest.scope.share
-    for told in project.shares.notes(names, project.standing.epoch):
-        project.watch.on_note(told)
+    for note in project.shares.notes(names, project.standing.epoch):
+        project.watch.on_note(note)
     if not project.shares.is_whole(names):
         project.watch.on_note(f"of the shared folders only {LOOKED_AT_MOST} files are looked at for changes")
     if project.ledger.mended:
@@ -235,39 +235,39 @@ def _check(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -
 
 
 def check_confines(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
-    """Programs can be kept in their place, which is said. Raises GoalseekError where something would get out."""
+    """Checks and announces the sandbox. Raises GoalseekError where something could leave it."""
     confines = project.confines
     confines.refuse_unfit()
     editable_installs.refuse_editable(manifest, confines)
     scope = scope_of(project.loaded, manifest, project.places.prefix)
     refuse_unfit_shares(project.loaded, project.repository, project.places, scope, entries)
-    is_agent = project.has_provider() and project.provider_table().name not in WITHOUT_PROGRAM
-    is_agent = is_agent or manifest.review is not None
-    networked = any(command.network for command in manifest.verify)
-    networked = networked or (manifest.setup is not None and manifest.setup.network)
-    project.watch.on_sandbox(confines.level, confines.not_enforced(is_agent, networked))
-    for told in (*confines.weaker(), *editable_installs.notes(manifest, confines)):
-        project.watch.on_note(told)
+    has_agent = project.has_provider() and project.provider_table().name not in WITHOUT_PROGRAM
+    has_agent = has_agent or manifest.review is not None
+    needs_network = any(command.network for command in manifest.verify)
+    needs_network = needs_network or (manifest.setup is not None and manifest.setup.network)
+    project.watch.on_sandbox(confines.level, confines.not_enforced(has_agent, needs_network))
+    for note in (*confines.weaker(), *editable_installs.notes(manifest, confines)):
+        project.watch.on_note(note)
 
 
-def _made_with_the_logs(loaded: Loaded) -> tuple[Path, ...]:
-    """What is not there yet around the logs, innermost first: another climb's, or the user's own, is not ours."""
+def _paths_to_create(loaded: Loaded) -> tuple[Path, ...]:
+    """Paths around the logs that do not exist yet, innermost first; existing ones are another climb's or the user's."""
     home = loaded.folder / loaded.manifest.log.home
-    around = (loaded.logs.parent, home / ".gitignore", home / "manifest.schema.json", home)
-    return tuple(path for path in around if not os.path.lexists(path))
+    paths = (loaded.logs.parent, home / ".gitignore", home / "manifest.schema.json", home)
+    return tuple(path for path in paths if not os.path.lexists(path))
 
 
-def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...]) -> None:
-    """Takes away what was made for a run that never had a record: its logs, and what is ``made`` around them."""
+def _remove_new_paths(loaded: Loaded, repository: Repository, new_paths: tuple[Path, ...]) -> None:
+    """Removes what a run without any record has left: its logs, and the ``new_paths`` around them."""
     home = loaded.folder / loaded.manifest.log.home
     with contextlib.suppress(OSError):
         remove_own(loaded.logs)
         remove_own(loaded.runs)
-        if loaded.logs.parent in made:
+        if loaded.logs.parent in new_paths:
             loaded.logs.parent.rmdir()
-        names = {path.name for path in made}
+        names = {path.name for path in new_paths}
         if all(path.name in names for path in home.iterdir()):  # else another climb is there by now
-            for path in made:
+            for path in new_paths:
                 path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         empty(repository.own, except_name=LOCK)
@@ -277,7 +277,7 @@ def _leave_nothing(loaded: Loaded, repository: Repository, made: tuple[Path, ...
 
 
 def check_provider(project: Project, entries: Mapping[str, Entry]) -> None:
-    """The provider can start, and can do something with the files. Raises GoalseekError where it cannot."""
+    """Raises GoalseekError where the provider cannot start, or cannot edit any of these files."""
     refuse_nothing_writable(project, entries)
     project.provider().look_over(writable_files(project.repository, project.config().scope, entries))
 
@@ -290,7 +290,7 @@ def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, E
 
 
 def remove_stale_locks(repository: Repository, places: CachePaths) -> None:
-    """Removes what no living git can hold: whoever made them was ended before this project's lock was free."""
+    """Removes lock files of git that no process holds: their makers ended before this project's lock was free."""
     for ref in (repository.tip_ref, repository.ledger_ref, repository.branch_ref):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             (repository.location.common_dir / f"{ref}.lock").unlink()

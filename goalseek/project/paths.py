@@ -1,4 +1,8 @@
-"""A climb is of one folder: manifests of one name in two folders of a repository would share branch and records."""
+"""The folder that a climb belongs to, and the records that only git has here.
+
+Manifests of one name in two folders of a repository would share branch and records, so one folder has the name; the
+others are refused. Records that were fetched are in git first: a hint says how to write them to ``results.jsonl``.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +25,25 @@ _FILE = "folder"
 
 def refuse_other_folder(loaded: Loaded, location: Location) -> None:
     """Raises GoalseekError where the climb of this name is that of another folder, which has such a manifest still."""
-    if told := other_folder(loaded, location):
+    if message := other_folder(loaded, location):
         hint = "two climbs need two names: give this manifest a project.name of its own, or climb there"
-        raise GoalseekError(told, hint, USAGE)
+        raise GoalseekError(message, hint, USAGE)
 
 
 def other_folder(loaded: Loaded, location: Location) -> str:
-    """Whose climb it is, in words; "" where it is this folder's, or nobody's yet, or that of a folder that moved."""
+    """A sentence naming the other folder whose climb this is; "" where it is this one's, nobody's, or a moved one's."""
     name = loaded.manifest.project.name
     try:
-        known = os.fsdecode(_place(location, name).read_bytes())
+        folder = os.fsdecode(_folder_file(location, name).read_bytes())
     except OSError:
         return ""
-    if known == _prefix(loaded, location) or not _has_manifest(location.top / known, name):
+    if folder == _manifest_prefix(loaded, location) or not _has_manifest(location.top / folder, name):
         return ""
-    return f"the climb {name!r} is that of the manifest in {location.top / known}, not of {loaded.path}"
+    return f"the climb {name!r} is that of the manifest in {location.top / folder}, not of {loaded.path}"
 
 
 def climb_at_work(loaded: Loaded, location: Location | None = None) -> Loaded:
-    """The manifest of this climb where it is at work: it may be at work in another worktree. Else the one given.
+    """The manifest by which this climb is at work, perhaps in another worktree; ``loaded`` where it is not at work.
 
     ``location`` is that of the repository, where it is known. Raises GoalseekError, naming the folder, where that
     manifest cannot be read from here.
@@ -56,19 +60,19 @@ def climb_at_work(loaded: Loaded, location: Location | None = None) -> Loaded:
 
 
 def note_folder(loaded: Loaded, location: Location) -> None:
-    """From now on the climb is that of this manifest's folder. Only for the holder of the lock."""
-    place, prefix = _place(location, loaded.manifest.project.name), os.fsencode(_prefix(loaded, location))
-    if not place.exists() or place.read_bytes() != prefix:
-        temporary = place.with_suffix(".new")
+    """Stores that the climb is that of this manifest's folder. Only for the holder of the lock."""
+    path, prefix = _folder_file(location, loaded.manifest.project.name), os.fsencode(_manifest_prefix(loaded, location))
+    if not path.exists() or path.read_bytes() != prefix:
+        temporary = path.with_suffix(".new")
         temporary.write_bytes(prefix)
-        temporary.replace(place)
+        temporary.replace(path)
 
 
-def _place(location: Location, name: str) -> Path:
+def _folder_file(location: Location, name: str) -> Path:
     return location.own(name) / _FILE
 
 
-def _prefix(loaded: Loaded, location: Location) -> str:
+def _manifest_prefix(loaded: Loaded, location: Location) -> str:
     return prefix_below(location.top, base_of(loaded, location.top))
 
 
@@ -82,7 +86,7 @@ def _has_manifest(folder: Path, name: str) -> bool:
 
 
 def fetch_hint(loaded: Loaded, location: Location | None = None) -> str:
-    """What brings the records here that only git has, in words; "" where there are none, and while a run writes them.
+    """A hint how to write the records here that only git has; "" where there are none, and while a run writes them.
 
     ``location`` is that of the repository, where it is known. Where the climb is another folder's, that is said.
     """
@@ -90,21 +94,23 @@ def fetch_hint(loaded: Loaded, location: Location | None = None) -> str:
     ref = f"refs/goalseek/{name}/ledger"
     try:
         location = location or locate(loaded.folder / loaded.manifest.project.repo)
-        if told := other_folder(loaded, location):
-            return told
-        newest = _number(git("cat-file", "commit", ref, git_dir=location.git_dir).partition(b"\n\n")[2])
-        last = next(History(loaded.results).backward(), None)
-        here = _number(last.text) if last else -1
+        if message := other_folder(loaded, location):
+            return message
+        newest_number = _record_number(git("cat-file", "commit", ref, git_dir=location.git_dir).partition(b"\n\n")[2])
+        last_line = next(History(loaded.results).backward(), None)
+        last_number = _record_number(last_line.text) if last_line else -1
     except (GitFailed, GoalseekError, OSError, ValueError):
         return ""
-    if newest <= here or holder_of(location.own(name)):
+    if newest_number <= last_number or holder_of(location.own(name)):
         return ""
-    more = newest - here
-    told = "the records are" if here < 0 else f"{more} newer records are" if more > 1 else "a newer record is"
-    return f"{told} in git, as {ref}: goalseek audit --rebuild writes {'it' if more == 1 else 'them'} here"
+    count = newest_number - last_number
+    message = (
+        "the records are" if last_number < 0 else f"{count} newer records are" if count > 1 else "a newer record is"
+    )
+    return f"{message} in git, as {ref}: goalseek audit --rebuild writes {'it' if count == 1 else 'them'} here"
 
 
-def _number(line: bytes) -> int:
+def _record_number(line: bytes) -> int:
     """A record's number. Raises ValueError for a line that is no record."""
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("seq"), int):

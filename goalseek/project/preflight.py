@@ -1,4 +1,7 @@
-"""Whether a repository fits its manifest: what would otherwise go wrong in the middle of the night."""
+"""Preflight checks: whether repository and manifest fit each other, before anything runs.
+
+What would go wrong in the middle of the night is refused at the start, as a GoalseekError with a remedy, or noted.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,14 @@ _OWN_LOGS = frozenset(
     """.gitignore results.jsonl standing.json state.json manifest.json manifest.schema.json directions output.log
     detached.log stop.json warned.json word.json last_end.json report.html report.md report.svg""".split()
 )
-_HALF_WRITTEN = frozenset(name for own in _OWN_LOGS for name in (f"{own}.new", f"{Path(own).stem}.new"))
+_TEMPORARY_FILES = frozenset(name for own in _OWN_LOGS for name in (f"{own}.new", f"{Path(own).stem}.new"))
 GLOBS = "globs are relative to the manifest's folder, as in .gitignore"
-_OTHERWISE = ("filter", "working-tree-encoding", "eol", "ident", "text")
-_NEW = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
+_CONVERSIONS = ("filter", "working-tree-encoding", "eol", "ident", "text")
+_NEW_FILE_CODES = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 
 
 def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> None:
-    """Raises GoalseekError for the first thing but a glob that does not fit the tree with these files."""
+    """Raises GoalseekError for the first thing that does not fit the tree with these files; globs aside."""
     repository.refuse_branch_in_the_way()
     folder = repository.top / prefix
     for name in loaded.manifest.scope.share:
@@ -48,9 +51,9 @@ def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: M
     home = loaded.manifest.log.home
     for name in ("logs", "runs") if home == "." else (home,):
         below = f"{prefix}{name}/"
-        tracked = next((path for path in entries if path.startswith(below)), None)
-        if tracked:
-            message = f"log.home: {quote_path(tracked)} is committed; goalseek would write beside it"
+        committed_path = next((path for path in entries if path.startswith(below)), None)
+        if committed_path:
+            message = f"log.home: {quote_path(committed_path)} is committed; goalseek would write beside it"
             raise GoalseekError(message, "choose another log.home", USAGE)
     refuse_missing_blobs(repository)
 
@@ -59,34 +62,34 @@ def refuse_missing_home(loaded: Loaded) -> None:
     """Raises GoalseekError where the folder of the logs is a link to a disk that is not there, or no folder."""
     home = loaded.folder / loaded.manifest.log.home
     if os.path.lexists(home) and not home.is_dir():
-        told = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
-        raise GoalseekError(f"log.home: {home} is {told}", "mount or make it, or take it away", UNFIT, "repository")
+        problem = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
+        raise GoalseekError(f"log.home: {home} is {problem}", "mount or make it, or take it away", UNFIT, "repository")
 
 
-def refuse_foreign_logs(loaded: Loaded, following: int) -> None:
+def refuse_foreign_logs(loaded: Loaded, next_iteration: int) -> None:
     """Raises GoalseekError where ``logs`` or ``runs`` beside the manifest hold something that is not goalseek's.
 
-    That is, before there are records, anything; and the folder of iteration ``following``, or of a later one.
+    Before there are records that is any other file; after it, the folder of ``next_iteration`` or of a later one.
     """
     if loaded.manifest.log.home != ".":
         return
-    own = _OWN_LOGS | _HALF_WRITTEN
+    own_names = _OWN_LOGS | _TEMPORARY_FILES
     for folder in (loaded.logs, loaded.runs):
         for path in sorted(folder.glob("*")):
             if folder == loaded.runs and path.name.isdecimal():
-                if int(path.name) >= following and is_foreign(path):
-                    raise _foreign(path)
-            elif following == 0 and path.name not in own:
-                raise _foreign(path)
+                if int(path.name) >= next_iteration and is_foreign(path):
+                    raise _foreign_file_error(path)
+            elif next_iteration == 0 and path.name not in own_names:
+                raise _foreign_file_error(path)
 
 
-def _foreign(path: Path) -> GoalseekError:
+def _foreign_file_error(path: Path) -> GoalseekError:
     message = f"log.home: {path} is not goalseek's; it would write there"
     return GoalseekError(message, "choose another log.home, or move that away", USAGE)
 
 
 def refuse_globs(loaded: Loaded, prefix: str, entries: Iterable[str], code: Iterable[str] = ()) -> None:
-    """Raises GoalseekError for the first of the ``glob_problems``."""
+    """Raises GoalseekError for the first of the ``glob_problems``, with the rule for globs as its hint."""
     for problem in glob_problems(loaded, prefix, entries, code):
         raise GoalseekError(problem, GLOBS, USAGE)
 
@@ -96,21 +99,23 @@ def glob_problems(loaded: Loaded, prefix: str, entries: Iterable[str], code: Ite
 
     A writable one may match a file of the ``code`` as well that is measured with them.
     """
-    below = _below(prefix, entries)
+    below = _paths_below(prefix, entries)
     for name in ("writable", "read_only", "hidden"):
-        files = [*below, *_below(prefix, code)] if name == "writable" else below
-        for pattern in _unmatched(getattr(loaded.manifest.scope, name), files, is_writable=name == "writable"):
-            yield f"scope.{name}: {_no_match(loaded, pattern)}"
+        files = [*below, *_paths_below(prefix, code)] if name == "writable" else below
+        for pattern in _unmatched_patterns(getattr(loaded.manifest.scope, name), files, is_writable=name == "writable"):
+            yield f"scope.{name}: {_no_match_text(loaded, pattern)}"
 
 
 def refuse_nothing_writable(loaded: Loaded, repository: Repository, prefix: str, entries: Iterable[str]) -> None:
     """Raises GoalseekError where no writable glob matches a file of the tree that is climbed from."""
     patterns = loaded.manifest.scope.writable
-    if list(_unmatched(patterns, _below(prefix, entries), is_writable=True)) == [*_plain(patterns)]:
+    if list(_unmatched_patterns(patterns, _paths_below(prefix, entries), is_writable=True)) == [
+        *_positive_patterns(patterns)
+    ]:
         message = "scope.writable: no file of the tree that is climbed from is left to change"
         hint = f"name files that are there: git ls-tree -r --name-only {repository.tip_ref}"
-        own = _below(prefix, repository.objects.files(repository.tree_of(repository.head())))
-        if any(map(matcher(tuple(patterns)), own)):
+        head_paths = _paths_below(prefix, repository.objects.files(repository.tree_of(repository.head())))
+        if any(map(matcher(tuple(patterns)), head_paths)):
             hint += "; or begin again with your own code, after goalseek promote: goalseek baseline --from HEAD"
         raise GoalseekError(message, hint, UNFIT, "repository")
 
@@ -118,78 +123,78 @@ def refuse_nothing_writable(loaded: Loaded, repository: Repository, prefix: str,
 def writable_notes(
     loaded: Loaded, repository: Repository, prefix: str, entries: Iterable[str], baseline: str
 ) -> list[str]:
-    """What a climb makes of a writable glob that matches none of its tree's files ``entries``, each with its remedy.
+    """A note with a remedy for each writable glob that matches none of the tree's files ``entries``.
 
-    Nothing is said of what a keep took away from the commit ``baseline``: it is gone by right.
+    None for a glob that matches a file of the commit ``baseline``: a keep has rightly removed it.
     """
-    told = []
-    for pattern in _unmatched(loaded.manifest.scope.writable, _below(prefix, entries), is_writable=True):
+    messages = []
+    for pattern in _unmatched_patterns(loaded.manifest.scope.writable, _paths_below(prefix, entries), is_writable=True):
         matches = matcher((pattern,))
 
         def has(commit: str, matches: Callable[[str], bool] = matches) -> bool:
-            return any(map(matches, _below(prefix, repository.objects.files(repository.tree_of(commit)))))
+            return any(map(matches, _paths_below(prefix, repository.objects.files(repository.tree_of(commit)))))
 
         if has(baseline):
             continue
         if has(repository.head()):
-            what = f"scope.writable: {pattern!r} is in HEAD, but not in the tree that is climbed from"
-            told.append(f"{what}; goalseek promote, then goalseek baseline --from HEAD, brings it there")
+            problem = f"scope.writable: {pattern!r} is in HEAD, but not in the tree that is climbed from"
+            messages.append(f"{problem}; goalseek promote, then goalseek baseline --from HEAD, brings it there")
         else:
-            told.append(f"scope.writable: {_no_match(loaded, pattern)}; commit it, or take it out")
-    return told
+            messages.append(f"scope.writable: {_no_match_text(loaded, pattern)}; commit it, or take it out")
+    return messages
 
 
-def _below(prefix: str, paths: Iterable[str]) -> list[str]:
+def _paths_below(prefix: str, paths: Iterable[str]) -> list[str]:
     return [path[len(prefix) :] for path in paths if path.startswith(prefix)]
 
 
-def _plain(patterns: Iterable[str]) -> Iterator[str]:
+def _positive_patterns(patterns: Iterable[str]) -> Iterator[str]:
     return (pattern for pattern in patterns if not pattern.startswith("!"))
 
 
-def _unmatched(patterns: Iterable[str], files: Sequence[str], is_writable: bool) -> Iterator[str]:
-    """The globs that match none of the files, but for what is named only so that a candidate may add it."""
-    for pattern in _plain(patterns):
+def _unmatched_patterns(patterns: Iterable[str], files: Sequence[str], is_writable: bool) -> Iterator[str]:
+    """The globs that match none of the files; without writable ones that only allow a candidate to add a file."""
+    for pattern in _positive_patterns(patterns):
         if not any(map(matcher((pattern,)), files)) and not (is_writable and needs_listing(pattern)):
             yield pattern
 
 
-def _no_match(loaded: Loaded, pattern: str) -> str:
-    there = next(filter(matcher((pattern,)), _uncommitted(loaded.folder)), None)
-    told = f"; {quote_path(there)} is there, but not committed" if there else ""
-    return f"{pattern!r} matches no committed file{told}"
+def _no_match_text(loaded: Loaded, pattern: str) -> str:
+    path = next(filter(matcher((pattern,)), _walk_files(loaded.folder)), None)
+    addition = f"; {quote_path(path)} is there, but not committed" if path else ""
+    return f"{pattern!r} matches no committed file{addition}"
 
 
 def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
     """Raises GoalseekError where a file of the ruler differs from HEAD: the baseline would not measure it."""
-    changed, unknown = [], []
+    changed_files, unknown_files = [], []
     for letters, path in repository.dirty():
         if scope.is_apart(path):
             continue
-        is_new = letters in _NEW
+        is_new = letters in _NEW_FILE_CODES
         if is_new and scope.kind(path) == "hidden":
-            unknown.append(quote_path(path))
+            unknown_files.append(quote_path(path))
         elif not is_new and scope.in_ruler(path):
-            changed.append(quote_path(path))
-    if unknown:
-        message = f"hidden, but not committed: {abbreviate(unknown)}"
+            changed_files.append(quote_path(path))
+    if unknown_files:
+        message = f"hidden, but not committed: {abbreviate(unknown_files)}"
         raise GoalseekError(message, "commit them; the agent never gets them", USAGE)
-    if changed:
-        message = f"the number depends on files with uncommitted changes: {abbreviate(changed)}"
+    if changed_files:
+        message = f"the number depends on files with uncommitted changes: {abbreviate(changed_files)}"
         raise GoalseekError(message, "commit or stash them, or make them writable", USAGE)
 
 
-def uncommitted_words(repository: Repository, scope: Scope, measured: str) -> str:
-    """Which writable files differ from HEAD, and that the baseline is that of what is ``measured``; "" for none."""
-    changed = [quote_path(path) for _, path in repository.dirty() if scope.kind(path) == "writable"]
-    verb = "has" if len(changed) == 1 else "have"
-    return f"{abbreviate(changed)} {verb} uncommitted changes: the baseline is that of {measured}" if changed else ""
+def uncommitted_words(repository: Repository, scope: Scope, source: str) -> str:
+    """A note of writable files that differ from HEAD, and that the baseline is that of ``source``; "" for none."""
+    files = [quote_path(path) for _, path in repository.dirty() if scope.kind(path) == "writable"]
+    verb = "has" if len(files) == 1 else "have"
+    return f"{abbreviate(files)} {verb} uncommitted changes: the baseline is that of {source}" if files else ""
 
 
 def refuse_hidden_clashes(manifest: Manifest, prefix: str, listing: Listing, entries: Mapping[str, Entry]) -> None:
-    """Raises GoalseekError where a file of ``hidden_from`` would land on something else."""
-    given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
-    hidden_files.refuse_clashes(listing, prefix, entries, given)
+    """Raises GoalseekError where a file of ``hidden_from`` has the path of something else in the verifier's tree."""
+    linked_paths = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
+    hidden_files.refuse_clashes(listing, prefix, entries, linked_paths)
 
 
 def refuse_missing_blobs(repository: Repository) -> None:
@@ -205,47 +210,48 @@ def refuse_missing_blobs(repository: Repository) -> None:
 
 
 def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> list[str]:
-    """What a command may miss in the trees that goalseek makes, each with its remedy."""
-    told = []
-    shared = matcher(tuple(map(literal, loaded.manifest.scope.share)))
-    modules = [path for path, entry in entries.items() if entry.mode == SUBMODULE and not shared(path[len(prefix) :])]
+    """Notes on submodules and converted files that a command may miss in goalseek's trees, each with a remedy."""
+    messages = []
+    is_shared = matcher(tuple(map(literal, loaded.manifest.scope.share)))
+    modules = [
+        path for path, entry in entries.items() if entry.mode == SUBMODULE and not is_shared(path[len(prefix) :])
+    ]
     if modules:
-        told.append(
+        messages.append(
             f"submodules are not in the trees: {abbreviate(modules)}; list them in scope.share if a command needs them"
         )
     remedy = "keep what a command needs in an ignored folder and list that in scope.share"
-    for means, files in stored_otherwise(repository, entries).items():
-        files = [path for path in files if not shared(path[len(prefix) :])]
-        if files and means == "filter=lfs":
-            told.append(f"Git LFS files are pointers in the trees: {abbreviate(files)}; {remedy}")
+    for form, files in stored_otherwise(repository, entries).items():
+        files = [path for path in files if not is_shared(path[len(prefix) :])]
+        if files and form == "filter=lfs":
+            messages.append(f"Git LFS files are pointers in the trees: {abbreviate(files)}; {remedy}")
         elif files:
-            told.append(f"files are in the trees as git stores them, before {means}: {abbreviate(files)}; {remedy}")
-    return told
+            messages.append(f"files are in the trees as git stores them, before {form}: {abbreviate(files)}; {remedy}")
+    return messages
 
 
 def stored_otherwise(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:
-    """Files that a checkout has in another form than git, by the attribute that makes it so, as ``filter=lfs``.
+    """Files that a checkout converts, by the attribute that says so, as ``filter=lfs``.
 
-    Git is asked, by the attributes of these files' tree and those of the repository alone; nobody is where none of
-    these could make such a difference.
+    Only attributes of this tree and of the repository count. Git is asked only where one of them could convert a file.
     """
     attributes = {path: entry for path, entry in entries.items() if path.rsplit("/", 1)[-1] == ".gitattributes"}
-    written = [repository.objects.read(entry.blob) for entry in attributes.values()]
+    contents = [repository.objects.read(entry.blob) for entry in attributes.values()]
     with contextlib.suppress(FileNotFoundError):
-        written.append((repository.location.common_dir / "info/attributes").read_bytes())
-    if not any(word in content for content in written for word in (b"filter", b"encoding", b"crlf", b"ident")):
+        contents.append((repository.location.common_dir / "info/attributes").read_bytes())
+    if not any(word in content for content in contents for word in (b"filter", b"encoding", b"crlf", b"ident")):
         return {}
     files = [path for path, entry in entries.items() if entry.mode.startswith("100")]
-    found: dict[str, list[str]] = {}
-    for path, values in repository.attributes(attributes, files, _OTHERWISE).items():
+    files_by_attribute: dict[str, list[str]] = {}
+    for path, values in repository.attributes(attributes, files, _CONVERSIONS).items():
         for name in ("filter", "working-tree-encoding"):
             if values[name] not in ("set", "unset", "unspecified"):
-                found.setdefault(f"{name}={values[name]}", []).append(path)
+                files_by_attribute.setdefault(f"{name}={values[name]}", []).append(path)
         if values["eol"] == "crlf" and values["text"] != "unset":
-            found.setdefault("eol=crlf", []).append(path)
+            files_by_attribute.setdefault("eol=crlf", []).append(path)
         if values["ident"] == "set":
-            found.setdefault("ident", []).append(path)
-    return found
+            files_by_attribute.setdefault("ident", []).append(path)
+    return files_by_attribute
 
 
 def _is_partial(repository: Repository) -> bool:
@@ -253,21 +259,21 @@ def _is_partial(repository: Repository) -> bool:
         return False
     import git
 
-    with git.Repo(repository.location.common_dir) as opened, opened.config_reader("repository") as configuration:
+    with git.Repo(repository.location.common_dir) as repo, repo.config_reader("repository") as configuration:
         remotes = [section for section in configuration.sections() if section.startswith("remote ")]
         return any(configuration.get_value(remote, "promisor", False) is True for remote in remotes)
 
 
-def _uncommitted(folder: Path) -> Iterator[str]:
-    for inner, folders, names in os.walk(folder):
+def _walk_files(folder: Path) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
         for name in names:
-            yield Path(inner, name).relative_to(folder).as_posix()
+            yield Path(parent, name).relative_to(folder).as_posix()
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. Not ``ok``: it must be mended; ``ok`` with a remedy: it is worth knowing."""
+    """The result of one check. Not ``ok``: it must be mended; ``ok`` with a remedy: it is worth knowing."""
 
     name: str
     ok: bool

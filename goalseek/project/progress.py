@@ -1,4 +1,4 @@
-"""Where a climb stands, as a view shows it between two records."""
+"""Progress of a climb as a view shows it between two records, and the warnings about its numbers and budgets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMES_COUNTED = 15
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known before the next record.
+    """The values and budgets that a view shows before the next record.
 
     ``best`` and ``baseline`` are values of this epoch, None before the first; ``climb`` are the baseline's and those
     of the keeps after it, oldest first; ``reasons`` of the last iterations are newest first. ``usual`` are the median
@@ -42,9 +42,9 @@ class Progress:
     usual: dict[str, float] = field(default_factory=dict)
 
 
-def turn_in_words(of: str, place: int) -> str:
+def turn_in_words(side: str, number: int) -> str:
     """``run 3, the incumbent again``."""
-    return f"run {place}, the {of}{' again' if of == 'incumbent' else ''}"
+    return f"run {number}, the {side}{' again' if side == 'incumbent' else ''}"
 
 
 def scene_of(
@@ -52,13 +52,13 @@ def scene_of(
     limits: Limits,
     standing: Standing,
     newest_first: Iterable[IterationRecord],
-    now: tuple[Spending, ...] = (),
+    invocation_spendings: tuple[Spending, ...] = (),
 ) -> Progress:
-    """The scene of a standing and its last records; ``now`` is what the invocation bounds itself."""
+    """The progress of a standing and its last records; ``invocation_spendings`` are those of its own bounds."""
     records = list(newest_first)
-    known = (*now, *budget_use(limits, standing))
+    spendings = (*invocation_spendings, *budget_use(limits, standing))
     if standing.baseline is None or standing.best is None:
-        return Progress(project, spendings=known)
+        return Progress(project, spendings=spendings)
     keeps = [record.metric.value for record in records if record.epoch == standing.epoch and record.outcome == "kept"]
     tries = [record for record in records if record.outcome != "baseline"]
     return Progress(
@@ -72,21 +72,21 @@ def scene_of(
         tried=standing.last_iteration - standing.baseline.iteration,
         stagnation=standing.stagnation,
         reasons=tuple(record.reason for record in tries[:REASONS_SHOWN]),
-        spendings=known,
-        usual=_usual(tries),
+        spendings=spendings,
+        usual=_median_seconds(tries),
     )
 
 
-def _usual(tries: list[IterationRecord]) -> dict[str, float]:
-    """Of each phase, the median of the last that had it."""
+def _median_seconds(tries: list[IterationRecord]) -> dict[str, float]:
+    """The median seconds of each phase, over the last ``TIMES_COUNTED`` iterations that had it."""
     from statistics import median
 
     times: dict[str, list[float]] = {}
     for record in tries:
         for phase, seconds in record.seconds.items():
-            if len(found := times.setdefault(phase, [])) < TIMES_COUNTED:
-                found.append(seconds)
-    return {phase: median(found) for phase, found in times.items()}
+            if len(phase_times := times.setdefault(phase, [])) < TIMES_COUNTED:
+                phase_times.append(seconds)
+    return {phase: median(phase_times) for phase, phase_times in times.items()}
 
 
 KEEPS = 5
@@ -117,22 +117,22 @@ def reach(share: float, examples: int) -> float:
     return WIDTH * math.sqrt(share * (1 - share) / examples)
 
 
-_NAME = "warned.json"
+_WARNED_FILE = "warned.json"
 
 
-def new_warnings(logs: Path, run_id: str, told: Mapping[str, str]) -> list[str]:
-    """The sentences that this run was not told; from now on it was. ``told`` are all that hold now, by their budget."""
-    path = logs / _NAME
-    before = _said(path, run_id)
-    if before != set(told) and logs.is_dir():
+def new_warnings(logs: Path, run_id: str, warnings: Mapping[str, str]) -> list[str]:
+    """The warnings, given by their budget, that this run has not shown yet; stores that they are shown."""
+    path = logs / _WARNED_FILE
+    known_budgets = _read_known_budgets(path, run_id)
+    if known_budgets != set(warnings) and logs.is_dir():
         temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps({"run_id": run_id, "budgets": sorted(told)}) + "\n")
+        temporary.write_text(json.dumps({"run_id": run_id, "budgets": sorted(warnings)}) + "\n")
         temporary.replace(path)
-    return [text for budget, text in told.items() if budget not in before]
+    return [text for budget, text in warnings.items() if budget not in known_budgets]
 
 
-def _said(path: Path, run_id: str) -> set[str]:
+def _read_known_budgets(path: Path, run_id: str) -> set[str]:
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        said = json.loads(path.read_text())
-        return set(said["budgets"]) if said["run_id"] == run_id else set()
+        state = json.loads(path.read_text())
+        return set(state["budgets"]) if state["run_id"] == run_id else set()
     return set()

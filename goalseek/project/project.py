@@ -1,4 +1,4 @@
-"""A run: what it holds open, and what is derived afresh for each iteration."""
+"""The open project: repository, ledger, provider, programs and trees, and the configuration of each iteration."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ MOMENT_SECONDS = 2.0
 
 
 class Project:
-    """The open repository, ledger and trees of one project. Made by ``opened``.
+    """The open repository, ledger and trees of one project, under its lock. ``opened`` makes it.
 
     ``folder`` is the manifest's in the user's checkout; of a manifest outside the repository, the repository's top.
     """
 
     def __init__(
-        self, loaded: Loaded, repository: Repository, places: CachePaths, watch: Watch, asked: ProviderTable | None
+        self, loaded: Loaded, repository: Repository, places: CachePaths, watch: Watch, table: ProviderTable | None
     ) -> None:
         self.loaded = loaded
         self.repository = repository
@@ -68,13 +68,13 @@ class Project:
         self.picture = Picture(loaded.state)
         self.waited: tuple[str, ...] = ()
         self.took: PhaseSeconds | None = None
-        self._idle = 0.0
-        self._waits_since: float | None = None
+        self._idle_seconds = 0.0
+        self._wait_start: float | None = None
         self.seal = Seal.open(repository.own)
         self.ledger = Ledger(repository, loaded.results, self.seal)
         index = repository.own / "measured.sqlite"
         self.measured = TreeIndex(index, self.ledger.history, self.standing.seq, lambda text: self.watch.on_note(text))
-        self.recent: deque[IterationRecord] = deque(self._newest(), maxlen=RECENT)
+        self.recent: deque[IterationRecord] = deque(self._newest_records(), maxlen=RECENT)
         self.shares = Shares(repository.own / "share.json", self.folder)
         self.run_id = self.standing.run_id
         self.began = ""
@@ -83,111 +83,111 @@ class Project:
         self.last_phase = ""
         self.stop: Stop | None = None
         self.ends_at: float | None = None
-        self._provider = ChosenProvider(asked)
-        self._trees = ProjectTrees(places, repository.objects, self._making)
-        self._ruler: tuple[int, Ruler] | None = None
-        self._differ: tuple[tuple[str, str], frozenset[str]] | None = None
-        self._settings = ConfigReader(self.folder, places.prefix, repository.top, self.seal.digest)
-        self._confines: tuple[Loaded, SandboxPolicy] | None = None
-        self._planned: tuple[Config, SandboxPolicy, TreePlan] | None = None
+        self._provider = ChosenProvider(table)
+        self._trees = ProjectTrees(places, repository.objects, self._announce_tree)
+        self._ruler_cache: tuple[int, Ruler] | None = None
+        self._changed_cache: tuple[tuple[str, str], frozenset[str]] | None = None
+        self._config_reader = ConfigReader(self.folder, places.prefix, repository.top, self.seal.digest)
+        self._policy_cache: tuple[Loaded, SandboxPolicy] | None = None
+        self._tree_plan_cache: tuple[Config, SandboxPolicy, TreePlan] | None = None
         # Last: it holds a lock, which nobody would let go if another of these raised after it.
         self.programs = Supervisor(places.owner, repository.own / PROGRAMS_LOCK, self._beat)
 
     @property
     def standing(self) -> Standing:
-        """Where the climb stands."""
+        """The standing of the climb: what its records add up to."""
         return self.ledger.standing
 
     @property
     def confines(self) -> SandboxPolicy:
-        """What keeps the programs in their place. Raises GoalseekError where a demanded level cannot be had."""
-        if self._confines is None or self._confines[0] is not self.loaded:
-            made = policy_for(self.loaded.manifest, self.loaded, self.repository.location, self.folder, self.places)
-            self._confines = (self.loaded, made)
-        return self._confines[1]
+        """The sandbox policy of the programs. Raises GoalseekError where a demanded level cannot be had."""
+        if self._policy_cache is None or self._policy_cache[0] is not self.loaded:
+            policy = policy_for(self.loaded.manifest, self.loaded, self.repository.location, self.folder, self.places)
+            self._policy_cache = (self.loaded, policy)
+        return self._policy_cache[1]
 
     def outside(self) -> AbstractContextManager[None]:
-        """While this block lasts, programs run without a sandbox, in trees made for that."""
-        return self._under(replace(self.confines, level=SandboxLevel("none", ("outside, as was asked for",))))
+        """While this block lasts, programs run without a sandbox, in trees of their own."""
+        return self._use_policy(replace(self.confines, level=SandboxLevel("none", ("outside, as was asked for",))))
 
-    def reading(self, more: tuple[str, ...]) -> AbstractContextManager[None]:
-        """While this block lasts, programs see more."""
+    def reading(self, paths: tuple[str, ...]) -> AbstractContextManager[None]:
+        """While this block lasts, programs may read these paths too."""
         table = self.confines.table
-        return self._under(replace(self.confines, table=replace(table, read=(*table.read, *more))))
+        return self._use_policy(replace(self.confines, table=replace(table, read=(*table.read, *paths))))
 
     @contextlib.contextmanager
-    def _under(self, other: SandboxPolicy) -> Iterator[None]:
-        before = (self.loaded, self.confines)
-        self._confines = (self.loaded, other)
+    def _use_policy(self, policy: SandboxPolicy) -> Iterator[None]:
+        previous = (self.loaded, self.confines)
+        self._policy_cache = (self.loaded, policy)
         try:
             yield
         finally:
-            self._confines = before
+            self._policy_cache = previous
 
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
-        with contextlib.ExitStack() as last:
-            last.callback(_clear_scratch, self.places.scratch)
-            last.callback(self.repository.close)
-            last.callback(self.measured.close)
-            last.callback(self._trees.close)
-            last.callback(self.programs.close)
+        with contextlib.ExitStack() as callbacks:
+            callbacks.callback(_clear_scratch, self.places.scratch)
+            callbacks.callback(self.repository.close)
+            callbacks.callback(self.measured.close)
+            callbacks.callback(self._trees.close)
+            callbacks.callback(self.programs.close)
 
-    def config(self, between: tuple[str, str] | None = None) -> Config:
-        """Reads manifest, program and directions afresh. Of a manifest that is wrong now, the last good one holds.
+    def config(self, trees: tuple[str, str] | None = None) -> Config:
+        """The configuration, read afresh. Where the manifest is wrong now, the last good one holds, and a note says so.
 
-        ``between`` are two trees of which candidates made the second out of the first; those of baseline and incumbent
-        where it is None.
+        ``trees`` are an older and a newer tree, which differ by what candidates changed; None for those of baseline and
+        incumbent.
         """
-        told: list[str] = []
+        notes: list[str] = []
         try:
             self.loaded = loading.load(self.loaded.path, self.loaded)
         except GoalseekError as error:
-            told.append(f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}")
+            notes.append(f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}")
         add_own(self.loaded.logs, self.loaded.runs)
-        if self._confines:  # somebody may have added a worktree
-            before = self._confines[1]
-            now = elsewhere(self.repository.location)
-            if now != before.elsewhere:
-                self._confines = (self._confines[0], replace(before, elsewhere=now))
-        ruler = self._pinned()
+        if self._policy_cache:  # somebody may have added a worktree
+            policy = self._policy_cache[1]
+            worktrees = elsewhere(self.repository.location)
+            if worktrees != policy.elsewhere:
+                self._policy_cache = (self._policy_cache[0], replace(policy, elsewhere=worktrees))
+        ruler = self._read_ruler()
         manifest = under(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
-        return self.config_of(manifest, tuple(told), ruler.hidden_from if ruler else None, self._changed(between))
+        return self.config_of(manifest, tuple(notes), ruler.hidden_from if ruler else None, self._changed_paths(trees))
 
-    def _changed(self, between: tuple[str, str] | None) -> frozenset[str]:
-        """The paths on which two trees differ, as ``setting`` takes them; those of one pair are remembered."""
+    def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
+        """The paths on which two trees differ, as ``config`` takes them; cached for the last pair."""
         standing = self.standing
-        if between is None and standing.baseline and standing.incumbent:
-            between = (standing.baseline.tree, standing.incumbent.tree)
-        if between is None:
+        if trees is None and standing.baseline and standing.incumbent:
+            trees = (standing.baseline.tree, standing.incumbent.tree)
+        if trees is None:
             return frozenset()
-        if self._differ is None or self._differ[0] != between:
-            found = self.repository.objects.differences(*between)
-            self._differ = (between, frozenset(difference.path for difference in found))
-        return self._differ[1]
+        if self._changed_cache is None or self._changed_cache[0] != trees:
+            differences = self.repository.objects.differences(*trees)
+            self._changed_cache = (trees, frozenset(difference.path for difference in differences))
+        return self._changed_cache[1]
 
     def config_as_begun(self, config: Config, context: Context) -> Config:
-        """The setting under which an iteration goes on: what a candidate may change is as it was when it began."""
+        """The configuration of an iteration that goes on: what a candidate may change is as it was when it began."""
         scope = config.manifest.scope
-        begun = replace(scope, writable=context.writable, generated=context.generated)
-        if not context.writable or begun == scope:
+        first_scope = replace(scope, writable=context.writable, generated=context.generated)
+        if not context.writable or first_scope == scope:
             return config
-        manifest = replace(config.manifest, scope=begun)
-        made = self.config_of(manifest, (), config.hidden_from, self._changed(None))
+        manifest = replace(config.manifest, scope=first_scope)
+        first_config = self.config_of(manifest, (), config.hidden_from, self._changed_paths(None))
         note = "the manifest's scope has changed since the iteration began: that holds from the next one on"
-        return replace(made, notes=(*config.notes, note))
+        return replace(first_config, notes=(*config.notes, note))
 
-    def _pinned(self) -> Ruler | None:
+    def _read_ruler(self) -> Ruler | None:
         """The ruler of the present epoch; it is read once an epoch."""
-        if self._ruler is None or self._ruler[0] != self.standing.epoch:
+        if self._ruler_cache is None or self._ruler_cache[0] != self.standing.epoch:
             text = self.ledger.pinned()
             if text is None:
                 return None
-            self._ruler = (self.standing.epoch, Ruler.from_json(text))
-        return self._ruler[1]
+            self._ruler_cache = (self.standing.epoch, Ruler.from_json(text))
+        return self._ruler_cache[1]
 
     def fresh_config(self) -> Config:
-        """The setting for a new baseline: keys from the manifest, whatever was pinned."""
+        """The configuration for a new baseline: keys from the manifest, whatever was pinned."""
         self.loaded = loading.load(self.loaded.path)
         add_own(self.loaded.logs, self.loaded.runs)
         return self.config_of(self.loaded.manifest, ())
@@ -205,14 +205,14 @@ class Project:
         return self._provider.table(self.loaded)
 
     def workspace(self, config: Config) -> Workspace:
-        """The agent's tree under this setting, at the incumbent."""
-        workspace = self._trees.workspace(self._plan(config))
+        """The agent's tree under this configuration, at the incumbent."""
+        workspace = self._trees.workspace(self._tree_plan(config))
         workspace.sync_to(lambda label: agent_history(self.ledger.history, self.standing, label))
         return workspace
 
-    def bench(self, config: Config, of: Side = "candidate") -> Bench:
-        """The verifier's trees under this setting, for the candidate or for the incumbent."""
-        return self._trees.bench(self._plan(config), of)
+    def bench(self, config: Config, side: Side = "candidate") -> Bench:
+        """The verifier's trees under this configuration, for the candidate or for the incumbent."""
+        return self._trees.bench(self._tree_plan(config), side)
 
     def verifier(
         self,
@@ -220,10 +220,10 @@ class Project:
         ruler: str,
         baseline_tree: str,
         seconds: dict[str, float],
-        of: Side = "candidate",
+        side: Side = "candidate",
     ) -> Verifier:
-        """The pinned way to measure the candidate, or the incumbent, which has a bench of its own."""
-        bench = self.bench(config, of)
+        """Measures by the pinned commands: the candidate, or the incumbent, which has a bench of its own."""
+        bench = self.bench(config, side)
         return Verifier(
             config.manifest,
             bench,
@@ -234,15 +234,15 @@ class Project:
             baseline_tree,
             seconds,
             on_output=self.watch.on_output,
-            turn=self._turned,
+            turn=self._show_turn,
             waiting=self.waiting,
             refuse_changed=lambda: self.refuse_changed(config),
         )
 
-    def _turned(self, of: Side, place: int) -> None:
-        self.watch.on_measurement(of, place)
+    def _show_turn(self, side: Side, number: int) -> None:
+        self.watch.on_measurement(side, number)
         if self.last_phase == "VERIFY":
-            self.picture.turned(turn_in_words(of, place))
+            self.picture.turned(turn_in_words(side, number))
 
     def _beat(self) -> None:
         self.picture.beat()
@@ -256,27 +256,27 @@ class Project:
             hidden_files.refuse_changed(folder, config.hidden_from)
 
     def active_seconds(self) -> float:
-        """A clock that stands still while the run waits for somebody else, and while the machine sleeps."""
-        return (time.monotonic() if self._waits_since is None else self._waits_since) - self._idle
+        """Seconds on a clock that stops while the run waits for somebody else, and while the machine sleeps."""
+        return (time.monotonic() if self._wait_start is None else self._wait_start) - self._idle_seconds
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """While this block waits, the picture and the view say what for, and no phase is charged with the time."""
-        began = self._waits_since = time.monotonic()
+        """While this block waits, ``state.json`` and the view say what for, and the time counts for no phase."""
+        start = self._wait_start = time.monotonic()
         self.watch.on_note(text)
         self.watch.on_wait(text)
         self.picture.waiting(text)
         try:
             yield
         finally:
-            self._waits_since = None
-            self._idle += time.monotonic() - began
+            self._wait_start = None
+            self._idle_seconds += time.monotonic() - start
             self.watch.on_wait("")
             self.picture.waiting("")
 
     @contextlib.contextmanager
-    def _making(self, root: Path) -> Iterator[None]:
-        """While this block makes a tree; where that takes longer than a moment, the view is told."""
+    def _announce_tree(self, root: Path) -> Iterator[None]:
+        """Notes that a tree is being made, where this block takes longer than ``MOMENT_SECONDS``."""
         text = f"a tree of the repository is being made in {root}: once, later it is only brought up to date"
         timer = threading.Timer(MOMENT_SECONDS, lambda: self.watch.on_note(text))
         timer.daemon = True
@@ -287,7 +287,7 @@ class Project:
             timer.cancel()
 
     def remember(self, record: IterationRecord) -> None:
-        """Takes in a record that was just written, with the waits that it told of."""
+        """Adds a record just written to the index and the recent records; its notes of waits are dropped."""
         self.waited = ()
         self.measured.add(record)
         self.recent.appendleft(record)
@@ -295,25 +295,26 @@ class Project:
     def config_of(
         self,
         manifest: Manifest,
-        told: tuple[str, ...] = (),
-        pinned: Listing | None = None,
-        changed: frozenset[str] = frozenset(),
+        notes: tuple[str, ...] = (),
+        listing: Listing | None = None,
+        changed_paths: frozenset[str] = frozenset(),
     ) -> Config:
-        """What follows from a manifest; ``told`` is what a person should know about it.
+        """The configuration that follows from a manifest; ``notes`` are what a person should know about it.
 
-        ``pinned`` are the files of ``hidden_from``; None for those that are there now. ``changed`` are the paths that
-        candidates have changed. Raises GoalseekError where the files of ``hidden_from`` cannot be had.
+        ``listing`` are the files of ``hidden_from``; None for those that are there now. ``changed_paths`` are those
+        that candidates have changed. Raises GoalseekError where the files of ``hidden_from`` cannot be read.
         """
-        asked = self._provider.asked or self.loaded.manifest.provider
-        return self._settings.read(self.loaded, manifest, asked, self.confines.mounts, told, pinned, changed)
+        table = self._provider.asked or self.loaded.manifest.provider
+        mounts = self.confines.mounts
+        return self._config_reader.read(self.loaded, manifest, table, mounts, notes, listing, changed_paths)
 
-    def _plan(self, config: Config) -> TreePlan:
-        made = self._planned
-        if made is None or made[0] is not config or made[1] is not self.confines:
-            made = self._planned = (config, self.confines, self._plan_for(config))
-        return made[2]
+    def _tree_plan(self, config: Config) -> TreePlan:
+        cache = self._tree_plan_cache
+        if cache is None or cache[0] is not config or cache[1] is not self.confines:
+            cache = self._tree_plan_cache = (config, self.confines, self._make_tree_plan(config))
+        return cache[2]
 
-    def _plan_for(self, config: Config) -> TreePlan:
+    def _make_tree_plan(self, config: Config) -> TreePlan:
         manifest = config.manifest
         return TreePlan(
             config.scope,
@@ -325,7 +326,7 @@ class Project:
             hidden_files.folder_of(self.folder, manifest),
         )
 
-    def _newest(self) -> list[IterationRecord]:
+    def _newest_records(self) -> list[IterationRecord]:
         newest = (record for record in self.ledger.history.newest() if isinstance(record, IterationRecord))
         return list(islice(newest, RECENT))
 
@@ -336,20 +337,12 @@ def _clear_scratch(scratch: Path) -> None:
 
 
 def write_state(
-    project: Project, status: str, iteration: int | None, phase: str | None, reason: str = "", following: str = ""
+    project: Project, status: str, iteration: int | None, phase: str | None, reason: str = "", next_step: str = ""
 ) -> None:
-    """Renews ``state.json``."""
+    """Replaces ``state.json``; ``next_step`` is what a person can do now, in words."""
     now = utc_now()
-    ended = None if status in ("running", "waiting") else now
-    moment = Moment(
-        status,
-        project.run_id,
-        project.started_at,
-        iteration,
-        phase,
-        now if phase else None,
-        reason or None,
-        ended,
-        following,
-    )
+    ended_at = None if status in ("running", "waiting") else now
+    phase_began = now if phase else None
+    times = (project.run_id, project.started_at, iteration, phase, phase_began, reason or None, ended_at)
+    moment = Moment(status, *times, next_step)
     project.picture.show(moment, project.standing, project.loaded.manifest.limits)

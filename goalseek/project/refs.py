@@ -1,4 +1,8 @@
-"""To be written."""
+"""The climb's refs, tip and branch: they follow the last record.
+
+The record is written first. A kill before the refs have moved is made good at the next start; a ref that somebody else
+moved is refused, never overwritten.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +21,20 @@ from goalseek.project.project import Project
 
 
 def update_refs(project: Project) -> None:
-    """Brings tip and branch to what the last record says; doing so again is harmless."""
+    """Moves tip and branch to where the last record says; doing so again is harmless."""
     standing, repository = project.standing, project.repository
     if standing.last is None:
         return
     refs = repository.refs()
     _refuse_moved_tip(project, refs)
     _move_refs(project, refs)
-    _show_refs(project, refs, project.loaded.runs / f"{standing.last.iteration:04d}")
+    _write_git_after(project, refs, project.loaded.runs / f"{standing.last.iteration:04d}")
     keep_few(project.loaded.runs, project.loaded.manifest.log, standing)
     project.watch.on_record(standing.last)
 
 
 def check_refs(project: Project) -> None:
-    """Finishes what a kill left between the record and the refs, and makes a branch again that somebody deleted.
+    """Moves the refs that a kill left behind the last record, and makes a deleted branch again.
 
     Raises GoalseekError where somebody moved a ref, and where a first baseline would find the branch taken.
     """
@@ -39,7 +43,7 @@ def check_refs(project: Project) -> None:
     if standing.last is None:
         _refuse_branch_without_records(project, refs)
         return
-    refs = _without_lost_tip(project, refs)
+    refs = _restore_lost_tip(project, refs)
     is_ahead = refs.tip is not None and is_next_candidate(repository, standing, refs.tip)
     if not is_ahead:
         _refuse_moved_tip(project, refs)
@@ -48,12 +52,12 @@ def check_refs(project: Project) -> None:
     is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
     if folder.is_dir() and not is_finished and is_ours(folder):
         write_for_people(folder, standing.last)
-        _show_refs(project, refs, folder)
+        _write_git_after(project, refs, folder)
     keep_few_at_start(project.loaded.runs, project.loaded.manifest.log, standing, project.ledger.history)
 
 
-def _without_lost_tip(project: Project, refs: Refs) -> Refs:
-    """Sets the tip back where git lost the candidate that it was at: from what is stored it is committed once more."""
+def _restore_lost_tip(project: Project, refs: Refs) -> Refs:
+    """Moves the tip back where git has lost the candidate's commit, which is then made again from its checkpoints."""
     standing, repository = project.standing, project.repository
     if refs.tip in (None, standing.tip) or repository.objects.has(refs.tip):
         return refs
@@ -64,12 +68,12 @@ def _without_lost_tip(project: Project, refs: Refs) -> Refs:
 
 
 def _move_refs(project: Project, refs: Refs, is_tip_ahead: bool = False) -> None:
-    """Moves tip and branch to where the records say, together. A branch that is checked out is left alone."""
+    """Moves tip and branch together to where the records say; a branch that is checked out stays where it is."""
     standing, repository = project.standing, project.repository
     assert standing.last is not None
     moves = []
     if refs.tip != standing.tip and not is_tip_ahead:
-        _make_revert_again(repository, standing.last)
+        _recreate_revert(repository, standing.last)
         moves.append(RefMove(repository.tip_ref, refs.tip, standing.tip))
     if refs.branch != standing.tip and not refs.branch_is_checked_out:
         _refuse_moved_branch(project, refs)
@@ -77,11 +81,11 @@ def _move_refs(project: Project, refs: Refs, is_tip_ahead: bool = False) -> None
     try:
         repository.move(moves)
     except RefMoved:
-        moved = next((move for move in moves if repository.resolve(move.ref) != move.before), moves[0])
-        raise moved_by_somebody(moved.ref, standing.tip, repository.resolve(moved.ref)) from None
+        failed_move = next((move for move in moves if repository.resolve(move.ref) != move.before), moves[0])
+        raise moved_by_somebody(failed_move.ref, standing.tip, repository.resolve(failed_move.ref)) from None
 
 
-def _make_revert_again(repository: Repository, record: IterationRecord) -> None:
+def _recreate_revert(repository: Repository, record: IterationRecord) -> None:
     if record.rollback_commit_hash is None:
         return
     assert record.commit_hash and record.tree_hash and record.parent_commit_hash
@@ -100,12 +104,12 @@ def _refuse_moved_tip(project: Project, refs: Refs) -> None:
         raise moved_by_somebody(project.repository.tip_ref, standing.tip, refs.tip)
 
 
-def _show_refs(project: Project, refs: Refs, folder: Path) -> None:
-    """``git_after.txt``, where the run folder is there."""
+def _write_git_after(project: Project, refs: Refs, folder: Path) -> None:
+    """Writes ``git_after.txt``, where the run folder exists."""
     tip, repository = project.standing.tip, project.repository
     if folder.is_dir():
-        after = Refs(tip, project.ledger.head, tip, refs.branch_is_checked_out)
-        write_git_state(folder / "git_after.txt", after, repository.branch, commit_lines(repository, tip, 3))
+        refs_after = Refs(tip, project.ledger.head, tip, refs.branch_is_checked_out)
+        write_git_state(folder / "git_after.txt", refs_after, repository.branch, commit_lines(repository, tip, 3))
 
 
 def _refuse_moved_branch(project: Project, refs: Refs) -> None:
@@ -127,13 +131,13 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
 
 
 def _refuse_branch_without_records(project: Project, refs: Refs) -> None:
-    """Raises GoalseekError where the branch shows another climb, whose records are not here: one in a clone, say."""
+    """Raises GoalseekError where the branch is of another climb whose records are not here: in a clone, say."""
     repository = project.repository
     if refs.branch is None or refs.branch_is_checked_out or repository.is_ancestor(refs.branch, repository.head()):
         return
     message = f"the branch {repository.branch} is here, but not the records of its climb, {repository.ledger_ref}"
-    fetched = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
-    hint = f"{fetched}; or begin another climb: git branch -m {repository.branch} {repository.name}-before"
+    fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
+    hint = f"{fetch_hint}; or begin another climb: git branch -m {repository.branch} {repository.name}-before"
     raise GoalseekError(message, hint, UNFIT, "repository")
 
 
@@ -145,25 +149,25 @@ def is_next_candidate(repository: Repository, standing: Standing, commit: str) -
 def candidate_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:
     """The commits of the iteration that was under way, oldest first, up to this one; none where it is another's."""
     trailer = f"Goalseek-Iteration: {standing.last_iteration + 1}\n".encode()
-    found = [commit]
+    commits = [commit]
     while True:
-        head, _, message = repository.objects.read(found[0]).partition(b"\n\n")
+        head, _, message = repository.objects.read(commits[0]).partition(b"\n\n")
         parents = [line.removeprefix(b"parent ") for line in head.split(b"\n") if line.startswith(b"parent ")]
         if trailer not in message or len(parents) != 1:
             return ()
         parent = parents[0].decode()
         if parent == standing.tip:
-            return tuple(found)
-        found.insert(0, parent)
+            return tuple(commits)
+        commits.insert(0, parent)
 
 
 def move_tip(repository: Repository, before: str | None, after: str) -> None:
-    """Moves the tip. Raises GoalseekError where it is neither where it was left nor there already."""
+    """Moves the tip from ``before`` to ``after``. Raises GoalseekError where it is at neither."""
     if before == after:
         return
     try:
         repository.move([RefMove(repository.tip_ref, before, after)])
     except RefMoved:
-        found = repository.refs().tip
-        if found != after:
-            raise moved_by_somebody(repository.tip_ref, before or "nothing", found) from None
+        tip = repository.refs().tip
+        if tip != after:
+            raise moved_by_somebody(repository.tip_ref, before or "nothing", tip) from None

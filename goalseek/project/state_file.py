@@ -1,4 +1,4 @@
-"""``state.json``: a picture of the run for people and dashboards, never read to decide."""
+"""``state.json``: status, phase, heartbeat and spend of the run for people and dashboards, never read to decide."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AT_WORK = ("running", "waiting")
 
 @dataclass(frozen=True)
 class Moment:
-    """What the picture shows beside the standing."""
+    """The fields of ``state.json`` that do not come from the standing."""
 
     status: str
     run_id: str
@@ -38,80 +38,80 @@ class Moment:
 
 
 class Picture:
-    """The file, and what it shows now. Not worth an fsync; where its folder is gone, nothing is written.
+    """Writes the file, without fsync; where its folder is gone, nothing is written.
 
-    A phase that follows another one within ``CALM_SECONDS`` is shown by the next beat, if it still lasts: nobody can
-    read faster, and to replace a file makes the disk work.
+    A change within ``CALM_SECONDS`` of the last write is written by the next heartbeat: nobody can read faster, and
+    each write makes the disk work.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._shown: tuple[Moment, Standing, Limits] | None = None
-        self._last: Moment | None = None
-        self._written = 0.0
-        self._is_owed = False
+        self._content: tuple[Moment, Standing, Limits] | None = None
+        self._latest: Moment | None = None
+        self._written_at = 0.0
+        self._has_unwritten = False
 
     @property
     def is_shown(self) -> bool:
-        """Whether this invocation has shown anything."""
-        return self._shown is not None
+        """Whether this invocation has written the file."""
+        return self._content is not None
 
     def show(self, moment: Moment, standing: Standing, limits: Limits) -> None:
-        """Replaces the picture."""
-        self._shown = (moment, standing, limits)
-        self._renew(moment)
+        """Replaces the contents."""
+        self._content = (moment, standing, limits)
+        self._replace(moment)
 
     def turned(self, turn: str) -> None:
-        """Shows the same moment in its next turn: ``run 2, the candidate``."""
-        if self._shown and turn:
-            self._shown = (replace(self._shown[0], turn=turn), *self._shown[1:])
-            self._renew(self._shown[0])
+        """Sets ``turn``: ``run 2, the candidate``."""
+        if self._content and turn:
+            self._content = (replace(self._content[0], turn=turn), *self._content[1:])
+            self._replace(self._content[0])
 
     def waiting(self, text: str) -> None:
-        """Shows the same moment as one that waits, with what for; "" where the wait is over."""
-        if self._shown:
-            moment = self._shown[0]
-            self._renew(replace(moment, status="waiting", next=text) if text else moment)
+        """Sets the status to waiting, with what for; "" where the wait is over."""
+        if self._content:
+            moment = self._content[0]
+            self._replace(replace(moment, status="waiting", next=text) if text else moment)
 
     def beat(self) -> None:
-        """Renews the heartbeat, when it is time, and shows what is not shown yet."""
-        if self._last and (self._is_owed or self._seconds() >= HEARTBEAT_SECONDS):
-            self._write(self._last)
+        """Renews the heartbeat, when it is time, and writes what is not written yet."""
+        if self._latest and (self._has_unwritten or self._seconds_since_write() >= HEARTBEAT_SECONDS):
+            self._write(self._latest)
 
-    def _renew(self, moment: Moment) -> None:
-        goes_on = self._last is not None and self._last.status == moment.status
-        self._last = moment
-        if goes_on and self._seconds() < CALM_SECONDS:
-            self._is_owed = True
+    def _replace(self, moment: Moment) -> None:
+        is_same_status = self._latest is not None and self._latest.status == moment.status
+        self._latest = moment
+        if is_same_status and self._seconds_since_write() < CALM_SECONDS:
+            self._has_unwritten = True
             return
         self._write(moment)
 
-    def _seconds(self) -> float:
-        return time.monotonic() - self._written
+    def _seconds_since_write(self) -> float:
+        return time.monotonic() - self._written_at
 
     def _write(self, moment: Moment) -> None:
-        assert self._shown
-        self._is_owed, self._written = False, time.monotonic()
+        assert self._content
+        self._has_unwritten, self._written_at = False, time.monotonic()
         if self.path.parent.is_dir():
-            write_state(self.path, moment, *self._shown[1:])
+            write_state(self.path, moment, *self._content[1:])
 
 
-def phase_in_words(picture: dict[str, Any], now: datetime | None = None) -> str:
-    """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``; "" where the picture shows nobody at work.
+def phase_in_words(state: dict[str, Any], now: datetime | None = None) -> str:
+    """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``; "" where nobody is at work.
 
-    With ``now``, since when is told as people say it.
+    With ``now``, as people say it: ``for 5m, since 00:00``.
     """
-    if picture.get("status") not in AT_WORK or not picture.get("phase"):
+    if state.get("status") not in AT_WORK or not state.get("phase"):
         return ""
-    began = str(picture.get("phase_started_at"))
-    told = f"since {began}" if now is None else since(began, now)
-    return f"in {picture['phase']} of iteration {picture.get('iteration')} {told}"
+    start = str(state.get("phase_started_at"))
+    duration = f"since {start}" if now is None else since(start, now)
+    return f"in {state['phase']} of iteration {state.get('iteration')} {duration}"
 
 
-def seconds_since_beat(picture: dict[str, Any]) -> float | None:
-    """How old the heartbeat is; None where there is none that could be read."""
+def seconds_since_beat(state: dict[str, Any]) -> float | None:
+    """The age of the heartbeat; None where none can be read."""
     try:
-        beat = datetime.fromisoformat(str(picture["heartbeat_at"]))
+        beat = datetime.fromisoformat(str(state["heartbeat_at"]))
         return (datetime.now(UTC) - beat).total_seconds()
     except (KeyError, ValueError, TypeError):
         return None
@@ -119,28 +119,28 @@ def seconds_since_beat(picture: dict[str, Any]) -> float | None:
 
 def write_state(path: Path, moment: Moment, standing: Standing, limits: Limits) -> None:
     """Replaces the file."""
-    picture: dict[str, Any] = {
+    state: dict[str, Any] = {
         **to_plain(moment),
         "heartbeat_at": utc_now(),
         "pid": os.getpid(),
         "host": os.uname().nodename,
-        "best": _marked(standing.best),
-        "incumbent": _marked(standing.incumbent),
+        "best": _commit_row(standing.best),
+        "incumbent": _commit_row(standing.incumbent),
         "spend": to_plain(standing.spend),
         "limits": to_plain(limits),
     }
     temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(picture) + "\n")
+    temporary.write_text(json.dumps(state) + "\n")
     temporary.replace(path)
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The picture, or nothing where there is none."""
+    """The contents of the file; empty where there is none that can be read."""
     try:
-        picture = json.loads(path.read_text())
+        state = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return picture if isinstance(picture, dict) else {}
+    return state if isinstance(state, dict) else {}
 
 
 def utc_now() -> str:
@@ -148,5 +148,5 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat("T", "seconds").replace("+00:00", "Z")
 
 
-def _marked(mark: MeasuredCommit | None) -> dict[str, Any] | None:
-    return {"iteration": mark.iteration, "value": mark.value, "commit": mark.commit} if mark else None
+def _commit_row(commit: MeasuredCommit | None) -> dict[str, Any] | None:
+    return {"iteration": commit.iteration, "value": commit.value, "commit": commit.commit} if commit else None

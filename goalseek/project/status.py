@@ -1,4 +1,7 @@
-"""What ``status`` tells: the standing, the picture of a run at work, and what has come to differ from the ruler."""
+"""The overview that ``status`` shows: standing, ``state.json``, differences from the ruler, and what to type next.
+
+It only reads: no lock is held, so it can be asked while a climb is at work.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ if typing.TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Overview:
-    """All that ``status`` shows."""
+    """All that ``status`` shows; ``status --json`` prints these fields. ``word`` is the approval given to ``waits``."""
 
     project: str
     status: str
@@ -70,24 +73,26 @@ class Overview:
 
 
 def overview(loaded: Loaded, location: Location | None = None) -> Overview:
-    """Reads records and the picture; asks git only what differs from the ruler. Holds no lock.
+    """The overview, from records and ``state.json``; git is asked only what differs from the ruler. Holds no lock.
 
     ``location`` is that of the repository, where it is known. Raises GoalseekError outside a repository.
     """
     location = location or locate(loaded.folder / loaded.manifest.project.repo)
     own = location.own(loaded.manifest.project.name)
     standing = load_standing(loaded, own)
-    picture = read_state(loaded.state)
+    state = read_state(loaded.state)
     holder = holder_of(own)
-    status = str(picture.get("status", "pending"))
+    status = str(state.get("status", "pending"))
     if status in AT_WORK and holder is None:
         status = "interrupted"
     is_at_work = status in AT_WORK
     run_id = pending_run(own) or standing.run_id
-    waits, word = _asked(loaded, standing, run_id)
+    question, approval = _find_question(loaded, standing, run_id)
     unrecorded = all_unrecorded(loaded.runs, own, standing, run_id)
-    over = "" if is_at_work else _over(loaded, standing.of_run(run_id).spending(unrecorded, Usage()))
-    told = _next_word(waits, word, holder) if waits else _next(status, standing, str(picture.get("next", "")), over)
+    limit_text = "" if is_at_work else _limit_text(loaded, standing.of_run(run_id).spending(unrecorded, Usage()))
+    next_step = _next_step(status, standing, str(state.get("next", "")), limit_text)
+    if question:
+        next_step = _approval_step(question, approval, holder)
     last = standing.last
     return Overview(
         project=loaded.manifest.project.name,
@@ -96,11 +101,11 @@ def overview(loaded: Loaded, location: Location | None = None) -> Overview:
         direction=standing.direction or loaded.manifest.metric.direction,
         run_id=standing.run_id,
         iteration=standing.last_iteration,
-        phase=picture.get("phase") if is_at_work else None,
-        phase_started_at=picture.get("phase_started_at") if is_at_work else None,
-        heartbeat_at=picture.get("heartbeat_at") if is_at_work else None,
-        silent=_silent(picture, holder) if is_at_work and holder else "",
-        stop_reason=picture.get("stop_reason"),
+        phase=state.get("phase") if is_at_work else None,
+        phase_started_at=state.get("phase_started_at") if is_at_work else None,
+        heartbeat_at=state.get("heartbeat_at") if is_at_work else None,
+        silent=_silence_text(state, holder) if is_at_work and holder else "",
+        stop_reason=state.get("stop_reason"),
         baseline=standing.baseline,
         best=standing.best,
         last={"iteration": last.iteration, "outcome": last.outcome, "reason": last.reason, "why": last.why}
@@ -109,96 +114,96 @@ def overview(loaded: Loaded, location: Location | None = None) -> Overview:
         stagnation=standing.stagnation,
         outcomes=standing.outcomes,
         spend=standing.spend.and_more(unrecorded, Usage()),
-        differs=(*differing(loaded, location, standing), *_shared(loaded, location, own, standing)),
+        differs=(*differing(loaded, location, standing), *_shared_folder_notes(loaded, location, own, standing)),
         warnings=tuple(warnings(loaded.manifest, standing)),
         settled=standing.settled,
         holdout=standing.holdout,
-        cost=_cost(loaded, standing),
-        waits=waits,
-        word=word,
-        next=with_manifest_option(fetch_hint(loaded, location) or told, loaded.path),
+        cost=_cost_text(loaded, standing),
+        waits=question,
+        word=approval,
+        next=with_manifest_option(fetch_hint(loaded, location) or next_step, loaded.path),
         folder=str(loaded.folder),
     )
 
 
-def _asked(loaded: Loaded, standing: Standing, run_id: str) -> tuple[Question | None, Approval | None]:
-    """What waits for a person's word, and the word where it was given already."""
+def _find_question(loaded: Loaded, standing: Standing, run_id: str) -> tuple[Question | None, Approval | None]:
+    """The verdict that waits for approval, and the answer where one was given already."""
     if loaded.manifest.approve.before == "never":
         return None, None
     from goalseek.project.approval import waiting, word_on
 
-    waits = waiting(loaded.manifest, loaded.runs, standing, run_id)
-    return waits, word_on(loaded.logs, waits) if waits else None
+    question = waiting(loaded.manifest, loaded.runs, standing, run_id)
+    return question, word_on(loaded.logs, question) if question else None
 
 
 def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
     """What a person should know about the numbers themselves."""
     metric = manifest.metric
-    if broken := broken_guard_of(manifest, standing):
-        yield broken
-    if moved := level_moved(standing.direction or metric.direction, standing.noise):
-        yield moved
-    if worn := small_set(metric, standing):
-        yield worn
+    if guard_text := broken_guard_of(manifest, standing):
+        yield guard_text
+    if drift_text := level_moved(standing.direction or metric.direction, standing.noise):
+        yield drift_text
+    if set_text := small_set(metric, standing):
+        yield set_text
 
 
-def _cost(loaded: Loaded, standing: Standing) -> str:
+def _cost_text(loaded: Loaded, standing: Standing) -> str:
     if standing.baseline is None:
         return ""
     seconds = sum(standing.baseline.seconds.values())
     return cost_of_deciding(loaded.manifest, standing.noise.differed, seconds)
 
 
-def _shared(loaded: Loaded, location: Location, own: Path, standing: Standing) -> tuple[str, ...]:
+def _shared_folder_notes(loaded: Loaded, location: Location, own: Path, standing: Standing) -> tuple[str, ...]:
     return Shares(own / "share.json", base_of(loaded, location.top)).notes(loaded.manifest.scope.share, standing.epoch)
 
 
-def _next_word(waits: Question, word: Approval | None, holder: Holder | None) -> str:
-    if word is None:
+def _approval_step(question: Question, approval: Approval | None, holder: Holder | None) -> str:
+    if approval is None:
         from goalseek.project.approval import commands_for
 
-        return commands_for(waits) + ("" if holder else "; then goalseek iterate")
-    return f"iteration {waits.iteration} has its word, {word}: {holder or 'goalseek iterate'} goes on"
+        return commands_for(question) + ("" if holder else "; then goalseek iterate")
+    return f"iteration {question.iteration} has its word, {approval}: {holder or 'goalseek iterate'} goes on"
 
 
-def _over(loaded: Loaded, standing: Standing) -> str:
-    """The limit that ends the run, with what to do, where ``iterate`` would do no more than say so; or ""."""
+def _limit_text(loaded: Loaded, standing: Standing) -> str:
+    """The limit at which ``iterate`` would stop at once, with what to do about it; "" for none."""
     manifest = loaded.manifest
     stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC))
     return f"{stop.why}; {stop.next}" if stop else ""
 
 
-def _next(status: str, standing: Standing, told: str, over: str) -> str:
+def _next_step(status: str, standing: Standing, written_step: str, limit_text: str) -> str:
     if status == "waiting":
-        return told
+        return written_step
     if status == "running":
         return "watch it: goalseek log --last 5"
     if standing.baseline is None:
         return "goalseek doctor, then goalseek iterate"
-    if status in ("failed", "blocked") and told:
-        return told
-    home = _home(standing)
-    if over:
-        return f"{over}; {home}" if home and "goalseek promote" not in over else over
-    return f"goalseek iterate goes on; {home or 'nothing is kept yet'}"
+    if status in ("failed", "blocked") and written_step:
+        return written_step
+    promote_hint = _promote_hint(standing)
+    if limit_text:
+        return f"{limit_text}; {promote_hint}" if promote_hint and "goalseek promote" not in limit_text else limit_text
+    return f"goalseek iterate goes on; {promote_hint or 'nothing is kept yet'}"
 
 
-def _home(standing: Standing) -> str:
-    """What can be taken home, in words; "" for nothing. The keeps of an earlier ruler go along."""
+def _promote_hint(standing: Standing) -> str:
+    """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing."""
     if standing.best != standing.baseline:
         return "goalseek promote takes the kept changes home"
     return "goalseek promote takes home what an earlier ruler kept and is not there yet" if standing.epoch else ""
 
 
-def _silent(picture: dict[str, Any], holder: Holder) -> str:
-    """What to make of a heartbeat that has gone stale, or ""."""
-    age = seconds_since_beat(picture)
+def _silence_text(state: dict[str, Any], holder: Holder) -> str:
+    """A warning where the heartbeat is older than ``STALE_SECONDS``, else ""."""
+    age = seconds_since_beat(state)
     if age is None or age < STALE_SECONDS:
         return ""
     return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"
 
 
-_NAMED_MOST = 5
+_FILES_LIMIT = 5
 
 
 def differing(loaded: Loaded, location: Location, standing: Standing) -> list[str]:
@@ -206,52 +211,54 @@ def differing(loaded: Loaded, location: Location, standing: Standing) -> list[st
     if standing.baseline is None:
         return []
     try:
-        pinned, head = _pinned_and_head(location, loaded.manifest.project.name)
-        changed = _changed(location, standing.baseline.commit, head)
+        ruler_text, head = _read_ruler_and_head(location, loaded.manifest.project.name)
+        changed_files = _changed_files(location, standing.baseline.commit, head)
     except GitFailed:
         return []
     scope = scope_of(loaded, loaded.manifest, prefix_below(location.top, loaded.folder))
-    ruler = Ruler.from_json(pinned)
-    told = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
-    hidden = _hidden(loaded, base_of(loaded, location.top), ruler)
-    told += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
-    files = [path for path in changed if scope.in_ruler(path)]
-    return told + [f"file {quote_path(path)}" for path in files[:_NAMED_MOST]] + _more(len(files) - _NAMED_MOST)
+    ruler = Ruler.from_json(ruler_text)
+    messages = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
+    hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
+    messages += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
+    files = [path for path in changed_files if scope.in_ruler(path)]
+    messages += [f"file {quote_path(path)}" for path in files[:_FILES_LIMIT]]
+    return messages + _more_files(len(files) - _FILES_LIMIT)
 
 
-def _pinned_and_head(location: Location, name: str) -> tuple[str, str]:
-    """The ruler's text and the commit of HEAD, in one question. Raises GitFailed where one of them is not there."""
-    asked = (f"refs/goalseek/{name}/ledger:ruler.json", "HEAD")
-    told = git("cat-file", "--batch", git_dir=location.git_dir, stdin="".join(f"{one}\n" for one in asked).encode())
-    first, _, rest = told.partition(b"\n")
-    facts = first.split(b" ")
-    if facts[1:2] != [b"blob"]:
-        raise GitFailed(("cat-file", asked[0]), 1, first)
-    size = int(facts[2])
-    head, kind, *_ = rest[size + 1 :].partition(b"\n")[0].split(b" ")
+def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, str]:
+    """The ruler's JSON and the commit of HEAD, by one git process. Raises GitFailed where one of them is missing."""
+    names = (f"refs/goalseek/{project_name}/ledger:ruler.json", "HEAD")
+    stdin = "".join(f"{name}\n" for name in names).encode()
+    output = git("cat-file", "--batch", git_dir=location.git_dir, stdin=stdin)
+    header, _, body = output.partition(b"\n")
+    fields = header.split(b" ")
+    if fields[1:2] != [b"blob"]:
+        raise GitFailed(("cat-file", names[0]), 1, header)
+    size = int(fields[2])
+    head, kind, *_ = body[size + 1 :].partition(b"\n")[0].split(b" ")
     if kind != b"commit":
-        raise GitFailed(("cat-file", asked[1]), 1, head)
-    return rest[:size].decode(), head.decode()
+        raise GitFailed(("cat-file", names[1]), 1, head)
+    return body[:size].decode(), head.decode()
 
 
-def _changed(location: Location, before: str, after: str) -> list[str]:
+def _changed_files(location: Location, before: str, after: str) -> list[str]:
     """The files on which two commits differ."""
     if before == after:
         return []
     listing = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after)
-    told = git(*listing, git_dir=location.git_dir)
-    return [os.fsdecode(path) for path in told.split(b"\0") if path]
+    output = git(*listing, git_dir=location.git_dir)
+    return [os.fsdecode(path) for path in output.split(b"\0") if path]
 
 
-def _hidden(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
-    """What differs in the folder of ``hidden_from``; where the manifest names another one now, its key does."""
-    named = loaded.manifest.scope.hidden_from
-    if not named or named != ruler.keys["scope"].get("hidden_from"):
+def _changed_hidden_files(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
+    """Files that differ in the folder of ``hidden_from``; none where the manifest names another: the key differs."""
+    folder = loaded.manifest.scope.hidden_from
+    if not folder or folder != ruler.keys["scope"].get("hidden_from"):
         return []
     from goalseek.workspace import hidden_files
 
-    return hidden_files.differing_files(base / named, ruler.hidden_from)[:_NAMED_MOST]
+    return hidden_files.differing_files(base / folder, ruler.hidden_from)[:_FILES_LIMIT]
 
 
-def _more(count: int) -> list[str]:
+def _more_files(count: int) -> list[str]:
     return [f"and {pluralize(count, 'more file')}"] if count > 0 else []

@@ -1,4 +1,4 @@
-"""What ends an invocation, not the run: so many iterations, so many seconds, a condition on the best."""
+"""The ends of an invocation (not of the run): its own bounds, and a request to stop from another process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Until:
     bound: float
 
     def holds(self, standing: Standing) -> bool:
-        """Whether the best meets it."""
+        """Whether the best meets the condition; False before the first."""
         if standing.best is None:
             return False
         value = standing.best.value if self.name == standing.metric else standing.best.guards.get(self.name)
@@ -47,7 +47,7 @@ class Until:
 
 @dataclass(frozen=True)
 class Ends:
-    """What ends an invocation, not the run: so many iterations, so many seconds, a condition on the best."""
+    """The bounds of one invocation, not of the run: iterations, seconds, a condition on the best."""
 
     count: int | None = None
     seconds: float | None = None
@@ -55,15 +55,15 @@ class Ends:
 
     def spendings(self, count: int, seconds: float) -> tuple[Spending, ...]:
         """What is spent of the invocation's own bounds."""
-        found = []
+        spendings = []
         if self.count is not None:
-            found.append(Spending("iterations", count, self.count, "now"))
+            spendings.append(Spending("iterations", count, self.count, "now"))
         if self.seconds is not None:
-            found.append(Spending("time", seconds, self.seconds, "now"))
-        return tuple(found)
+            spendings.append(Spending("time", seconds, self.seconds, "now"))
+        return tuple(spendings)
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
-        """What of it has come, after so many iterations and seconds of the invocation; or None."""
+        """The stop for the bound that is reached after so many iterations and seconds of the invocation; or None."""
         go_on = "the same command goes on"
         if self.until is not None and self.until.holds(standing):
             return Stop("until", f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
@@ -75,40 +75,42 @@ class Ends:
 
 
 def until(text: str, names: tuple[str, ...]) -> Until:
-    """Parses ``accuracy>=0.99``. Raises ValueError with what would be right."""
+    """Parses ``accuracy>=0.99``. Raises ValueError with the right form."""
     match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", text)
     if not match or match[1] not in names:
         raise ValueError(f"{text!r}: write NAME OP NUMBER, where NAME is one of {', '.join(names)}")
     return Until(match[1], match[2], float(match[3]))
 
 
-_NAME = "stop.json"
-_SAID_WITHIN = 1.0
+_REQUEST_FILE = "stop.json"
+_HOLDER_WAIT_SECONDS = 1.0
 
 
 def ask_to_stop(own: Path) -> Holder | None:
-    """Asks the climb at work to stop; gives who holds the lock, or None where nobody does.
+    """Asks the climb at work to stop. Gives the holder of the lock, or None where nobody holds it.
 
     ``own`` is the project's folder in the common git directory, which all its worktrees share. Raises GoalseekError
-    where the holder does not look for such a request.
+    where the holder does not look for such a request, as only a climb does.
     """
-    until = time.monotonic() + _SAID_WITHIN
-    while (holder := holder_of(own)) and not holder.pid and time.monotonic() < until:
+    deadline = time.monotonic() + _HOLDER_WAIT_SECONDS
+    while (holder := holder_of(own)) and not holder.pid and time.monotonic() < deadline:
         time.sleep(0.02)
     if holder is None:
         return None
     if not holder.is_climbing:
-        named = f"goalseek {holder.doing}" if holder.doing else "another command"
-        ends = "it ends by itself; at once" if holder.doing else "another version of goalseek began it; to end it"
-        hint = f"{ends}: {holder.way_to_end}" if holder.pid else "try again"
-        raise GoalseekError(f"{named} is at work, which no request to stop reaches: {holder}", hint, LOCKED)
-    write_durably(own / _NAME, _request_for(holder))
+        command = f"goalseek {holder.doing}" if holder.doing else "another command"
+        explanation = (
+            "it ends by itself; at once" if holder.doing else "another version of goalseek began it; to end it"
+        )
+        hint = f"{explanation}: {holder.way_to_end}" if holder.pid else "try again"
+        raise GoalseekError(f"{command} is at work, which no request to stop reaches: {holder}", hint, LOCKED)
+    write_durably(own / _REQUEST_FILE, _request_for(holder))
     return holder
 
 
 def asked_to_stop(own: Path) -> Stop | None:
-    """The end, where the run at work in this process was asked to. Whatever request there is, is then removed."""
-    path = own / _NAME
+    """The stop that was requested of this process, or None. The request is removed, also one of an earlier run."""
+    path = own / _REQUEST_FILE
     try:
         request = path.read_bytes()
     except FileNotFoundError:
@@ -119,8 +121,6 @@ def asked_to_stop(own: Path) -> Stop | None:
     holder = holder_of(own)
     if holder is None or request != _request_for(holder):
         return None
-    from goalseek.values import Stop
-
     return Stop("asked", "goalseek stop asked for it", "the same command goes on")
 
 
@@ -129,7 +129,7 @@ def _request_for(holder: Holder) -> bytes:
 
 
 def pending_run(own: Path) -> str:
-    """The run that begins with the next iteration, or began last; "" where the project has none."""
+    """The id of the run that begins with the next iteration, or began last; "" where the project has none."""
     try:
         return (own / "run").read_text().strip()
     except OSError:

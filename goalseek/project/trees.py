@@ -1,4 +1,4 @@
-"""The trees of one project under one setting: the workspace, the candidate's bench, and the incumbent's."""
+"""The trees of one project under one configuration: the workspace, the candidate's bench and the incumbent's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from goalseek.workspace.workspace import AgentCommit, Workspace
 
 @dataclass(frozen=True)
 class TreePlan:
-    """What the trees are made by. ``links`` are the shared folders: path in a tree, place on disk.
+    """What the trees are made from. ``links`` are the shared folders: path in a tree to path on disk.
 
     Where ``mounts``, these are mounted on their paths, not linked. ``keep`` are the patterns of what outlives a
     command; ``hidden_folder`` is where the files of ``hidden_from`` are read.
@@ -42,78 +42,80 @@ class TreePlan:
 
 
 class ProjectTrees:
-    """Makes each tree when it is first asked for, and all anew where the plan has changed.
+    """Makes each tree when it is first asked for, and all of them again where the plan has changed.
 
-    Each is made while a block of ``making`` lasts, which is told where.
+    Each is made inside ``announce(root)``, a context manager.
     """
 
-    def __init__(self, places: CachePaths, objects: Objects, making: Making = contextlib.nullcontext) -> None:
+    def __init__(self, places: CachePaths, objects: Objects, announce: Making = contextlib.nullcontext) -> None:
         self._places = places
         self._objects = objects
-        self._making = making
-        self._made_for = ""
+        self._announce = announce
+        self._plan_key = ""
         self._workspace: Workspace | None = None
         self._benches: dict[Side, Bench] = {}
 
     def workspace(self, plan: TreePlan) -> Workspace:
         """The agent's tree."""
-        self._turn_to(plan)
+        self._apply_plan(plan)
         if self._workspace is None:
             links = {} if plan.mounts else plan.links
-            is_seen, mounted = plan.scope.seen_by("agent"), _mounted(plan)
+            is_seen, mounted_paths = plan.scope.seen_by("agent"), _mounted_paths(plan)
             folder = self._places.workspace
-            self._workspace = Workspace(folder, self._objects, is_seen, plan.scope_key, links, mounted, self._making)
+            self._workspace = Workspace(
+                folder, self._objects, is_seen, plan.scope_key, links, mounted_paths, self._announce
+            )
         return self._workspace
 
-    def bench(self, plan: TreePlan, of: Side) -> Bench:
+    def bench(self, plan: TreePlan, side: Side) -> Bench:
         """The verifier's trees for the candidate, or for the incumbent."""
-        self._turn_to(plan)
-        if of not in self._benches:
-            self._benches[of] = self._bench(plan, of)
-        return self._benches[of]
+        self._apply_plan(plan)
+        if side not in self._benches:
+            self._benches[side] = self._make_bench(plan, side)
+        return self._benches[side]
 
     def close(self) -> None:
-        """Records the trees' state for the next process."""
+        """Stores the trees' state for the next process."""
         if self._workspace:
             self._workspace.close()
         for bench in self._benches.values():
             bench.close()
-        self._workspace, self._benches, self._made_for = None, {}, ""
+        self._workspace, self._benches, self._plan_key = None, {}, ""
 
-    def _turn_to(self, plan: TreePlan) -> None:
-        wanted = plan.scope_key + to_line(plan.keep)
-        if self._made_for == wanted:
+    def _apply_plan(self, plan: TreePlan) -> None:
+        key = plan.scope_key + to_line(plan.keep)
+        if self._plan_key == key:
             return
         self.close()
         self._places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._made_for = wanted
+        self._plan_key = key
 
-    def _bench(self, plan: TreePlan, of: Side) -> Bench:
-        prefix, kept = self._places.prefix, matcher(plan.keep)
+    def _make_bench(self, plan: TreePlan, side: Side) -> Bench:
+        prefix, is_kept = self._places.prefix, matcher(plan.keep)
         return Bench(
-            self._places.bench_of(of),
+            self._places.bench_of(side),
             self._objects,
             plan.scope,
             plan.scope_key,
             {} if plan.mounts else plan.links,
-            (lambda path: path.startswith(prefix) and kept(path[len(prefix) :])) if plan.keep else None,
-            _mounted(plan),
+            (lambda path: path.startswith(prefix) and is_kept(path[len(prefix) :])) if plan.keep else None,
+            _mounted_paths(plan),
             hidden_files.as_entries(plan.hidden_from, prefix),
-            _copied(plan, prefix),
-            self._making,
+            _hidden_file_reader(plan, prefix),
+            self._announce,
         )
 
 
-def _mounted(plan: TreePlan) -> frozenset[str]:
+def _mounted_paths(plan: TreePlan) -> frozenset[str]:
     return frozenset(plan.links if plan.mounts else ())
 
 
-def _copied(plan: TreePlan, prefix: str) -> Callable[[str, Entry], bytes]:
-    def content(path: str, expected: Entry) -> bytes:
+def _hidden_file_reader(plan: TreePlan, prefix: str) -> Callable[[str, Entry], bytes]:
+    def read(path: str, expected: Entry) -> bytes:
         assert plan.hidden_folder
         return hidden_files.content_of(plan.hidden_folder, path[len(prefix) :], expected)
 
-    return content
+    return read
 
 
 def agent_history(history: History, standing: Standing, label: str) -> list[AgentCommit]:
@@ -121,25 +123,28 @@ def agent_history(history: History, standing: Standing, label: str) -> list[Agen
     assert standing.incumbent
     if label == str(standing.incumbent.seq):
         return []
-    steps: list[AgentCommit] = []
+    commits: list[AgentCommit] = []
     for record in history.newest():
         if str(record.seq) == label:
             break
         if not isinstance(record, IterationRecord) or record.epoch != standing.epoch:
             continue
         if record.outcome in ("kept", "baseline"):
-            steps.append(_step(record))
+            commits.append(_agent_commit(record))
         if record.outcome == "baseline":
             break
-    return steps[::-1]
+    return commits[::-1]
 
 
-def _step(record: IterationRecord) -> AgentCommit:
+def _agent_commit(record: IterationRecord) -> AgentCommit:
     metric = record.metric
     assert record.tree_hash and metric.value is not None
     title = record.hypothesis_summary or f"Baseline of {record.project}"
-    was = f" (was {format_number(metric.incumbent)})" if metric.incumbent is not None else ""
+    previous = f" (was {format_number(metric.incumbent)})" if metric.incumbent is not None else ""
     moment = int(datetime.fromisoformat(record.timestamp).timestamp())
     return AgentCommit(
-        str(record.seq), record.tree_hash, f"{title}\n\n{metric.name}: {format_number(metric.value)}{was}\n", moment
+        str(record.seq),
+        record.tree_hash,
+        f"{title}\n\n{metric.name}: {format_number(metric.value)}{previous}\n",
+        moment,
     )

@@ -1,4 +1,7 @@
-"""What a view is told while a climb goes on. Each method does nothing here; a view overrides what it shows."""
+"""The observer of a climb, an observer that forwards to another one, and the log of the programs' output.
+
+The loop calls ``on_...`` as things happen. Each method does nothing here; a view overrides what it shows.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +20,29 @@ if typing.TYPE_CHECKING:
 
 
 class Watch:
-    """Told by the loop, in the order in which things happen."""
+    """The loop calls these methods in the order in which things happen."""
 
     def on_note(self, text: str) -> None:
         """Something that a person should know."""
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
-        """At which level programs are kept in their place, and what they can do in spite of it."""
+        """The level of the sandbox, and what programs can do in spite of it."""
 
     def on_budget(self, text: str) -> None:
         """Most of a budget is spent."""
         self.on_note(text)
 
-    def on_progress(self, scene: Progress) -> None:
-        """Where the climb stands before each iteration and at the end, and what bounds it."""
+    def on_progress(self, progress: Progress) -> None:
+        """The values and budgets of the climb, before each iteration and at the end."""
 
     def on_phase(self, iteration: int, name: str) -> None:
         """A phase begins."""
 
-    def on_measurement(self, of: str, place: int) -> None:
+    def on_measurement(self, side: str, number: int) -> None:
         """VERIFY begins a run, counted from 1, of the "candidate" or the "incumbent"."""
 
     def on_wait(self, text: str) -> None:
-        """Nothing goes on but a wait, and what for; "" at its end."""
+        """A wait begins, with what for; "" at its end."""
 
     def on_output(self, chunk: bytes) -> None:
         """A provider or the verifier printed something."""
@@ -54,13 +57,13 @@ class Watch:
         """A look at the holdout was made."""
 
     def is_attended(self) -> bool:
-        """Whether a person is there who can be asked."""
+        """Whether a person can be asked."""
         return False
 
-    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
-        """A person's word on a verdict, where one is there; ``given`` looks for one that came from elsewhere.
+    def ask(self, question: Question, read_approval: Callable[[], Approval | None]) -> Approval | None:
+        """A person's approval of a verdict; ``read_approval`` looks for one that was given by another process.
 
-        None where nobody will answer any more. May take hours; is left by KeyboardInterrupt to be asked again.
+        None where nobody will answer any more. May take hours; KeyboardInterrupt leaves it, to be asked again.
         """
         return None
 
@@ -72,70 +75,70 @@ class Watch:
 
 
 class Relay(Watch):
-    """Hands everything on to ``shown``."""
+    """Forwards everything to ``target``."""
 
-    def __init__(self, shown: Watch) -> None:
-        self._shown = shown
+    def __init__(self, target: Watch) -> None:
+        self._target = target
 
     def on_note(self, text: str) -> None:
-        """Handed on."""
-        self._shown.on_note(text)
+        """Forwarded."""
+        self._target.on_note(text)
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
-        """Handed on."""
-        self._shown.on_sandbox(level, not_enforced)
+        """Forwarded."""
+        self._target.on_sandbox(level, not_enforced)
 
     def on_budget(self, text: str) -> None:
-        """Handed on."""
-        self._shown.on_budget(text)
+        """Forwarded."""
+        self._target.on_budget(text)
 
-    def on_progress(self, scene: Progress) -> None:
-        """Handed on."""
-        self._shown.on_progress(scene)
+    def on_progress(self, progress: Progress) -> None:
+        """Forwarded."""
+        self._target.on_progress(progress)
 
     def on_phase(self, iteration: int, name: str) -> None:
-        """Handed on."""
-        self._shown.on_phase(iteration, name)
+        """Forwarded."""
+        self._target.on_phase(iteration, name)
 
-    def on_measurement(self, of: str, place: int) -> None:
-        """Handed on."""
-        self._shown.on_measurement(of, place)
+    def on_measurement(self, side: str, number: int) -> None:
+        """Forwarded."""
+        self._target.on_measurement(side, number)
 
     def on_wait(self, text: str) -> None:
-        """Handed on."""
-        self._shown.on_wait(text)
+        """Forwarded."""
+        self._target.on_wait(text)
 
     def on_output(self, chunk: bytes) -> None:
-        """Handed on."""
-        self._shown.on_output(chunk)
+        """Forwarded."""
+        self._target.on_output(chunk)
 
     def on_record(self, record: IterationRecord) -> None:
-        """Handed on."""
-        self._shown.on_record(record)
+        """Forwarded."""
+        self._target.on_record(record)
 
     def on_settled(self, record: SettleRecord) -> None:
-        """Handed on."""
-        self._shown.on_settled(record)
+        """Forwarded."""
+        self._target.on_settled(record)
 
     def on_holdout(self, record: HoldoutRecord) -> None:
-        """Handed on."""
-        self._shown.on_holdout(record)
+        """Forwarded."""
+        self._target.on_holdout(record)
 
     def is_attended(self) -> bool:
-        """As the other watch has it."""
-        return self._shown.is_attended()
+        """Whether the target can ask a person."""
+        return self._target.is_attended()
 
-    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
-        """Handed on."""
-        return self._shown.ask(question, given)
+    def ask(self, question: Question, read_approval: Callable[[], Approval | None]) -> Approval | None:
+        """Forwarded."""
+        return self._target.ask(question, read_approval)
 
     def on_stopped(self, stop: Stop) -> None:
-        """Handed on."""
-        self._shown.on_stopped(stop)
+        """Forwarded."""
+        self._target.on_stopped(stop)
 
     def on_failed(self, stop: Stop) -> None:
-        """Handed on."""
-        self._shown.on_failed(stop)
+        """Forwarded."""
+        self._target.on_failed(stop)
 
 
 OUTPUT = "output.log"
@@ -143,36 +146,36 @@ BYTES_MOST = 2**20
 
 
 class OutputLog(Relay):
-    """Writes output into a file that begins anew past a mebibyte, and hands everything on.
+    """Writes output to a file that begins anew past a mebibyte, and forwards everything.
 
-    For people, never read to decide: where it cannot be written, it is not.
+    For people, never read to decide: where it cannot be written, output is not logged.
     """
 
-    def __init__(self, shown: Watch, path: Path) -> None:
-        super().__init__(shown)
+    def __init__(self, target: Watch, path: Path) -> None:
+        super().__init__(target)
         self._path = path
         self._file: BinaryIO | None = None
         self._title = b""
 
     def on_phase(self, iteration: int, name: str) -> None:
-        """Handed on; the phase's name stands above what it prints."""
+        """Forwarded; the phase's name is written above what it prints."""
         self._title = f"[{name} of iteration {iteration}]\n".encode()
         super().on_phase(iteration, name)
 
     def on_output(self, chunk: bytes) -> None:
-        """Written, and handed on."""
+        """Written, and forwarded."""
         with contextlib.suppress(OSError):
             self._write(self._title + chunk[-BYTES_MOST:])
             self._title = b""
         super().on_output(chunk)
 
     def on_stopped(self, stop: Stop) -> None:
-        """Handed on; the file is closed."""
+        """Forwarded; the file is closed."""
         self._close()
         super().on_stopped(stop)
 
     def on_failed(self, stop: Stop) -> None:
-        """Handed on; the file is closed."""
+        """Forwarded; the file is closed."""
         self._close()
         super().on_failed(stop)
 

@@ -1,4 +1,7 @@
-"""The brief: what the agent is told of the climb, as JSON. Bounded, newest first, the best always in."""
+"""The brief: the JSON that the agent gets about the climb, and the families that its past tries are grouped into.
+
+It has at most 32 KiB; its history is newest first and always has the best.
+"""
 
 from __future__ import annotations
 
@@ -75,21 +78,21 @@ class Brief:
 
 
 BYTES_MOST = 32 * 1024
-_DIRECTIONS_MOST = 6 * 1024
-_PATTERNS_MOST = 2 * 1024
-_FILES_MOST = 6
-_PATH_MOST = 120
-_TITLE_MOST = 200
-_WHY_MOST = 400
-_NAME_MOST = 120
-_PRINTED_MOST = 1536
+_DIRECTIONS_BYTES = 6 * 1024
+_PATTERNS_BYTES = 2 * 1024
+_FILES_LIMIT = 6
+_PATH_LENGTH = 120
+_TITLE_BYTES = 200
+_WHY_BYTES = 400
+_NAME_BYTES = 120
+_OUTPUT_BYTES = 1536
 
 
 def make_brief(
-    context: Context, history: Sequence[PastTry], manifest: Manifest, left: dict[str, Any]
+    context: Context, history: Sequence[PastTry], manifest: Manifest, remaining: dict[str, Any]
 ) -> dict[str, Any]:
     """The brief. Its history, newest first and with the best always in, is as long as 32 KiB of JSON allow."""
-    found = [_family_row(family) for family in families(history, manifest.metric.direction)]
+    family_rows = [_family_row(family) for family in families(history, manifest.metric.direction)]
     brief: dict[str, Any] = {
         "project": manifest.project.name,
         "metric": {"name": manifest.metric.name, "direction": manifest.metric.direction},
@@ -97,26 +100,26 @@ def make_brief(
         "baseline": context.baseline_value,
         "best": context.best_value,
         "iteration": context.iteration,
-        "writable": _within(manifest.scope.writable, _PATTERNS_MOST),
-        "read_only": _within(manifest.scope.read_only, _PATTERNS_MOST),
-        "directions": _within(context.directions, _DIRECTIONS_MOST),
+        "writable": _last_lines_within(manifest.scope.writable, _PATTERNS_BYTES),
+        "read_only": _last_lines_within(manifest.scope.read_only, _PATTERNS_BYTES),
+        "directions": _last_lines_within(context.directions, _DIRECTIONS_BYTES),
         "stagnation": {"iterations": context.stagnation, "flattened": context.flattened},
-        "families": found,
+        "families": family_rows,
         "crashes": {
             "in_a_row": context.crashes,
-            "common_ending": _tail(context.common_ending, _PRINTED_MOST),
+            "common_ending": _tail(context.common_ending, _OUTPUT_BYTES),
             "iteration": context.crashed_in,
-            "last": _tail(context.last_crash, _PRINTED_MOST),
+            "last": _tail(context.last_crash, _OUTPUT_BYTES),
         },
-        "left": left,
+        "left": remaining,
         "history": [],
     }
-    best = next((past for past in history if past.iteration == context.best_iteration), None)
+    best = next((attempt for attempt in history if attempt.iteration == context.best_iteration), None)
     rows: list[dict[str, Any]] = []
     room = BYTES_MOST - len(in_json(brief)) - (_row_and_size(best)[1] if best else 0)
-    for past in history:
-        row, size = _row_and_size(past)
-        room -= 0 if past is best else size
+    for attempt in history:
+        row, size = _row_and_size(attempt)
+        room -= 0 if attempt is best else size
         if room < 0:
             break
         rows.append(row)
@@ -126,13 +129,13 @@ def make_brief(
 
 
 def in_json(brief: dict[str, Any]) -> str:
-    """The brief as it is handed over."""
+    """The brief as text of the file."""
     return json.dumps(brief, indent=1) + "\n"
 
 
 def what_is_left(limits: Limits, standing: Standing) -> dict[str, Any]:
-    """What may still be spent, by limit, of the run or of all runs, whichever is less; only limits that are set."""
-    left: dict[str, Any] = {}
+    """What is left of each limit that is set: of the run's or of all runs', whichever is less."""
+    remaining: dict[str, Any] = {}
     for budget, spend in ((limits, standing.spend), (limits.total, standing.total)):
         rows: tuple[tuple[str, float | None, float], ...] = (
             ("iterations", budget.iterations, spend.iterations),
@@ -140,78 +143,78 @@ def what_is_left(limits: Limits, standing: Standing) -> dict[str, Any]:
             ("tokens", budget.tokens, spend.tokens),
             ("cost_usd", budget.cost_usd, spend.usage.cost_usd or 0.0),
         )
-        for key, most, spent in rows:
-            if most is not None:
-                rest = max(round(most - spent, 6), 0)
-                left[key] = min(left.get(key, rest), rest)
+        for key, limit, spent in rows:
+            if limit is not None:
+                amount = max(round(limit - spent, 6), 0)
+                remaining[key] = min(remaining.get(key, amount), amount)
     if limits.deadline is not None:
-        left["deadline"] = limits.deadline.isoformat()
-    return left
+        remaining["deadline"] = limits.deadline.isoformat()
+    return remaining
 
 
 @functools.lru_cache(maxsize=512)  # the next brief has nearly the same
 def _row_and_size(past: PastTry) -> tuple[dict[str, Any], int]:
-    """A try as the brief has it, and the bytes that it takes there: each line of it is two deeper."""
+    """A try as the brief has it, and its size there in bytes: each line is indented by two more."""
     row = _row(past)
     text = json.dumps(row, indent=1)
     return row, len(text) + 2 * (text.count("\n") + 1) + 2
 
 
 def _row(past: PastTry) -> dict[str, Any]:
-    files = [path for path in past.changed_files if len(path) <= _PATH_MOST][:_FILES_MOST]
-    more = len(past.changed_files) - len(files)
+    files = [path for path in past.changed_files if len(path) <= _PATH_LENGTH][:_FILES_LIMIT]
+    more_files = len(past.changed_files) - len(files)
     return {
         "iteration": past.iteration,
         "outcome": past.outcome,
         "reason": past.reason,
         "value": past.value,
-        "changed_files": [*files, f"and {more} more"] if more else files,
-        "title": _cut(past.title, _TITLE_MOST),
-        "why": _cut(past.why, _WHY_MOST),
+        "changed_files": [*files, f"and {more_files} more"] if more_files else files,
+        "title": _cut(past.title, _TITLE_BYTES),
+        "why": _cut(past.why, _WHY_BYTES),
     }
 
 
 def _family_row(family: Family) -> dict[str, Any]:
     row: dict[str, Any] = to_plain(family)
-    return {**row, "name": _cut(family.name, _NAME_MOST), "example": _cut(family.example, _NAME_MOST)}
+    return {**row, "name": _cut(family.name, _NAME_BYTES), "example": _cut(family.example, _NAME_BYTES)}
 
 
-def _within(lines: Sequence[str], most: int) -> list[str]:
-    """The lines, from the last one backwards, as far as so many bytes of JSON allow; the last is cut to fit."""
-    kept: list[str] = []
+def _last_lines_within(lines: Sequence[str], limit: int) -> list[str]:
+    """The last lines that fit into ``limit`` bytes of JSON, in order; the first of them is cut to fit."""
+    last_lines: list[str] = []
     for line in reversed(lines):
-        if most < 64:
+        if limit < 64:
             break
-        while line and len(json.dumps(line)) > most:
-            line = line[: len(line) * most // (len(json.dumps(line)) + 1)]
-        most -= len(json.dumps(line)) + 6
-        kept.insert(0, line)
-    return kept
+        while line and len(json.dumps(line)) > limit:
+            line = line[: len(line) * limit // (len(json.dumps(line)) + 1)]
+        limit -= len(json.dumps(line)) + 6
+        last_lines.insert(0, line)
+    return last_lines
 
 
-def _cut(text: str, most: int) -> str:
+def _cut(text: str, limit: int) -> str:
     """One line, at most so many bytes of JSON long."""
     line = " ".join(text.split())
-    while len(json.dumps(line)) - 2 > most:
-        line = line[: len(line) * most // (len(json.dumps(line)) + 1) - 1].rstrip("…") + "…"
+    while len(json.dumps(line)) - 2 > limit:
+        line = line[: len(line) * limit // (len(json.dumps(line)) + 1) - 1].rstrip("…") + "…"
     return line
 
 
-def _tail(text: str, most: int) -> str:
+def _tail(text: str, limit: int) -> str:
     """The end of a text, at most so many bytes of JSON long."""
-    while len(json.dumps(text)) - 2 > most:
-        text = text[-(len(text) * most // (len(json.dumps(text)) + 1)) :]
+    while len(json.dumps(text)) - 2 > limit:
+        text = text[-(len(text) * limit // (len(json.dumps(text)) + 1)) :]
     return text
 
 
 FAMILIES_MOST = 10
-_WORDS_MOST = 3
-_FAMILY_TITLE_MOST = 120
+_WORDS_LIMIT = 3
+_FAMILY_TITLE_LENGTH = 120
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
 _PATH = re.compile(r"\S*/\S*|\b[\w-]+\.[a-z]\w{0,4}\b")
 _NUMBER = re.compile(r"\S*\d\S*")
 _WORD = re.compile(r"[^\W\d_]+")
-_SAYS_LITTLE = frozenset(
+_STOP_WORDS = frozenset(
     "a an the this that these its it is are be was to of in on at by for from with without into as and or not no more "
     "than then so i we some instead use using try make made".split()
 )
@@ -228,30 +231,30 @@ class Family:
     example: str
 
 
-def families(history: Iterable[PastTry], direction: str, most: int = FAMILIES_MOST) -> tuple[Family, ...]:
-    """The ``most`` largest families of a history that is newest first; baselines are no tries.
+def families(history: Iterable[PastTry], direction: str, limit: int = FAMILIES_MOST) -> tuple[Family, ...]:
+    """The largest families of a history that is newest first, at most ``limit``; baselines are no tries.
 
-    Of two families of one size that which was tried last comes first.
+    Of two families of one size the one with the newer try comes first.
     """
-    groups: dict[str, list[PastTry]] = {}
+    tries_by_name: dict[str, list[PastTry]] = {}
     for past in history:
         if past.outcome != "baseline":
-            groups.setdefault(name_of(past), []).append(past)
-    found = [_family(name, tries, direction) for name, tries in groups.items()]
-    return tuple(sorted(found, key=lambda family: -family.tries)[:most])
+            tries_by_name.setdefault(name_of(past), []).append(past)
+    groups = [_family(name, tries, direction) for name, tries in tries_by_name.items()]
+    return tuple(sorted(groups, key=lambda family: -family.tries)[:limit])
 
 
 def name_of(past: PastTry) -> str:
-    """The first significant words of its title; where there are none, the files that it changed."""
+    """The name of a try's family: the first significant words of its title, else the files that it changed."""
     title = past.title.casefold()
     for noise in (_QUOTED, _PATH, _NUMBER):
         title = noise.sub(" ", title)
-    words = [word for word in _WORD.findall(title) if word not in _SAYS_LITTLE]
-    return " ".join(list(dict.fromkeys(words))[:_WORDS_MOST]) or ", ".join(past.changed_files[:3]) or "(untitled)"
+    words = [word for word in _WORD.findall(title) if word not in _STOP_WORDS]
+    return " ".join(list(dict.fromkeys(words))[:_WORDS_LIMIT]) or ", ".join(past.changed_files[:3]) or "(untitled)"
 
 
 def _family(name: str, tries: list[PastTry], direction: str) -> Family:
     values = [past.value for past in tries if past.value is not None]
     best = (max if direction == "maximize" else min)(values, default=None)
-    kept = sum(past.outcome == "kept" for past in tries)
-    return Family(name, len(tries), kept, best, tries[0].title[:_FAMILY_TITLE_MOST])
+    keeps = sum(past.outcome == "kept" for past in tries)
+    return Family(name, len(tries), keeps, best, tries[0].title[:_FAMILY_TITLE_LENGTH])

@@ -1,4 +1,4 @@
-"""How a provider is asked: prompt, brief and nonce in files of this call, and a way to start its program."""
+"""Calls to a provider: the briefing of an iteration, the ``Call`` with prompt, brief and nonce, and its recording."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from goalseek.workspace.workspace import Workspace
 
 @dataclass(frozen=True)
 class Briefing:
-    """What the proposals of one iteration are made from, gathered once."""
+    """Context, past tries and brief of one iteration: all its proposals are made from them."""
 
     context: Context
     history: tuple[PastTry, ...]
@@ -45,7 +45,7 @@ class Briefing:
 
 
 def briefing_for(project: Project, config: Config, context: Context) -> Briefing:
-    """The briefing of an iteration: its context, what was tried under this ruler, and the brief of both."""
+    """The briefing of an iteration: its context, the past tries under this ruler, and the brief of both."""
     epoch = project.standing.epoch
     verify = config.manifest.verify
     records = [record for record in project.recent if record.epoch == epoch]
@@ -53,8 +53,8 @@ def briefing_for(project: Project, config: Config, context: Context) -> Briefing
         best = project.ledger.history.iteration(context.best_iteration)
         records += [best] if best else []
     history = tuple(past_try(record, verify) for record in records)
-    left = what_is_left(config.manifest.limits, project.standing.of_run(project.run_id))
-    return Briefing(context, history, make_brief(context, history, config.manifest, left))
+    remaining = what_is_left(config.manifest.limits, project.standing.of_run(project.run_id))
+    return Briefing(context, history, make_brief(context, history, config.manifest, remaining))
 
 
 def build_call(
@@ -67,40 +67,40 @@ def build_call(
     run_folder: Path,
     number: int = 1,
     problem: Problem | None = None,
-    judged: Judged | None = None,
+    review_subject: Judged | None = None,
 ) -> Call:
-    """One question to the provider, in the workspace. A program that it starts is among ``calls`` before it starts.
+    """The call of a provider in the workspace. A program is written to ``usage_log`` before it starts.
 
     It is the ``number``-th of its phase in the iteration; ``problem`` is what was wrong with the answer before,
-    ``judged`` what a review is about. Its prompt is written to the run folder. A reviewer has another HOME.
+    ``review_subject`` what a review is about. Its prompt is written to the run folder. A reviewer has another HOME.
     """
     manifest, context, brief = config.manifest, briefing.context, briefing.brief
     name = named(phase, number)
     nonce = project.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = Redactor()
-    for table in (manifest.env.verify, manifest.env.agent):  # what a crash printed may hold one
+    for table in (manifest.env.verify, manifest.env.agent):  # the output of a crash may hold one
         secrets.add_variables(passed_credentials(table))
-    made = make_prompt(config.templates, phase, context, manifest, brief, nonce, plan, problem, judged)
-    text = secrets.hidden_text(made)
-    write_prompt(run_folder, name, text)
+    prompt = make_prompt(config.templates, phase, context, manifest, brief, nonce, plan, problem, review_subject)
+    prompt = secrets.hidden_text(prompt)
+    write_prompt(run_folder, name, prompt)
     workspace = project.workspace(config)
     folder = workspace.root / project.places.prefix
-    seat = AgentLaunch(
+    launch = AgentLaunch(
         project,
         manifest,
         workspace.root,
         folder,
-        label=f"{project.run_id} {context.iteration}{' review' if judged else ''}",
-        prompt=text,
+        label=f"{project.run_id} {context.iteration}{' review' if review_subject else ''}",
+        prompt=prompt,
         brief=brief,
-        given=agent_variables(manifest, context, phase, nonce),
-        is_review=judged is not None,
+        variables=agent_variables(manifest, context, phase, nonce),
+        is_review=review_subject is not None,
         phase=project.last_phase,
-        calls=usage_log,
+        usage_log=usage_log,
         secrets=secrets,
     )
 
-    def again(why: str, usage: Usage) -> None:
+    def note_failed_call(why: str, usage: Usage) -> None:
         project.watch.on_note(why)
         usage_log.failed(project.last_phase, why, usage)
         workspace.clean()
@@ -110,30 +110,30 @@ def build_call(
         context=context,
         history=briefing.history,
         folder=folder,
-        writable=workspace.cached("writable", lambda: _writable(project, config, workspace)),
-        prompt=text,
+        writable=workspace.cached("writable", lambda: _writable_paths(project, config, workspace)),
+        prompt=prompt,
         brief=brief,
         nonce=nonce,
         metric=manifest.metric.name,
         direction=manifest.metric.direction,
-        start=seat.start,
-        usage_file=seat.files / "usage.json",
-        prompt_file=seat.files / "prompt.md",
-        home_at=project.confines.home_at(seat.home.path),
+        start=launch.start,
+        usage_file=launch.files / "usage.json",
+        prompt_file=launch.files / "prompt.md",
+        home_at=project.confines.home_at(launch.home.path),
         confined=project.confines.level.name != "none",
         wait=lambda seconds, why: wait(project, manifest.limits, seconds, why),
-        again=again,
-        session=seat.session,
+        again=note_failed_call,
+        session=launch.session,
         went=usage_log.set_session,
-        read_home=seat.read_home,
-        secrets=seat.secrets,
+        read_home=launch.read_home,
+        secrets=launch.secrets,
         name=name,
-        keep=recorder(project, context.iteration, name, text, seat.secrets),
+        keep=recorder(project, context.iteration, name, prompt, launch.secrets),
     )
 
 
 def agent_variables(manifest: Manifest, context: Context, phase: str, nonce: str) -> dict[str, str]:
-    """The contract's variables for a provider, but those that name files."""
+    """The contract's variables for a provider, without those that name files."""
     return {
         "GOALSEEK_ITERATION": str(context.iteration),
         "GOALSEEK_PHASE": phase,
@@ -144,59 +144,59 @@ def agent_variables(manifest: Manifest, context: Context, phase: str, nonce: str
     }
 
 
-def _writable(project: Project, config: Config, workspace: Workspace) -> tuple[str, ...]:
+def _writable_paths(project: Project, config: Config, workspace: Workspace) -> tuple[str, ...]:
     """The existing files that the provider may edit, as it names them."""
-    cut, kind = len(project.places.prefix), config.scope.kind
-    return tuple(path[cut:] for path in workspace.tree.entries if kind(path) == "writable")
+    prefix_length, kind = len(project.places.prefix), config.scope.kind
+    return tuple(path[prefix_length:] for path in workspace.tree.entries if kind(path) == "writable")
 
 
 def recorder(
     project: Project, iteration: int, name: str, prompt: str, secrets: Redactor
 ) -> Callable[[Reply, Rejected | None, bytes], None]:
-    """What is to be told how a call ended; does nothing where the manifest records none.
+    """Writes the recording of a call when it has ended; does nothing where the manifest records none.
 
-    A call that is made again after a kill replaces its recording.
+    A call repeated after a kill replaces its recording.
     """
-    where = project.provider_table().record
-    if where is None:
+    record_table = project.provider_table().record
+    if record_table is None:
         return lambda reply, rejected, patch: None
-    folder = project.folder / where
+    folder = project.folder / record_table
 
-    def keep(reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
+    def record(reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
         if rejected is None and not (reply.title or reply.output or patch):
             return  # nobody was asked: a command without ask_plan
-        stopped = None
+        rejection = None
         if rejected:
             edits = None if rejected.edits is None else ()
-            stopped = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
-        recording = Recording(iteration, name, prompt, reply, patch.decode("utf-8", "surrogateescape"), stopped)
+            rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
+        recording = Recording(iteration, name, prompt, reply, patch.decode("utf-8", "surrogateescape"), rejection)
         text = json.dumps(recording.as_plain(secrets.hidden_text), indent=1) + "\n"
         write_durably(folder / file_name(iteration, name), text.encode())
 
-    return keep
+    return record
 
 
-_PAUSE = 0.1
+_PAUSE_SECONDS = 0.1
 
 
 def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
-    """Waits, and then says True; False at once where the run does not go on for so long.
+    """Waits so many seconds and gives True; gives False at once where the run ends before that.
 
     Raises LimitReached where a person asks the run to stop meanwhile.
     """
-    left = seconds_left(limits, project.standing.of_run(project.run_id), project.clock.now())
+    remaining = seconds_left(limits, project.standing.of_run(project.run_id), project.clock.now())
     if project.ends_at is not None:
-        rest = project.ends_at - time.monotonic()
-        left = rest if left is None else min(left, rest)
-    if left is not None and seconds > left:
+        invocation_seconds = project.ends_at - time.monotonic()
+        remaining = invocation_seconds if remaining is None else min(remaining, invocation_seconds)
+    if remaining is not None and seconds > remaining:
         return False
-    until = seconds_with_sleep() + seconds
-    shown = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
-    with project.waiting(f"{why}; waits until {shown}, {format_duration(seconds)} from now"):
-        while (left := until - seconds_with_sleep()) > 0:
+    end = seconds_with_sleep() + seconds
+    end_text = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
+    with project.waiting(f"{why}; waits until {end_text}, {format_duration(seconds)} from now"):
+        while (remaining := end - seconds_with_sleep()) > 0:
             if stop := asked_to_stop(project.repository.own):
                 raise LimitReached(stop)
             project.picture.beat()
-            time.sleep(min(_PAUSE, left))
+            time.sleep(min(_PAUSE_SECONDS, remaining))
     project.waited += (f"waited {format_duration(seconds)}: {why}",)
     return True

@@ -1,4 +1,7 @@
-"""What the agent may be told of a try: never what a command printed that sees hidden files."""
+"""Past tries as the agent may know them: outcome, value, reason, and the output of crashes.
+
+Output of a command that sees hidden files never gets there.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import PastTry
 from goalseek.project.project import Project
 
-_INSTEAD = {
+_SENTENCES = {
     "verify_failed": "the verifier failed",
     "verify_timeout": "the verifier ran past its timeout",
     "no_metric": "the measurement gave no metric",
@@ -22,7 +25,7 @@ _INSTEAD = {
 
 
 def past_try(record: IterationRecord, verify: Sequence[VerifyCommand]) -> PastTry:
-    """An iteration as the next proposal may know it; ``verify`` are the commands that measured it."""
+    """An iteration as the agent may know it; ``verify`` are the commands that measured it."""
     return PastTry(
         record.iteration,
         record.outcome,
@@ -35,25 +38,25 @@ def past_try(record: IterationRecord, verify: Sequence[VerifyCommand]) -> PastTr
 
 
 def why_for_agent(record: IterationRecord, verify: Sequence[VerifyCommand]) -> str:
-    """The record's sentence; of a crash that a command with hidden files may speak in, the reason only."""
+    """The record's sentence; only the reason for a crash whose sentence may quote a command that sees hidden files."""
     if record.reason not in CRASHED:
         return record.why
-    open_ones = {command.name for command in verify if command.sees == "candidate"}
-    ended_in = record.verify[-1].name if record.verify else None
-    is_of_command = record.reason in ("verify_failed", "verify_timeout")
-    is_open = ended_in in open_ones if is_of_command else len(open_ones) == len(verify)
-    return record.why if is_open else _INSTEAD[record.reason]
+    open_commands = {command.name for command in verify if command.sees == "candidate"}
+    last_command = record.verify[-1].name if record.verify else None
+    is_command_failure = record.reason in ("verify_failed", "verify_timeout")
+    is_open = last_command in open_commands if is_command_failure else len(open_commands) == len(verify)
+    return record.why if is_open else _SENTENCES[record.reason]
 
 
-def common_ending(texts: Sequence[str], lines_most: int = 20, bytes_most: int = 2048) -> str:
-    """The last lines that all the texts have in common, spaces at their ends aside; the newest end of it that fits."""
+def common_ending(texts: Sequence[str], max_lines: int = 20, max_bytes: int = 2048) -> str:
+    """The last lines that all texts share, trailing spaces aside: as many as ``max_lines`` and ``max_bytes`` allow."""
     columns = [[line.rstrip() for line in text.rstrip().splitlines()] for text in texts]
     ending: list[str] = []
     size = 0
-    for place in range(1, 1 + min([lines_most, *map(len, columns)] if columns else [0])):
-        line = columns[0][-place]
+    for index in range(1, 1 + min([max_lines, *map(len, columns)] if columns else [0])):
+        line = columns[0][-index]
         size += len(line.encode("utf-8", "replace")) + 1
-        if size > bytes_most or any(column[-place] != line for column in columns):
+        if size > max_bytes or any(column[-index] != line for column in columns):
             break
         ending.append(line)
     return "\n".join(reversed(ending)).strip("\n")
@@ -62,25 +65,25 @@ def common_ending(texts: Sequence[str], lines_most: int = 20, bytes_most: int = 
 def crash_endings(project: Project, standing: Standing) -> list[str]:
     """The end of the output of each candidate in the present row of crashes, newest first.
 
-    It is found in the evidence that its iteration stored; one that is gone, or printed nothing that may be shown, is
-    left out.
+    Read from the checkpointed evidence. A candidate whose evidence is gone, or that printed nothing that may be shown,
+    is left out.
     """
     if standing.crashes < 2:
         return []
-    found = []
-    for record in islice(_crashed(project, standing), standing.crashes):
-        if printed := printed_by(project, record):
-            found.append(printed)
-    return found
+    endings = []
+    for record in islice(_crash_records(project, standing), standing.crashes):
+        if output := printed_by(project, record):
+            endings.append(output)
+    return endings
 
 
 def last_crashed(project: Project, standing: Standing) -> IterationRecord | None:
-    """The newest iteration of this ruler whose candidate crashed."""
-    return next(_crashed(project, standing), None)
+    """The newest iteration under this ruler whose candidate crashed; None where there is none."""
+    return next(_crash_records(project, standing), None)
 
 
 def printed_by(project: Project, record: IterationRecord) -> str:
-    """The end of what a crashed candidate's command printed, as far as the agent may see it; "" where it is gone."""
+    """The end of the output of a crashed candidate, as far as the agent may see it; "" where its evidence is gone."""
     folder = project.loaded.runs / f"{record.iteration:04d}"
     for number in range(len(record.attempts) + 1, 0, -1):
         candidate = Checkpoints.value_of(folder, named("candidate", number), project.seal) or {}
@@ -90,6 +93,6 @@ def printed_by(project: Project, record: IterationRecord) -> str:
     return ""
 
 
-def _crashed(project: Project, standing: Standing) -> Iterator[IterationRecord]:
+def _crash_records(project: Project, standing: Standing) -> Iterator[IterationRecord]:
     """The iterations of this ruler whose candidates crashed, newest first."""
     return (record for record in project.recent if record.reason in CRASHED and record.epoch == standing.epoch)

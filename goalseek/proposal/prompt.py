@@ -1,4 +1,7 @@
-"""The text of one call: a template with its values, what others wrote marked as data that nothing in it can close."""
+"""The prompt of one call: a template with its values.
+
+What others wrote stands between two lines with the call's nonce, marked as data; nothing inside can end such a block.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Plan, VisibleFile
 from goalseek.providers.prompt_templates import Templates
 
-_FILES_SHOWN = 60
-_PATH_MOST = 300
+_FILES_LIMIT = 60
+_PATH_LENGTH = 300
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What was wrong with the answer before: ``said`` in goalseek's own words, ``printed`` by others."""
+    """What was wrong with the answer before: ``said`` in goalseek's own words, ``printed`` by others, so it is data."""
 
     said: str
     printed: str = ""
@@ -42,26 +45,26 @@ def make_prompt(
     nonce: str,
     plan: Plan | None = None,
     problem: Problem | None = None,
-    judged: Judged | None = None,
+    review_subject: Judged | None = None,
 ) -> str:
-    """The prompt of a call. A problem that the phase's template does not speak of follows at the end."""
-    text = templates[phase].text
-    told = _problem(problem, nonce)
+    """The prompt of a call. The problem follows at the end where the template has no ``$problem``."""
+    template = templates[phase].text
+    problem_text = _problem_text(problem, nonce)
 
-    def marked(lines: str, otherwise: str = "(none)") -> str:
-        return as_data(lines, nonce) if lines.strip() else otherwise
+    def data_block(lines: str, empty: str = "(none)") -> str:
+        return as_data(lines, nonce) if lines.strip() else empty
 
-    of_review = (
+    review_values = (
         {}
-        if judged is None
+        if review_subject is None
         else {
-            "value": format_number(judged.value),
-            "criteria": _bullets(judged.criteria),
-            "diff": marked(judged.patch),
+            "value": format_number(review_subject.value),
+            "criteria": _bullets(review_subject.criteria),
+            "diff": data_block(review_subject.patch),
         }
     )
-    planned = f"{plan.title}\n\n{plan.text}".strip() if plan and plan.title else ""
-    made = string.Template(text).substitute(
+    plan_text = f"{plan.title}\n\n{plan.text}".strip() if plan and plan.title else ""
+    prompt = string.Template(template).substitute(
         project=manifest.project.name,
         metric=manifest.metric.name,
         better="higher" if manifest.metric.direction == "maximize" else "lower",
@@ -71,21 +74,21 @@ def make_prompt(
         program=context.program.strip() or "(none)",
         writable=_bullets(manifest.scope.writable),
         read_only=_bullets([*manifest.scope.read_only, "everything else that is there"]),
-        files=marked(_files(context)),
-        history=marked(_history(brief["history"]), "(nothing was tried yet)"),
-        families=marked(_families(brief["families"])),
+        files=data_block(_file_lines(context)),
+        history=data_block(_history_lines(brief["history"]), "(nothing was tried yet)"),
+        families=data_block(_family_lines(brief["families"])),
         directions=_bullets(context.directions),
-        stagnation=_flattened(context),
-        crashes=_crashes(context, brief["crashes"], nonce),
-        left=_left(brief["left"]),
-        plan=marked(planned, "(you plan while you edit)"),
-        problem=told,
+        stagnation=_stagnation_text(context),
+        crashes=_crash_text(context, brief["crashes"], nonce),
+        left=_remaining_text(brief["left"]),
+        plan=data_block(plan_text, "(you plan while you edit)"),
+        problem=problem_text,
         nonce=nonce,
-        **of_review,
+        **review_values,
     )
-    if told and "problem" not in string.Template(text).get_identifiers():
-        made = f"{made.rstrip()}\n\n# Your last answer\n\n{told}\n"
-    return made
+    if problem_text and "problem" not in string.Template(template).get_identifiers():
+        prompt = f"{prompt.rstrip()}\n\n# Your last answer\n\n{problem_text}\n"
+    return prompt
 
 
 def as_data(text: str, nonce: str) -> str:
@@ -93,7 +96,7 @@ def as_data(text: str, nonce: str) -> str:
     return f"<<<DATA {nonce}\n{text.replace(nonce, '_' * len(nonce))}\nDATA {nonce}>>>"
 
 
-def _problem(problem: Problem | None, nonce: str) -> str:
+def _problem_text(problem: Problem | None, nonce: str) -> str:
     if problem is None:
         return ""
     return problem.said + (f"\n\n{as_data(problem.printed.strip(), nonce)}" if problem.printed.strip() else "")
@@ -103,19 +106,19 @@ def _bullets(lines: Sequence[str]) -> str:
     return "\n".join(f"- {line}" for line in lines) or "- (none)"
 
 
-def _files(context: Context) -> str:
+def _file_lines(context: Context) -> str:
     def is_shown(file: VisibleFile) -> bool:
-        return len(file.path) <= _PATH_MOST
+        return len(file.path) <= _PATH_LENGTH
 
-    shown = [file for file in sorted(context.files, key=lambda file: not file.writable) if is_shown(file)]
+    files = [file for file in sorted(context.files, key=lambda file: not file.writable) if is_shown(file)]
     lines = [
-        f"- {file.path} ({file.size} bytes{', writable' if file.writable else ''})" for file in shown[:_FILES_SHOWN]
+        f"- {file.path} ({file.size} bytes{', writable' if file.writable else ''})" for file in files[:_FILES_LIMIT]
     ]
-    more = context.files_total - len(lines)
-    return "\n".join([*lines, f"- and {more} more"] if more > 0 else lines)
+    more_files = context.files_total - len(lines)
+    return "\n".join([*lines, f"- and {more_files} more"] if more_files > 0 else lines)
 
 
-def _history(rows: Sequence[dict[str, Any]]) -> str:
+def _history_lines(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     for row in rows:
         value = "" if row["value"] is None else f" {format_number(row['value'])}"
@@ -123,16 +126,16 @@ def _history(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _families(rows: Sequence[dict[str, Any]]) -> str:
+def _family_lines(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     for family in rows:
         best = "no value" if family["best"] is None else f"best {format_number(family['best'])}"
-        told = f"{family['tries']} tried, {family['kept']} kept, {best}"
-        lines.append(f"- {family['name']}: {told}; for example: {family['example']}")
+        counts = f"{family['tries']} tried, {family['kept']} kept, {best}"
+        lines.append(f"- {family['name']}: {counts}; for example: {family['example']}")
     return "\n".join(lines)
 
 
-def _flattened(context: Context) -> str:
+def _stagnation_text(context: Context) -> str:
     if not context.flattened:
         return ""
     return (
@@ -141,28 +144,29 @@ def _flattened(context: Context) -> str:
     )
 
 
-def _crashes(context: Context, told: dict[str, Any], nonce: str) -> str:
+def _crash_text(context: Context, crashes: dict[str, Any], nonce: str) -> str:
     if context.common_ending:
-        said = f"The last {context.crashes} candidates in a row crashed, and what they printed ended alike:"
-        printed = context.common_ending
-    elif told["last"]:
-        said, printed = f"The last candidate that crashed was that of iteration {told['iteration']}:", told["last"]
+        intro = f"The last {context.crashes} candidates in a row crashed, and what they printed ended alike:"
+        output = context.common_ending
+    elif crashes["last"]:
+        intro = f"The last candidate that crashed was that of iteration {crashes['iteration']}:"
+        output = crashes["last"]
     else:
         return ""
-    return f"{said}\n\n{as_data(printed, nonce)}\n\nDo not let yours end so as well.\n"
+    return f"{intro}\n\n{as_data(output, nonce)}\n\nDo not let yours end so as well.\n"
 
 
-def _left(left: dict[str, Any]) -> str:
-    def shown(key: str, value: Any) -> str:
+def _remaining_text(remaining: dict[str, Any]) -> str:
+    def format_amount(key: str, value: Any) -> str:
         if key == "seconds":
             return format_duration(value)
         return f"${format_number(value)}" if key == "cost_usd" else str(value)
 
-    told = [f"{shown(key, value)} {_NAMES[key]}".strip() for key, value in left.items()]
-    return ", ".join(told) or "no limit is set"
+    amounts = [f"{format_amount(key, value)} {_UNITS[key]}".strip() for key, value in remaining.items()]
+    return ", ".join(amounts) or "no limit is set"
 
 
-_NAMES = {
+_UNITS = {
     "iterations": "iterations",
     "seconds": "of active time",
     "tokens": "tokens",

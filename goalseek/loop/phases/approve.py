@@ -45,7 +45,7 @@ def apply_approval(project: Project, context: Context, candidate: Candidate, dec
         return load_approval(logs, question)
 
     if word is None and project.watch.is_attended():
-        write_state(project, "waiting", question.iteration, "APPROVE", following=commands_for(question))
+        write_state(project, "waiting", question.iteration, "APPROVE", next_step=commands_for(question))
         word = project.watch.ask(question, given)
         write_state(project, "running", question.iteration, "APPROVE")
     if word is None:

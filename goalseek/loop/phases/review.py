@@ -53,7 +53,7 @@ def reviewed(
     said = Plan(change.title, change.text[:TEXT_MOST], plan.files)
     judged = Judged(value, table.criteria, _cut(objects.git("diff-tree", "-p", "-r", before, candidate.tree)))
     asked = replace(briefing, brief={**briefing.brief, "review": _facts(table, change, value)})
-    call = build_call(project, config, asked, "review", said, usage_log, folder, cycle, judged=judged)
+    call = build_call(project, config, asked, "review", said, usage_log, folder, cycle, review_subject=judged)
     edits = {found.path: found.after for found in objects.differences(before, candidate.tree)}
     failure: Rejected | None = None
     with _showing(project.workspace(config), edits):
