@@ -1,4 +1,4 @@
-"""Whether a project is fit for the night: checks, trial runs, cheats, and why a sandbox breaks a command.
+"""Whether a project is fit to run unattended: checks, trial runs of the verifier, cheats, sandbox diagnosis.
 
 It imports the floors up to evaluation.
 """

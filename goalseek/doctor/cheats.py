@@ -1,6 +1,6 @@
-"""Cheats: patches that game the metric. Each is made a candidate, measured like one and decided like one; it must lose.
+"""Cheats: patches that game the metric. Each is applied, measured and decided on like a candidate, and must lose.
 
-Nothing of them is in a ref or a record.
+Nothing of them gets into a ref or a record.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from goalseek.statistics.scale import representative
 from goalseek.workspace.scope import DROPPINGS, Scope, clashes
 from goalseek.workspace.screening import AddedFiles, why_shared
 
-_FIRST_PLACE = 2000  # of its measurements in this process: the trial's are below, so that no seed is used twice
+_FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
 
 
 @dataclass(frozen=True)
 class Cheat:
-    """A cheat on the tree that is climbed from: its candidate's tree, or why there is none.
+    """A cheat applied to the tree that the climb starts from: its candidate's tree, or why there is none.
 
-    ``unfit`` says in words why it cannot be tried at all, ``refused`` why its candidate is out of scope.
+    ``unfit`` says why the patch cannot be applied, ``refused`` why its candidate is out of scope.
     """
 
     patch: str
@@ -45,7 +45,7 @@ class Cheat:
 
 @dataclass(frozen=True)
 class CheatFinding(Finding):
-    """What came of a cheat: ``lost``, and the verdict on its candidate."""
+    """The finding on a cheat: whether it ``lost``, and the verdict on its candidate."""
 
     patch: str = ""
     lost: bool = True
@@ -55,33 +55,33 @@ class CheatFinding(Finding):
 
 
 def prepared(project: Project, config: Config, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
-    """Every cheat of the manifest, applied to a tree, of which only the writable paths are taken."""
-    return tuple(_prepared(project, config, tree, entries, cheat.patch) for cheat in config.manifest.cheat)
+    """The manifest's cheats, each applied to a tree; only changes of writable paths are taken."""
+    return tuple(_apply_cheat(project, config, tree, entries, cheat.patch) for cheat in config.manifest.cheat)
 
 
 def runs_owed(cheats: Sequence[Cheat], tree: str) -> int:
-    """How many of them will be measured."""
+    """How many of these cheats will be measured."""
     return sum(_is_measured(cheat, tree) for cheat in cheats)
 
 
 def tried(project: Project, subject: Target, cheats: Sequence[Cheat], folder: Path) -> Iterator[Finding]:
-    """Each cheat's verdict, as a candidate would get it. The bench stands at the subject's own tree afterwards."""
+    """A finding for each cheat, with its verdict as a candidate. The bench is at the subject's tree afterwards."""
     manifest = subject.config.manifest
     try:
-        for place, cheat in enumerate(cheats):
+        for index, cheat in enumerate(cheats):
             if not cheat.unfit:
-                verdict = _verdict(project, subject, cheat, _FIRST_PLACE + place, folder)
+                verdict = _verdict(project, subject, cheat, _FIRST_NUMBER + index, folder)
                 yield _finding(manifest, cheat, verdict, _is_measured(cheat, subject.tree))
     finally:
         stand_back(project, subject)
 
 
-def _prepared(project: Project, config: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
-    objects, place = project.repository.objects, project.folder / name
-    if place.is_file() and place.resolve() != project.folder.resolve() / Path(name):
+def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
+    objects, path = project.repository.objects, project.folder / name
+    if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
         return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
     try:
-        after = patched(objects, tree, place.read_bytes(), project.places.prefix)
+        after = patched(objects, tree, path.read_bytes(), project.places.prefix)
     except OSError as error:
         return Cheat(name, f"cannot be read: {error.strerror}")
     except DoesNotApply as error:
@@ -89,48 +89,56 @@ def _prepared(project: Project, config: Config, tree: str, entries: Mapping[str,
     edits: dict[str, Entry | None] = {}
     refused, strays = [], []
     differences = list(objects.differences(tree, after))
-    added = [found.path for found in differences if found.before is None]
-    removed = [found.path for found in differences if found.after is None]
-    newcomers = AddedFiles(objects, tree, config.scope, added, removed)
-    for found in differences:
-        why = _refusal(found, objects, config.scope, entries, newcomers)
+    added = [difference.path for difference in differences if difference.before is None]
+    removed = [difference.path for difference in differences if difference.after is None]
+    added_files = AddedFiles(objects, tree, config.scope, added, removed)
+    for difference in differences:
+        why = _refusal(difference, objects, config.scope, entries, added_files)
         if why:
             refused.append(why)
-        elif config.scope.kind(found.path) == "writable" and not DROPPINGS(found.path):
-            edits[found.path] = found.after
-        elif config.scope.kind(found.path) in ("other", "kept") and not DROPPINGS(found.path):
-            strays.append(quote_path(found.path))
+        elif config.scope.kind(difference.path) == "writable" and not DROPPINGS(difference.path):
+            edits[difference.path] = difference.after
+        elif config.scope.kind(difference.path) in ("other", "kept") and not DROPPINGS(difference.path):
+            strays.append(quote_path(difference.path))
     if strays and config.manifest.scope.strays == "reject":
         refused.append(f"new files outside the scope: {', '.join(strays)}")
     if refused:
         return Cheat(name, refused="; ".join(refused))
-    made = objects.splice(tree, edits) if edits else tree
-    return Cheat(name, tree=made, left_out=tuple(strays), lines_saved=_lines_saved(objects, tree, made))
+    candidate_tree = objects.splice(tree, edits) if edits else tree
+    return Cheat(
+        name, tree=candidate_tree, left_out=tuple(strays), lines_saved=_lines_saved(objects, tree, candidate_tree)
+    )
 
 
 def _refusal(
-    found: Difference, objects: Objects, scope: Scope, entries: Mapping[str, Entry], newcomers: AddedFiles
+    difference: Difference, objects: Objects, scope: Scope, entries: Mapping[str, Entry], added_files: AddedFiles
 ) -> str:
-    """Why a candidate that changes this path is out of scope, as for any candidate; empty where it is not."""
-    path, kind, shown = found.path, scope.kind(found.path), quote_path(found.path)
-    if found.before is not None:
+    """Why a candidate that changes this path is out of scope; "" where it is not."""
+    path, kind, quoted = difference.path, scope.kind(difference.path), quote_path(difference.path)
+    if difference.before is not None:
         if kind not in ("writable", "generated"):
-            return f"{shown} is not the candidate's to edit"
+            return f"{quoted} is not the candidate's to edit"
     elif kind == "hidden":
-        return f"{shown} is new under a hidden pattern"
+        return f"{quoted} is new under a hidden pattern"
     elif why := why_shared(scope, path):
         return why
     elif kind != "writable" or DROPPINGS(path):
         return ""
-    elif above := clashes(path, entries, lambda entry: scope.kind(entry) != "writable"):
-        return f"{shown} lies below {quote_path(above)}, which is not the candidate's to edit"
-    elif refusal := newcomers.refusal(path, False, is_link=found.after is not None and _is_link(found.after)):
+    elif parent := clashes(path, entries, lambda entry: scope.kind(entry) != "writable"):
+        return f"{quoted} lies below {quote_path(parent)}, which is not the candidate's to edit"
+    elif refusal := added_files.refusal(
+        path, False, is_link=difference.after is not None and _is_link(difference.after)
+    ):
         return refusal
-    if kind != "writable" or found.after is None:
+    if kind != "writable" or difference.after is None:
         return ""
-    if found.after.mode == SUBMODULE:
-        return f"{shown} is neither a file nor a link"
-    return newcomers.link_refusal(path, os.fsdecode(objects.read(found.after.blob))) if _is_link(found.after) else ""
+    if difference.after.mode == SUBMODULE:
+        return f"{quoted} is neither a file nor a link"
+    return (
+        added_files.link_refusal(path, os.fsdecode(objects.read(difference.after.blob)))
+        if _is_link(difference.after)
+        else ""
+    )
 
 
 def _is_link(entry: Entry) -> bool:
@@ -147,22 +155,22 @@ def _is_measured(cheat: Cheat, tree: str) -> bool:
     return bool(cheat.tree) and cheat.tree != tree
 
 
-def _verdict(project: Project, subject: Target, cheat: Cheat, place: int, folder: Path) -> Verdict:
+def _verdict(project: Project, subject: Target, cheat: Cheat, number: int, folder: Path) -> Verdict:
     if cheat.refused:
         return Verdict("skipped", "out_of_scope", cheat.refused)
     if not _is_measured(cheat, subject.tree):
         return Verdict("skipped", "no_change", "it changes nothing that a candidate may change")
-    evidence = measure_subject(project, subject, place, folder, cheat.tree)
+    evidence = measure_subject(project, subject, number, folder, cheat.tree)
     manifest = subject.config.manifest
-    return decide(manifest.metric, manifest.guard, _to_beat(project, subject), evidence, cheat.lines_saved)
+    return decide(manifest.metric, manifest.guard, _reference(project, subject), evidence, cheat.lines_saved)
 
 
-def _to_beat(project: Project, subject: Target) -> Reference:
-    """What a candidate would have to beat: the incumbent, or the baseline that the known numbers will be."""
+def _reference(project: Project, subject: Target) -> Reference:
+    """What a candidate has to beat: the incumbent, or before a baseline the value that it would have."""
     standing = project.standing
     if standing.incumbent and standing.baseline:
         return Reference(standing.incumbent.value, standing.baseline.guards)
-    return Reference(representative([made.value for made in subject.known]), subject.known[-1].guards)
+    return Reference(representative([measurement.value for measurement in subject.known]), subject.known[-1].guards)
 
 
 def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, is_measured: bool) -> CheatFinding:

@@ -1,4 +1,4 @@
-"""The checks of a project that run no verifier: each says what it found and what would mend it."""
+"""The checks of a project that run no verifier; each gives findings, with a remedy where something is wrong."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_s
 
 @dataclass(frozen=True)
 class DoctorContext:
-    """What is looked at: the open project, what it goes by, the files of the tree that it would climb from, and its
-    cheats on that tree. ``is_live`` allows a call to the provider.
+    """What is checked: the open project, its configuration, the tree that a climb would start from, and the cheats
+    applied to it. ``is_live`` allows a call to the provider.
     """
 
-    run: Project
+    project: Project
     config: Config
     tree: str
     entries: Mapping[str, Entry]
@@ -44,55 +44,55 @@ Check = Callable[[DoctorContext], Iterator[Finding]]
 
 
 def repository(context: DoctorContext) -> Iterator[Finding]:
-    """Branch and records are as goalseek left them, and nothing is in the way."""
-    run = context.run
+    """Branch and records are as goalseek left them, and no other ref is in their way."""
+    project = context.project
     try:
-        run.repository.refuse_branch_in_the_way()
-        check_refs(run)
+        project.repository.refuse_branch_in_the_way()
+        check_refs(project)
     except GoalseekError as error:
         yield Finding("repository", False, error.message, error.hint)
         return
-    if run.ledger.mended:
-        yield Finding("records", True, run.ledger.mended, "nothing to do")
-    where = f"HEAD, {run.repository.head()[:12]}"
-    if run.standing.incumbent:
-        where = f"the incumbent of iteration {run.standing.incumbent.iteration}, {run.standing.incumbent.commit[:12]}"
-    yield Finding("repository", True, f"{run.repository.top}; climbs from {where}")
+    if project.ledger.mended:
+        yield Finding("records", True, project.ledger.mended, "nothing to do")
+    where = f"HEAD, {project.repository.head()[:12]}"
+    if incumbent := project.standing.incumbent:
+        where = f"the incumbent of iteration {incumbent.iteration}, {incumbent.commit[:12]}"
+    yield Finding("repository", True, f"{project.repository.top}; climbs from {where}")
 
 
 def globs(context: DoctorContext) -> Iterator[Finding]:
-    """Every glob matches, and what is named is there."""
-    run, prefix = context.run, context.run.places.prefix
-    if run.standing.baseline is None:
-        problems = list(preflight.glob_problems(run.loaded, prefix, context.entries))
+    """Every glob matches a file, and every named file exists."""
+    project, prefix = context.project, context.project.places.prefix
+    if project.standing.baseline is None:
+        problems = list(preflight.glob_problems(project.loaded, prefix, context.entries))
         for problem in problems:
             yield Finding("globs", False, problem, preflight.GLOBS)
         if problems:
             return
     try:
-        notes = scope_notes(run, context.entries)
-        refuse_nothing_writable(run, context.entries)
-        preflight.refuse_unfit(run.loaded, run.repository, prefix, context.entries)
-        preflight.refuse_foreign_logs(run.loaded, run.standing.last_iteration + 1)
+        notes = scope_notes(project, context.entries)
+        refuse_nothing_writable(project, context.entries)
+        preflight.refuse_unfit(project.loaded, project.repository, prefix, context.entries)
+        preflight.refuse_foreign_logs(project.loaded, project.standing.last_iteration + 1)
     except GoalseekError as error:
         yield Finding("globs", False, error.message, error.hint)
         return
-    for told in notes:
-        text, _, remedy = told.rpartition("; ")
+    for note in notes:
+        text, _, remedy = note.rpartition("; ")
         yield Finding("globs", True, text, remedy)
-    yield Finding("globs", True, _counted(context, is_whole=not notes))
+    yield Finding("globs", True, _summarize_scope(context, is_whole=not notes))
 
 
 def committed(context: DoctorContext) -> Iterator[Finding]:
-    """What the first baseline depends on is in HEAD. Later ones were pinned."""
-    if context.run.standing.baseline is not None:
+    """Everything that the first baseline depends on is in HEAD. Not checked later, as it is pinned then."""
+    if context.project.standing.baseline is not None:
         return
     try:
-        preflight.refuse_uncommitted(context.run.repository, context.config.scope)
+        preflight.refuse_uncommitted(context.project.repository, context.config.scope)
     except GoalseekError as error:
         yield Finding("committed", False, error.message, error.hint)
         return
-    if changed := preflight.uncommitted_words(context.run.repository, context.config.scope, "HEAD"):
+    if changed := preflight.uncommitted_words(context.project.repository, context.config.scope, "HEAD"):
         yield Finding("committed", True, changed, "commit them, to climb from them; or stash them")
         return
     yield Finding("committed", True, "all that the number depends on is in HEAD")
@@ -100,54 +100,56 @@ def committed(context: DoctorContext) -> Iterator[Finding]:
 
 def trees(context: DoctorContext) -> Iterator[Finding]:
     """Workspace and bench can be made."""
-    run, setting = context.run, context.config
+    project, config = context.project, context.config
     try:
-        for sees in dict.fromkeys(command.sees for command in setting.manifest.verify):
+        for sees in dict.fromkeys(command.sees for command in config.manifest.verify):
             if sees is not None:
-                run.bench(setting).sync_to(sees, context.tree)
-        if run.standing.incumbent:
-            run.workspace(setting)
+                project.bench(config).sync_to(sees, context.tree)
+        if project.standing.incumbent:
+            project.workspace(config)
     except (GoalseekError, OSError) as error:
-        yield Finding("trees", False, str(error), f"make room, or set XDG_CACHE_HOME: they lie in {run.places.home}")
+        yield Finding(
+            "trees", False, str(error), f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"
+        )
         return
-    yield Finding("trees", True, f"made in {run.places.home}")
+    yield Finding("trees", True, f"made in {project.places.home}")
 
 
 def left_out(context: DoctorContext) -> Iterator[Finding]:
     """Files of the checkout that are not in goalseek's trees."""
-    run = context.run
-    for told in preflight.notes(run.loaded, run.repository, run.places.prefix, context.entries):
-        text, _, remedy = told.rpartition("; ")
+    project = context.project
+    for note in preflight.notes(project.loaded, project.repository, project.places.prefix, context.entries):
+        text, _, remedy = note.rpartition("; ")
         yield Finding("left out", True, text, remedy)
 
 
 def ruler(context: DoctorContext) -> Iterator[Finding]:
     """Manifest and files are what was pinned."""
-    for name in differing(context.run.loaded, context.run.repository.location, context.run.standing):
+    for name in differing(context.project.loaded, context.project.repository.location, context.project.standing):
         yield Finding("ruler", True, f"{name} differs from the pinned ruler", "goalseek baseline adopts it")
 
 
 def environment(context: DoctorContext) -> Iterator[Finding]:
     """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
-    run = context.run
+    project = context.project
     try:
-        editable_installs.refuse_editable(run.loaded.manifest, run.confines)
-        refuse_unfit_shares(run.loaded, run.repository, run.places, context.config.scope, context.entries)
-        if run.standing.baseline is None:
-            refuse_unfit_gives(context.config.manifest, run.places.prefix, context.config.scope, context.entries)
+        editable_installs.refuse_editable(project.loaded.manifest, project.confines)
+        refuse_unfit_shares(project.loaded, project.repository, project.places, context.config.scope, context.entries)
+        if project.standing.baseline is None:
+            refuse_unfit_gives(context.config.manifest, project.places.prefix, context.config.scope, context.entries)
     except GoalseekError as error:
         yield Finding("environment", False, error.message, error.hint)
         return
-    for told in editable_installs.notes(run.loaded.manifest, run.confines):
-        text, _, remedy = told.partition("; ")
+    for note in editable_installs.notes(project.loaded.manifest, project.confines):
+        text, _, remedy = note.partition("; ")
         yield Finding("environment", True, text, remedy)
     if context.config.manifest.scope.share:
         yield Finding("environment", True, "what is shared means the candidate, and shows nothing hidden")
 
 
 def provider(context: DoctorContext) -> Iterator[Finding]:
-    """Who proposes can start, and may."""
-    loaded = context.run.loaded
+    """The provider can be started, and has what it needs: program, version, login, endpoint."""
+    loaded = context.project.loaded
     if loaded.manifest.provider is None:
         remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
         yield Finding("provider", True, "the manifest names none", remedy)
@@ -155,36 +157,36 @@ def provider(context: DoctorContext) -> Iterator[Finding]:
     try:
         chosen = chosen_provider(loaded, loaded.manifest.provider)
         chosen.check()
-        told = chosen.look_over(writable_files(context.run.repository, context.config.scope, context.entries))
+        note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
     except GoalseekError as error:
         yield Finding("provider", False, error.message, error.hint)
         return
-    yield Finding("provider", True, f"{chosen.name} can start" + (f" and {told}" if told else ""))
-    yield from provider_checks.about(context.run, context.config, context.entries, chosen, context.is_live)
+    yield Finding("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
+    yield from provider_checks.about(context.project, context.config, context.entries, chosen, context.is_live)
 
 
 def isolation(context: DoctorContext) -> Iterator[Finding]:
-    """How well each command is kept apart from what it judges."""
-    for words in words_about(context.config.manifest):
-        yield Finding("isolation", True, words.text, words.remedy)
+    """How well each verify command is isolated from the candidate."""
+    for note in words_about(context.config.manifest):
+        yield Finding("isolation", True, note.text, note.remedy)
 
 
 def confinement(context: DoctorContext) -> Iterator[Finding]:
     """The level of the sandbox, and what it does not enforce."""
-    confines, manifest = context.run.confines, context.config.manifest
+    confines, manifest = context.project.confines, context.config.manifest
     try:
         confines.refuse_unfit()
     except GoalseekError as error:
         yield Finding("sandbox", False, error.message, error.hint)
         return
     name, reasons = confines.level.name, confines.level.reason
-    told = {"none": "no sandbox: programs run as you"}.get(name, name)
+    label = {"none": "no sandbox: programs run as you"}.get(name, name)
     for who, network in (
         ("the agent", confines.table.agent_network),
         ("a candidate's code", any(command.network for command in manifest.verify)),
     ):
         gaps = confines.level.not_enforced(network)
-        text = f"{told}; {who}: " + ("all is enforced" if not gaps else "not enforced:")
+        text = f"{label}; {who}: " + ("all is enforced" if not gaps else "not enforced:")
         remedy = "" if name == "bubblewrap" else "; ".join((*reasons, level.how_to_get("bubblewrap")))
         yield Finding("sandbox", True, "\n".join((text, *(f"  {gap}" for gap in gaps))), remedy)
     for sentence in confines.weaker():
@@ -193,21 +195,21 @@ def confinement(context: DoctorContext) -> Iterator[Finding]:
 
 def allowed(context: DoctorContext) -> Iterator[Finding]:
     """Programs and paths that are shown beside the trees and the system's own folders, and why."""
-    confines, manifest = context.run.confines, context.config.manifest
+    confines, manifest = context.project.confines, context.config.manifest
     if confines.level.name == "none":
         return
-    found = {}
+    reasons = {}
     commands = [(command.run, command.cwd) for command in manifest.verify]
-    for run, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
-        given = program_environment(manifest.env.verify, {}, confines.scratch)
-        found.update({need.path: need.why for need in confines.needed([run], given, cwd)})
-    for words in programs_of(context.run.loaded):
-        given = program_environment(manifest.env.agent, {}, confines.scratch)
-        found.update({need.path: need.why for need in confines.needed([words], given)})
-    found.update(dict.fromkeys(confines.shared, "scope.share"))
-    found.update(dict.fromkeys(confines.readable(), "sandbox.read"))
-    found.update(dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only"))
-    lines = [f"{path} ({why})" for path, why in sorted(found.items())]
+    for command, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
+        variables = program_environment(manifest.env.verify, {}, confines.scratch)
+        reasons.update({need.path: need.why for need in confines.needed([command], variables, cwd)})
+    for words in programs_of(context.project.loaded):
+        variables = program_environment(manifest.env.agent, {}, confines.scratch)
+        reasons.update({need.path: need.why for need in confines.needed([words], variables)})
+    reasons.update(dict.fromkeys(confines.shared, "scope.share"))
+    reasons.update(dict.fromkeys(confines.readable(), "sandbox.read"))
+    reasons.update(dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only"))
+    lines = [f"{path} ({why})" for path, why in sorted(reasons.items())]
     text = "beside the trees and the system's own folders, programs see " + ("nothing" if not lines else "read-only:")
     yield Finding("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
 
@@ -224,21 +226,21 @@ NEEDED: tuple[Check, ...] = (repository, globs, committed)
 FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, confinement, allowed, cheats, trees)
 
 
-def _counted(context: DoctorContext, is_whole: bool) -> str:
-    manifest, prefix = context.config.manifest, context.run.places.prefix
-    of_kind: dict[str, list[str]] = {}
+def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:
+    manifest, prefix = context.config.manifest, context.project.places.prefix
+    by_kind: dict[str, list[str]] = {}
     for path in context.entries:
-        of_kind.setdefault(context.config.scope.kind(path), []).append(path.removeprefix(prefix))
-    hidden = of_kind.get("hidden", [])
-    named = list(filter(matcher(manifest.scope.hidden), hidden)) if manifest.scope.hidden else []
-    told = [pluralize(len(of_kind.get("writable", [])), "writable file")]
-    told += [pluralize(len(named), "hidden file")] if manifest.scope.hidden else []
+        by_kind.setdefault(context.config.scope.kind(path), []).append(path.removeprefix(prefix))
+    hidden = by_kind.get("hidden", [])
+    hidden_by_pattern = list(filter(matcher(manifest.scope.hidden), hidden)) if manifest.scope.hidden else []
+    counts = [pluralize(len(by_kind.get("writable", [])), "writable file")]
+    counts += [pluralize(len(hidden_by_pattern), "hidden file")] if manifest.scope.hidden else []
     if manifest.scope.read_only:
         is_read_only = matcher(manifest.scope.read_only)
         count = sum(is_read_only(path.removeprefix(prefix)) for path in context.entries)
-        told.append(pluralize(count, "read-only file"))
-    text = f"{'every one matches: ' if is_whole else ''}{', '.join(told)}"
-    if own := [quote_path(path) for path in hidden if path not in named]:
+        counts.append(pluralize(count, "read-only file"))
+    text = f"{'every one matches: ' if is_whole else ''}{', '.join(counts)}"
+    if own := [quote_path(path) for path in hidden if path not in hidden_by_pattern]:
         text += f"; kept from the agent as well: {abbreviate(own)}"
     if manifest.scope.generated:
         text += f"; generated and never committed: {', '.join(manifest.scope.generated)}"

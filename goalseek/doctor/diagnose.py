@@ -1,4 +1,8 @@
-"""Why a measurement fails in the sandbox: it is tried outside, and then inside with more, one thing after the other."""
+"""Diagnosis of a command that fails: is the sandbox the cause, or a file that it does not see?
+
+The verifier is run once outside the sandbox, then inside with the network or with more paths. Hints for a file that a
+verify command or an agent does not see need no run.
+"""
 
 from __future__ import annotations
 
@@ -23,69 +27,71 @@ from goalseek.sandbox.view import is_systems
 from goalseek.values import CommandRun
 from goalseek.workspace.scope import Scope, scope
 
-_FIRST_PLACE = 2000
+_FIRST_NUMBER = 2000
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
-_LOG_MOST = 64 * 1024
-_NAMED_MOST = 8
+_MAX_LOG = 64 * 1024
+_MAX_NAMED = 8
 
 
 def diagnose_sandbox(
-    project: Project, subject: Target, folder: Path, may_leave: Callable[[bool], bool], is_named: bool
+    project: Project, subject: Target, folder: Path, ask_consent: Callable[[bool], bool], is_named: bool
 ) -> Iterator[Finding]:
-    """What the sandbox has to do with a verifier that failed; ``folder`` has its log. ``may_leave`` asks for consent.
+    """Findings on whether the sandbox made the verifier fail; ``folder`` has its log.
 
-    It is told whether the cause is known: where that ``is_named`` and the output names no path that is not shown.
+    ``ask_consent`` gets whether the cause is known already: ``is_named``, and the output names no hidden path.
     Without consent nothing is run outside; the finding says how to give it, unless the cause is known.
     """
     if project.confines.level.name == "none":
         return
     log = _log(folder)
-    paths = _unseen(project, log)
+    paths = _hidden_paths(project, log)
     guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
     is_known = is_named and not paths
-    if not may_leave(is_known):
+    if not ask_consent(is_known):
         if is_known:
             return
         text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
         yield Finding("outside", True, text, "goalseek doctor --outside runs it once outside, and names the cause")
         return
-    place = iter(range(_FIRST_PLACE, _FIRST_PLACE + 10))
+    numbers = iter(range(_FIRST_NUMBER, _FIRST_NUMBER + 10))
 
     def works(manifest: Manifest) -> bool:
         clear(project.places.setup)  # what it gave at another level would hide that it fails at this one
-        tried = replace(subject, config=project.config_of(manifest, changed_paths=subject.config.scope.changed))
-        return measure_subject(project, tried, next(place), folder).failure is None
+        variant = replace(subject, config=project.config_of(manifest, changed_paths=subject.config.scope.changed))
+        return measure_subject(project, variant, next(numbers), folder).failure is None
 
     manifest = subject.config.manifest
     with project.outside():
         is_sandbox = works(manifest)
-        found = None if is_sandbox else _outside_too(manifest, works, log)
+        finding = None if is_sandbox else _diagnose_outside(manifest, works, log)
         clear(project.places.setup)
-    if found:
-        yield found
+    if finding:
+        yield finding
         return
-    yield _cause(project, manifest, works, paths, log)
+    yield _diagnose_inside(project, manifest, works, paths, log)
     clear(project.places.setup)
 
 
-def _outside_too(manifest: Manifest, works: Callable[[Manifest], bool], log: str) -> Finding:
-    """It fails outside as well: by a variable that the user's shell has, or whatever the sandbox does."""
+def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str) -> Finding:
+    """The finding where it fails outside too: a missing environment variable, or not the sandbox at all."""
     verify = replace(manifest.env.verify, pass_=tuple(os.environ))
     if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
         return Finding("outside", True, "it fails outside the sandbox too: the sandbox is not the cause")
-    named = [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", log)]
-    named = named or [name for name in os.environ if any(name in _words(command.run) for command in manifest.verify)]
-    shown = ", ".join(f'"{name}"' for name in named[:_NAMED_MOST]) or '"..."'
+    variables = [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", log)]
+    variables = variables or [
+        name for name in os.environ if any(name in _words_of_command(command.run) for command in manifest.verify)
+    ]
+    shown = ", ".join(f'"{name}"' for name in variables[:_MAX_NAMED]) or '"..."'
     text = "it works with all of your environment: the likely cause is a variable" + (
-        f", {named[0]}" if named else "; its output names none"
+        f", {variables[0]}" if variables else "; its output names none"
     )
     return Finding("outside", False, text, f"env.verify.pass = [{shown}]")
 
 
-def _cause(
+def _diagnose_inside(
     project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
 ) -> Finding:
-    """It works outside: what has to be allowed inside."""
+    """The finding where it works outside: what has to be allowed inside."""
     networked = replace(
         manifest,
         verify=tuple(replace(command, network=True) for command in manifest.verify),
@@ -112,30 +118,32 @@ def _works_with(project: Project, manifest: Manifest, works: Callable[[Manifest]
         return works(manifest)
 
 
-def _unseen(project: Project, log: str) -> tuple[Path, ...]:
-    """Paths that the output names, that are there, and that no command is shown. The outermost of them."""
+def _hidden_paths(project: Project, log: str) -> tuple[Path, ...]:
+    """Existing paths in the output that no command can see; only the outermost of them."""
     confines = project.confines
     masked = (*confines.masked, *confines.elsewhere)
-    seen = [*confines.shared, *confines.readable(), confines.top, project.places.home, Path("/proc"), Path("/dev")]
-    found = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
-    unseen = [
+    visible = [*confines.shared, *confines.readable(), confines.top, project.places.home, Path("/proc"), Path("/dev")]
+    paths = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
+    hidden = [
         path
-        for path in found
+        for path in paths
         if path.exists() and len(path.parts) > 2 and not is_systems(path.resolve())
-        if not any(path.is_relative_to(place) or place.is_relative_to(path) for place in (*seen, *masked))
+        if not any(
+            path.is_relative_to(other_path) or other_path.is_relative_to(path) for other_path in (*visible, *masked)
+        )
     ]
-    outermost = [path for path in unseen if not any(other in path.parents for other in unseen)]
-    return tuple(sorted(outermost)[:_NAMED_MOST])
+    outermost = [path for path in hidden if not any(other in path.parents for other in hidden)]
+    return tuple(sorted(outermost)[:_MAX_NAMED])
 
 
 def _log(folder: Path) -> str:
     try:
-        return (folder / "verifier.log").read_bytes()[-_LOG_MOST:].decode("utf-8", "replace")
+        return (folder / "verifier.log").read_bytes()[-_MAX_LOG:].decode("utf-8", "replace")
     except OSError:
         return ""
 
 
-def _words(command: str | tuple[str, ...]) -> list[str]:
+def _words_of_command(command: str | tuple[str, ...]) -> list[str]:
     text = command if isinstance(command, str) else " ".join(command)
     return re.findall(r"\w+", text)
 
@@ -146,7 +154,7 @@ _OUTSIDE = "or keep it outside of the repository and give its absolute path"
 def out_of_sight(
     manifest: Manifest, runs: Sequence[CommandRun], folder: Path, prefix: str, entries: Mapping[str, Entry]
 ) -> str:
-    """What to change where the last of these runs failed and its command needs what it does not see; or "".
+    """A hint for a failed command that needs a file which its ``sees`` does not show, or that is not committed; or "".
 
     ``folder`` is the manifest's in the checkout, and ``prefix`` that folder in the tree of ``entries``.
     """
@@ -154,9 +162,11 @@ def out_of_sight(
     command = next((command for command in manifest.verify if command.name == failed), None)
     if command is None:
         return ""
-    given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
-    made = matcher((*given, *(pattern for one in manifest.verify for pattern in one.outputs)))
-    script = _script_outside([command.run], folder, command.cwd, lambda path: prefix + path in entries or made(path))
+    shared = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
+    is_produced = matcher((*shared, *(pattern for other in manifest.verify for pattern in other.outputs)))
+    script = _script_outside(
+        [command.run], folder, command.cwd, lambda path: prefix + path in entries or is_produced(path)
+    )
     if script and manifest.scope.hidden_from is None:
         return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {_OUTSIDE}"
     if command.sees == "both":
@@ -174,7 +184,7 @@ def out_of_sight(
 def agent_out_of_sight(
     commands: Iterable[Sequence[str]], folder: Path, visible: Scope, shared: Sequence[str], entries: Mapping[str, Entry]
 ) -> tuple[str, str]:
-    """Which script of an agent's command its tree lacks, and what would be right; ("", "") where it lacks none."""
+    """A script of an agent's command that its tree lacks, and the remedy; ("", "") where it lacks none."""
     is_shared, is_seen = matcher(tuple(shared)), visible.seen_by("agent")
 
     def is_there(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a project is fit for the night: git, the manifest, every check, and then the verifier is tried."""
+"""The examination by ``doctor``: git, the manifest, every check, and then a trial of the verifier."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ LEAST_GIT = (2, 38)
 
 
 class NothingToKeep(GoalseekError):
-    """Leaves an opened project as it leaves one that it refuses: without a trace in the repository."""
+    """Raised to close an opened project without a trace in the repository, as one that is refused."""
 
 
 def examine(
     loaded: Loaded,
     is_quick: bool,
-    tell: Callable[[str], None],
-    may_leave: Callable[[bool], bool],
+    on_message: Callable[[str], None],
+    ask_consent: Callable[[bool], bool],
     is_live: bool = False,
 ) -> Iterator[Finding]:
-    """Every finding, in the order of the checks. ``tell`` is told first what it will cost; ``is_live`` asks the
-    provider something small; ``may_leave`` is asked before a command that failed is run outside the sandbox, and told
-    whether its cause is known.
+    """Every finding, in the order of the checks. ``on_message`` gets first what it will cost; ``is_live`` makes a small
+    call to the provider; ``ask_consent`` is called before a failed command is run outside the sandbox, with whether the
+    cause is known already.
 
     Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
     not fit, nothing is left in the repository.
     """
-    found = git_version()
-    yield found
-    if not found.ok:
+    git_finding = git_version()
+    yield git_finding
+    if not git_finding.ok:
         return
-    yield Finding("manifest", True, f"{loaded.path}: {_goal(loaded)}")
+    yield Finding("manifest", True, f"{loaded.path}: {_describe_goal(loaded)}")
     try:
-        with opened(loaded, doing="doctor") as run:
-            yield from _examine(run, is_quick, tell, may_leave, is_live)
-            if run.standing.seq < 0:
+        with opened(loaded, doing="doctor") as project:
+            yield from _examine(project, is_quick, on_message, ask_consent, is_live)
+            if project.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")
     except NothingToKeep:
         return
@@ -64,31 +64,38 @@ def git_version() -> Finding:
         text = git_text("--version")
     except GoalseekError as error:
         return Finding("git", False, error.message, error.hint)
-    found = re.search(r"(\d+)\.(\d+)", text)
-    if found is None or (int(found[1]), int(found[2])) < LEAST_GIT:
+    match = re.search(r"(\d+)\.(\d+)", text)
+    if match is None or (int(match[1]), int(match[2])) < LEAST_GIT:
         least = ".".join(map(str, LEAST_GIT))
         return Finding("git", False, f"{text} is too old", f"install git {least} or newer")
     return Finding("git", True, text)
 
 
 def cost(context: DoctorContext, subject: Target) -> str:
-    """What the verifier's runs will cost, in words."""
-    owed, most = max(0, 2 - len(subject.known)), len(BREAKAGES)
+    """A sentence on how many runs of the verifier there will be, and how long they take."""
+    missing, breakages = max(0, 2 - len(subject.known)), len(BREAKAGES)
     parts = ["setup once"] if context.config.manifest.setup else []
-    parts += [f"{pluralize(owed, 'run')} of the verifier"] if owed else []
-    parts.append(f"1 to {most} runs with every writable file broken")
-    gaming = runs_owed(context.cheats, subject.tree)
-    parts += [f"{gaming} runs with a cheat each" if gaming > 1 else "1 run with a cheat"] if gaming else []
+    parts += [f"{pluralize(missing, 'run')} of the verifier"] if missing else []
+    parts.append(f"1 to {breakages} runs with every writable file broken")
+    cheat_runs = runs_owed(context.cheats, subject.tree)
+    parts += [f"{cheat_runs} runs with a cheat each" if cheat_runs > 1 else "1 run with a cheat"] if cheat_runs else []
     runs = ", then ".join(parts)
     if not subject.known:
         return f"doctor: {runs}; how long one takes, the first will tell"
-    took = median([made.seconds for made in subject.known])
-    least, longest = format_duration((owed + 1 + gaming) * took), format_duration((owed + most + gaming) * took)
-    return f"doctor: {runs}; one takes about {format_duration(took)}: {least} to {longest} together"
+    seconds = median([measurement.seconds for measurement in subject.known])
+    least, longest = (
+        format_duration((missing + 1 + cheat_runs) * seconds),
+        format_duration((missing + breakages + cheat_runs) * seconds),
+    )
+    return f"doctor: {runs}; one takes about {format_duration(seconds)}: {least} to {longest} together"
 
 
 def _examine(
-    project: Project, is_quick: bool, tell: Callable[[str], None], may_leave: Callable[[bool], bool], is_live: bool
+    project: Project,
+    is_quick: bool,
+    on_message: Callable[[str], None],
+    ask_consent: Callable[[bool], bool],
+    is_live: bool,
 ) -> Iterator[Finding]:
     standing = project.standing
     ignore_home(project.loaded)
@@ -96,33 +103,33 @@ def _examine(
     tree = project.repository.tree_of(commit)
     config = project.config() if standing.baseline else project.fresh_config()
     entries = project.repository.objects.files(tree)
-    patient = DoctorContext(project, config, tree, entries, prepared(project, config, tree, entries), is_live)
-    needed = [finding for check in NEEDED for finding in check(patient)]
+    context = DoctorContext(project, config, tree, entries, prepared(project, config, tree, entries), is_live)
+    needed = [finding for check in NEEDED for finding in check(context)]
     is_sound = all(finding.ok for finding in needed)
     subject = None
     if is_sound and not is_quick:
         subject = incumbent_subject(project, config) if standing.baseline else baseline_subject(project, config)
-        tell(cost(patient, subject))
+        on_message(cost(context, subject))
     yield from needed
     for check in FURTHER:
-        for finding in check(patient):
+        for finding in check(context):
             is_sound = is_sound and (finding.ok or check in (provider, cheats))
             yield finding
     if is_quick:
-        yield from _untried(patient)
+        yield from _describe_cheats(context)
         return
     if subject is None or not is_sound:
         yield Finding("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
         return
-    yield from trial(project, subject, patient.cheats, tell, may_leave)
+    yield from trial(project, subject, context.cheats, on_message, ask_consent)
 
 
-def _untried(context: DoctorContext) -> Iterator[Finding]:
-    fit = [cheat.patch for cheat in context.cheats if not cheat.unfit]
-    if fit:
-        yield Finding("cheat", True, f"applies: {', '.join(fit)}", "whether it loses, goalseek doctor shows")
+def _describe_cheats(context: DoctorContext) -> Iterator[Finding]:
+    applicable = [cheat.patch for cheat in context.cheats if not cheat.unfit]
+    if applicable:
+        yield Finding("cheat", True, f"applies: {', '.join(applicable)}", "whether it loses, goalseek doctor shows")
 
 
-def _goal(loaded: Loaded) -> str:
+def _describe_goal(loaded: Loaded) -> str:
     metric = loaded.manifest.metric
     return f"{metric.direction} {metric.name}"

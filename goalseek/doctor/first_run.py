@@ -1,6 +1,6 @@
-"""What a repository looks like to somebody who asks: which file may change, what judges, and how to run it. Pure.
+"""The first manifest, for ``init``: guesses from file names and texts, the user's answers, and a first measurement.
 
-Everything here is a guess from names and texts, shown to a person or asked for by ``--yes``.
+A guess is only a default: a person sees it, or accepts it with ``--yes``. The manifest is written once it has a number.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NUMBER = r"([-+.\deE]+)"
 
 @dataclass(frozen=True)
 class Guess:
-    """Defaults for the five questions; empty where looking found nothing."""
+    """Defaults for the five questions; empty where there is no guess."""
 
     name: str
     writable: tuple[str, ...] = ()
@@ -82,9 +82,9 @@ def project_name(folder_name: str) -> str:
 def _writable(paths: Sequence[str]) -> tuple[str, ...]:
     code = [path for path in paths if "/" not in path and PurePosixPath(path).suffix in _CODE]
     for stem in _CHANGES:
-        found = next((path for path in code if PurePosixPath(path).stem.lower() == stem), None)
-        if found:
-            return (found,)
+        path = next((path for path in code if PurePosixPath(path).stem.lower() == stem), None)
+        if path:
+            return (path,)
     for folder in _SOURCE_FOLDERS:
         if any(path.startswith(folder + "/") for path in paths):
             return (folder + "/**",)
@@ -92,16 +92,16 @@ def _writable(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def _hidden(paths: Sequence[str]) -> tuple[str, ...]:
-    found = [path for path in paths if "/" not in path and _judges(path)]
+    patterns = [path for path in paths if "/" not in path and _is_judge(path)]
     for folder in (*_HIDDEN_FOLDERS, *_TEST_FOLDERS):
         if any(path.startswith(folder + "/") for path in paths):
-            found.append(folder + "/**")
-    return tuple(found)
+            patterns.append(folder + "/**")
+    return tuple(patterns)
 
 
-def _judges(path: str) -> bool:
-    place = PurePosixPath(path)
-    return place.suffix in _RUNNERS and re.split(r"[_.-]", place.stem.lower())[0] in _JUDGES
+def _is_judge(path: str) -> bool:
+    posix_path = PurePosixPath(path)
+    return posix_path.suffix in _RUNNERS and re.split(r"[_.-]", posix_path.stem.lower())[0] in _JUDGES
 
 
 def _reading(text: str, writes_json: bool) -> str:
@@ -147,14 +147,14 @@ def reading(text: str) -> tuple[str, str, str]:
 
     Raises GoalseekError where the text is neither.
     """
-    found = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", text)
-    if not found:
+    match = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", text)
+    if not match:
         hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
         raise GoalseekError(f"{text!r} does not say how to read the number", hint)
-    what = found[2]
-    if len(what) > 2 and what.startswith("/") and what.endswith("/"):
-        return found[1], "", what[1:-1]
-    return found[1], what, ""
+    source = match[2]
+    if len(source) > 2 and source.startswith("/") and source.endswith("/"):
+        return match[1], "", source[1:-1]
+    return match[1], source, ""
 
 
 def plain_manifest(answers: Answers) -> dict[str, Any]:
@@ -190,25 +190,25 @@ def checked(path: Path, plain: dict[str, Any]) -> Loaded:
 
 
 def try_and_write(loaded: Loaded, plain: dict[str, Any], watch: Watch) -> Measurement:
-    """Measures HEAD's tree once, as an iteration would, and then writes the manifest.
+    """Measures HEAD's tree once, as an iteration would, writes the manifest, and records the measurement.
 
-    The measurement need not be made again. Raises GoalseekError where something does not fit or there is no number:
-    then nothing was written.
+    The first baseline uses that record. Raises GoalseekError where something does not fit or there is no number: then
+    nothing is written.
     """
-    with opened(loaded, watch, doing="init") as run:
-        check_fit(run)
+    with opened(loaded, watch, doing="init") as project:
+        check_fit(project)
         if loaded.manifest.provider:
             chosen_provider(loaded, loaded.manifest.provider).check()
-        subject = baseline_subject(run, run.config_of(loaded.manifest))
-        folder = run.places.scratch / "trial"
-        evidence = measure_subject(run, subject, 0, folder)
+        subject = baseline_subject(project, project.config_of(loaded.manifest))
+        folder = project.places.scratch / "trial"
+        evidence = measure_subject(project, subject, 0, folder)
         if (verdict := unfit(loaded.manifest.metric, loaded.manifest.guard, evidence)) is not None:
-            failed = failed_baseline(verdict, folder)
-            raise GoalseekError(failed.message, _mend(loaded, verdict.reason, failed.hint), failed.exit_code)
-        made = measurement_of(evidence)
+            error = failed_baseline(verdict, folder)
+            raise GoalseekError(error.message, _mend(loaded, verdict.reason, error.hint), error.exit_code)
+        measurement = measurement_of(evidence)
         loading.write(loaded.path, plain, HEAD_LINE)
-        record_measurement(run, subject, made, "init")
-        return made
+        record_measurement(project, subject, measurement, "init")
+        return measurement
 
 
 def refuse_existing(path: Path) -> None:
@@ -219,8 +219,8 @@ def refuse_existing(path: Path) -> None:
 
 def _first_word(regex: str) -> str:
     """``accuracy`` of ``accuracy: ([0-9.]+)``."""
-    found = re.match(r"([A-Za-z_]\w+)\s*[:=]", regex)
-    return found[1] if found else ""
+    match = re.match(r"([A-Za-z_]\w+)\s*[:=]", regex)
+    return match[1] if match else ""
 
 
 def _mend(loaded: Loaded, reason: str, hint: str) -> str:

@@ -1,4 +1,4 @@
-"""How well each verify command is kept apart from what it judges, in words a person understands. Pure."""
+"""Notes on how well each verify command is isolated from the candidate that it judges. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ_HIDDEN = 'read the number from a command that sees = "hidden" and recompute
 
 @dataclass(frozen=True)
 class IsolationNote:
-    """One sentence about one command, and what to change; nothing to change where it is as good as it gets."""
+    """One sentence about one command, and what to change; "" where nothing can be better."""
 
     command: str
     text: str
@@ -25,45 +25,47 @@ class IsolationNote:
 
 
 def words_about(manifest: Manifest) -> tuple[IsolationNote, ...]:
-    """What each command sees, which numbers are believed on the candidate's word, and what weakens it."""
-    found: list[IsolationNote] = []
-    carried: list[str] = []
+    """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation."""
+    notes: list[IsolationNote] = []
+    outputs: list[str] = []
     for command in manifest.verify:
-        found.append(_seeing(command, carried))
-        found += _reported(manifest, command)
-        found += _weaker(command)
-        carried += command.outputs if command.sees != "hidden" else ()
+        notes.append(_separation(command, outputs))
+        notes += _self_reports(manifest, command)
+        notes += _weaknesses(command)
+        outputs += command.outputs if command.sees != "hidden" else ()
     if manifest.sandbox.cache:
         caches = ", ".join(manifest.sandbox.cache)
         text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
-        found.append(IsolationNote("", text, "leave it out where a number could be left there"))
-    return tuple(found)
+        notes.append(IsolationNote("", text, "leave it out where a number could be left there"))
+    return tuple(notes)
 
 
 def against_cheats(manifest: Manifest) -> str:
-    """What to change where a patch won that games the metric."""
+    """What to change where a cheat won."""
     command = _source_of(manifest, manifest.metric)
     if command is None or command.sees == "candidate":
-        told = [f"{manifest.metric.name} is read from the candidate's own {_place(manifest.metric)}: {READ_HIDDEN}"]
+        remedies = [f"{manifest.metric.name} is read from the candidate's own {_place(manifest.metric)}: {READ_HIDDEN}"]
     elif command.sees == "both":
-        told = [f"{command.name} sees hidden files and candidate code together: {SPLIT}"]
+        remedies = [f"{command.name} sees hidden files and candidate code together: {SPLIT}"]
     else:
-        told = [f"{command.name} believes what `outputs` say: recompute the number from them, and refuse what is odd"]
+        remedies = [
+            f"{command.name} believes what `outputs` say: recompute the number from them, and refuse what is odd"
+        ]
     if manifest.metric.valid is None:
-        told.append("give metric.valid, the lowest and the highest number that can be true")
+        remedies.append("give metric.valid, the lowest and the highest number that can be true")
     else:
-        told.append("narrow metric.valid, or add a [[guard]] on what the cheat lets slip")
-    return "; ".join(told)
+        remedies.append("narrow metric.valid, or add a [[guard]] on what the cheat lets slip")
+    return "; ".join(remedies)
 
 
-def _seeing(command: VerifyCommand, carried: list[str]) -> IsolationNote:
+def _separation(command: VerifyCommand, outputs: list[str]) -> IsolationNote:
     if command.sees == "both":
         text = "hidden files and candidate code in one process: anything the code can reach, it can read"
         return IsolationNote(command.name, f"{command.name}: {text}", SPLIT)
     if command.sees == "candidate":
         return IsolationNote(command.name, f"{command.name}: runs the candidate, without the hidden files")
-    if carried:
-        text = f"sees only outputs ({', '.join(carried)}) and hidden files: none of the candidate's code"
+    if outputs:
+        text = f"sees only outputs ({', '.join(outputs)}) and hidden files: none of the candidate's code"
         return IsolationNote(command.name, f"{command.name}: {text}")
     text = "sees nothing of the candidate, not even outputs: it cannot judge it"
     return IsolationNote(
@@ -71,8 +73,8 @@ def _seeing(command: VerifyCommand, carried: list[str]) -> IsolationNote:
     )
 
 
-def _reported(manifest: Manifest, command: VerifyCommand) -> Iterator[IsolationNote]:
-    """The numbers that the candidate's own process gives, and a success that is its exit code alone."""
+def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[IsolationNote]:
+    """Notes on numbers that the candidate's own process reports, and on success that is only its exit code."""
     if command.sees == "hidden":
         return
     readings = [reading for reading in (manifest.metric, *manifest.guard) if _source_of(manifest, reading) == command]
@@ -93,7 +95,7 @@ def _reported(manifest: Manifest, command: VerifyCommand) -> Iterator[IsolationN
         yield IsolationNote(command.name, text, remedy)
 
 
-def _weaker(command: VerifyCommand) -> Iterator[IsolationNote]:
+def _weaknesses(command: VerifyCommand) -> Iterator[IsolationNote]:
     if command.keep:
         text = f"{command.name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
         yield IsolationNote(command.name, text, "take out keep; setup.gives gives each measurement a copy of its own")
@@ -103,7 +105,7 @@ def _weaker(command: VerifyCommand) -> Iterator[IsolationNote]:
 
 
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
-    """The command that a number comes from; of a file that is carried over, the last one that does so."""
+    """The command that a number comes from; for a file in ``outputs``, the last command with it."""
     if reading.source == "json":
         for command in reversed(manifest.verify):
             if command.sees != "hidden" and matcher(command.outputs)(reading.path):

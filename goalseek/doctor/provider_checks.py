@@ -1,4 +1,4 @@
-"""What ``doctor`` finds out about the programs that propose: version, login, endpoint, and whether they answer."""
+"""The checks of the providers' programs: version, login, endpoint, and whether they answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NONCE = "000000"
 def about(
     project: Project, config: Config, entries: Mapping[str, Entry], chosen: Chain, is_live: bool
 ) -> Iterator[Finding]:
-    """Every provider that may be asked, each with what there is to know of it; then what a night will cost."""
+    """Findings on every provider that may be called, and a forecast of the cost."""
     for provider in chosen.everybody:
         if isinstance(provider, AgentProvider):
             yield _version(project, config, provider)
@@ -50,34 +50,34 @@ def about(
     text, remedy = agent_out_of_sight(commands, project.folder, scope, config.manifest.scope.share, entries)
     if text:
         yield Finding("provider", False, text, remedy)
-    told = forecast_cost(project.recent, config.manifest.limits)
-    if told:
-        yield Finding("provider", True, told)
+    forecast = forecast_cost(project.recent, config.manifest.limits)
+    if forecast:
+        yield Finding("provider", True, forecast)
 
 
 def _version(project: Project, config: Config, provider: AgentProvider) -> Finding:
-    """The program starts where it will work, and says which version it is."""
+    """Whether the program starts in its sandbox, and which version it is."""
     program, name = provider.program(), provider.name
     assert program
-    seat = _seat(project, config)
+    launch = _launch(project, config)
     words = (program, *provider.words[1:])
-    asked = LaunchSpec((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
+    spec = LaunchSpec((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
     try:
-        finished = seat.start(asked)
+        result = launch.start(spec)
     except (GoalseekError, OSError) as error:
         return Finding("provider", False, f"{name}: {program} cannot be started: {error}", "see: sandbox, allowed")
-    said = (finished.stdout or finished.stderr).decode("utf-8", "replace").strip().splitlines()
-    if finished.exit_code != 0 or not said:
-        why = said[-1][:200] if said else f"it ended with {finished.exit_code}"
+    lines = (result.stdout or result.stderr).decode("utf-8", "replace").strip().splitlines()
+    if result.exit_code != 0 or not lines:
+        why = lines[-1][:200] if lines else f"it ended with {result.exit_code}"
         remedy = "what it needs beside the system's own folders may be missing: sandbox.read"
         return Finding("provider", False, f"{name}: {program} does not start: {why}", remedy)
-    found, tried = said[-1][:80], provider.preset.tried
-    if not tried:
-        return Finding("provider", True, f"{name}: {found}, untried: goalseek never ran it", "goalseek doctor --live")
-    if tried not in found:
+    version, tested = lines[-1][:80], provider.preset.tried
+    if not tested:
+        return Finding("provider", True, f"{name}: {version}, untried: goalseek never ran it", "goalseek doctor --live")
+    if tested not in version:
         remedy = "options move between versions: goalseek doctor --live shows whether it answers"
-        return Finding("provider", True, f"{name}: {found}; tried with {tried}", remedy)
-    return Finding("provider", True, f"{name}: {found}, as tried")
+        return Finding("provider", True, f"{name}: {version}; tried with {tested}", remedy)
+    return Finding("provider", True, f"{name}: {version}, as tried")
 
 
 def _login(provider: AgentProvider | CommandProvider) -> Finding:
@@ -113,58 +113,58 @@ def _live(project: Project, config: Config, provider: Provider) -> Finding:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, AgentProvider | CommandProvider):
         return Finding("live", True, f"{provider.name} starts no program")
-    seat = _seat(project, config)
-    timed = _timed(provider)
+    launch = _launch(project, config)
+    quick_provider = _with_short_timeout(provider)
     call = Call(
         phase="plan",
         context=_NOTHING,
         history=(),
-        folder=seat.folder,
+        folder=launch.folder,
         writable=(),
-        prompt=seat.prompt,
+        prompt=launch.prompt,
         brief={},
         nonce=_NONCE,
         metric=config.manifest.metric.name,
         direction=config.manifest.metric.direction,
-        start=seat.start,
-        usage_file=seat.files / "usage.json",
-        prompt_file=seat.files / "prompt.md",
-        home_at=project.confines.home_at(seat.home.path),
+        start=launch.start,
+        usage_file=launch.files / "usage.json",
+        prompt_file=launch.files / "prompt.md",
+        home_at=project.confines.home_at(launch.home.path),
         confined=project.confines.level.name != "none",
-        read_home=seat.read_home,
-        secrets=seat.secrets,
+        read_home=launch.read_home,
+        secrets=launch.secrets,
     )
     try:
-        reply = timed.ask(call)
+        reply = quick_provider.ask(call)
     except Failed as failed:
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
         return Finding("live", failed.kind == "rate_limited", text, "log in, set another key, or wait")
     except Rejected as rejected:
         return Finding("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
-    said = " ".join(reply.output.split())[:60]
-    return Finding("live", True, f"{provider.name} answers ({_shown(reply.usage)}): {said}")
+    answer = " ".join(reply.output.split())[:60]
+    return Finding("live", True, f"{provider.name} answers ({_format_usage(reply.usage)}): {answer}")
 
 
-def _timed(provider: AgentProvider | CommandProvider) -> AgentProvider | CommandProvider:
-    """The same with less patience."""
+def _with_short_timeout(provider: AgentProvider | CommandProvider) -> AgentProvider | CommandProvider:
+    """The provider with a timeout of at most LIVE_SECONDS."""
     if isinstance(provider, CommandProvider):
         return replace(provider, timeout=min(provider.timeout or LIVE_SECONDS, LIVE_SECONDS))
-    least = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
-    return replace(provider, table=replace(provider.table, timeout=least))
+    timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
+    return replace(provider, table=replace(provider.table, timeout=timeout))
 
 
-def _shown(usage: Usage) -> str:
+def _format_usage(usage: Usage) -> str:
     cost = usage.cost_usd
     return f"{usage.tokens} tokens" + ("" if cost is None else f", ${cost:.4f}")
 
 
-def _seat(project: Project, config: Config) -> AgentLaunch:
+def _launch(project: Project, config: Config) -> AgentLaunch:
     tree = project.places.scratch / "tree"
     make_anew(tree)
     folder = tree / Path(project.places.prefix)
     folder.mkdir(parents=True, exist_ok=True)
-    given = agent_variables(config.manifest, _NOTHING, "plan", _NONCE)
-    return AgentLaunch(project, config.manifest, tree, folder, "doctor", _QUESTION, {}, given, "doctor")
+    variables = agent_variables(config.manifest, _NOTHING, "plan", _NONCE)
+    return AgentLaunch(project, config.manifest, tree, folder, "doctor", _QUESTION, {}, variables, "doctor")
 
 
 _NOTHING = Context(

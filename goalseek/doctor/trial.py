@@ -1,4 +1,4 @@
-"""Trying the verifier: two numbers of one tree, an unchanged candidate that must not win, sabotage, cheats."""
+"""A trial of the verifier: two numbers of one tree, an unchanged candidate that must not win, sabotage, cheats."""
 
 from __future__ import annotations
 
@@ -39,77 +39,77 @@ def trial(
     project: Project,
     subject: Target,
     cheats: Sequence[Cheat],
-    tell: Callable[[str], None],
-    may_leave: Callable[[bool], bool],
+    on_message: Callable[[str], None],
+    ask_consent: Callable[[bool], bool],
 ) -> Iterator[Finding]:
-    """Runs the verifier as often as is still owed, and says what came of it.
+    """Runs the verifier until there are NUMBERS numbers, then tries sabotage and cheats; gives the findings.
 
-    ``may_leave`` is asked before anything is run outside the sandbox. The numbers go into the ledger, also where this
-    is interrupted, but not where the verifier turns out not to fit.
+    ``ask_consent`` is called before anything is run outside the sandbox. The numbers are recorded even if this is
+    interrupted, but not before the first baseline if the verifier turns out not to fit.
     """
     folder = project.places.scratch / "trial"
     manifest = subject.config.manifest
-    made: list[Measurement] = []
+    measurements: list[Measurement] = []
     is_fit = True
     try:
         while len(subject.known) < NUMBERS:
-            evidence = measure_subject(project, subject, len(made), folder)
+            evidence = measure_subject(project, subject, len(measurements), folder)
             if (verdict := unfit(manifest.metric, manifest.guard, evidence)) is not None:
                 is_fit = False
                 entries = project.repository.objects.files(subject.tree)
                 remedy = out_of_sight(manifest, evidence.verify, project.folder, project.places.prefix, entries)
                 error = failed_baseline(verdict, folder, remedy=remedy)
                 yield Finding("verifier", False, error.message, error.hint)
-                yield from diagnose_sandbox(project, subject, folder, may_leave, bool(remedy))
+                yield from diagnose_sandbox(project, subject, folder, ask_consent, bool(remedy))
                 return
             measurement = measurement_of(evidence)
             if not subject.known:
-                owed = runs_owed(cheats, subject.tree)
-                least, most = NUMBERS + owed, NUMBERS - 1 + len(BREAKAGES) + owed
-                tell(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
-            made.append(measurement)
+                cheat_runs = runs_owed(cheats, subject.tree)
+                least, most = NUMBERS + cheat_runs, NUMBERS - 1 + len(BREAKAGES) + cheat_runs
+                on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
+            measurements.append(measurement)
             subject = replace(subject, known=(*subject.known, measurement))
-        yield _shown(manifest, subject.known)
+        yield _describe_numbers(manifest, subject.known)
         yield unchanged(manifest, subject.known)
         yield from seed_hint(subject.known)
         yield _cost(project, manifest, subject.known)
-        noticed, told = sabotage(project, subject, folder)
-        is_fit = noticed
-        remedy = "" if noticed else "make the verifier run or read the writable files of the tree in which it runs"
+        is_noticed, text = sabotage(project, subject, folder)
+        is_fit = is_noticed
+        remedy = "" if is_noticed else "make the verifier run or read the writable files of the tree in which it runs"
         yield Finding(
-            "sabotage", noticed, told if noticed else f"the verifier does not read the candidate: {told}", remedy
+            "sabotage", is_noticed, text if is_noticed else f"the verifier does not read the candidate: {text}", remedy
         )
-        if noticed:
+        if is_noticed:
             yield from tried(project, subject, cheats, folder)
         elif cheats:
             yield Finding("cheat", True, "none was tried: first mend the verifier", "then: goalseek doctor")
     finally:
         if is_fit or project.standing.seq >= 0:
-            for measurement in made:
+            for measurement in measurements:
                 record_measurement(project, subject, measurement, "doctor")
 
 
 def unchanged(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
-    """Whether a candidate that changes nothing would win by luck, whichever of two equal trees were measured first."""
+    """Whether a candidate that changes nothing would win by luck, in either order of the last two measurements."""
     first, second = known[-2:]
-    together = Evidence(guard_runs=(first.guards, second.guards))
-    if broken := guard_warning(manifest.guard, "the code as it is", together.guards, {}):
+    evidence = Evidence(guard_runs=(first.guards, second.guards))
+    if warning := guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
         remedy = "mend the code, and commit; or change the bound in [[guard]]"
-        return Finding("guard", False, broken, remedy)
+        return Finding("guard", False, warning, remedy)
     verdicts = [_as_candidate(manifest, second, first), _as_candidate(manifest, first, second)]
-    won = next((verdict for verdict in verdicts if verdict), None)
-    if won and manifest.metric.noise == "none":
-        text = f"a candidate that changes nothing can win: {won.why}. The metric is noisy, and metric.noise is none"
+    win = next((verdict for verdict in verdicts if verdict), None)
+    if win and manifest.metric.noise == "none":
+        text = f"a candidate that changes nothing can win: {win.why}. The metric is noisy, and metric.noise is none"
         gap = format_number(abs(first.value - second.value))
         remedy = f'take metric.noise = "none" out, or set metric.min_delta well above {gap}'
         return Finding("unchanged", False, text, remedy)
-    refused = next((verdict for verdict in verdicts if verdict.reason in ("guard", "not_valid")), None)
-    if refused:
-        text = f"the code as it is would be refused: {refused.why}"
+    rejection = next((verdict for verdict in verdicts if verdict.reason in ("guard", "not_valid")), None)
+    if rejection:
+        text = f"the code as it is would be refused: {rejection.why}"
         return Finding("unchanged", True, text, "no candidate is kept before it mends that")
     if first.value == second.value:
         return Finding("unchanged", True, "a candidate that changes nothing does not win")
-    if won:
+    if win:
         text = "the metric is noisy: a candidate that seems better is run again, in turn with the incumbent"
         return Finding("unchanged", True, text, "how noisy, and what that costs, tells: goalseek noise")
     text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
@@ -117,16 +117,18 @@ def unchanged(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
 
 
 def seed_hint(known: Sequence[Measurement]) -> Iterator[Finding]:
-    """Equal numbers from long runs may be those of a seed that the script fixes."""
-    told = fixed_seed(median([made.seconds for made in known]))
-    if told and len({made.value for made in known}) == 1:
-        yield Finding("seed", True, f"{len(known)} runs gave the same number", told)
+    """A finding where long runs give equal numbers: the script may fix its seed."""
+    hint = fixed_seed(median([measurement.seconds for measurement in known]))
+    if hint and len({measurement.value for measurement in known}) == 1:
+        yield Finding("seed", True, f"{len(known)} runs gave the same number", hint)
 
 
 def _cost(project: Project, manifest: Manifest, known: Sequence[Measurement]) -> Finding:
-    """What the rule will cost in time."""
-    is_noisy = project.standing.noise.differed or len({made.value for made in known}) > 1
-    return Finding("cost", True, cost_of_deciding(manifest, is_noisy, median([made.seconds for made in known])))
+    """How long the acceptance rule will take to decide."""
+    is_noisy = project.standing.noise.differed or len({measurement.value for measurement in known}) > 1
+    return Finding(
+        "cost", True, cost_of_deciding(manifest, is_noisy, median([measurement.seconds for measurement in known]))
+    )
 
 
 def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measurement) -> Verdict:
@@ -135,13 +137,13 @@ def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measure
     return decide(manifest.metric, manifest.guard, Reference(incumbent.value, incumbent.guards), evidence, 0)
 
 
-def _shown(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
+def _describe_numbers(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
     """The last two numbers, with their times."""
-    shown = [
-        f"{format_number(made.value)} ({format_duration(made.seconds)}{', measured before' if made.before else ''})"
-        for made in known[-NUMBERS:]
+    numbers = [
+        f"{format_number(run.value)} ({format_duration(run.seconds)}{', measured before' if run.before else ''})"
+        for run in known[-NUMBERS:]
     ]
-    return Finding("verifier", True, f"{manifest.metric.name} = {' and '.join(shown)}")
+    return Finding("verifier", True, f"{manifest.metric.name} = {' and '.join(numbers)}")
 
 
 GARBAGE = b"goalseek sabotage ((((\n"
@@ -154,22 +156,22 @@ _NOISE = 10
 
 
 def sabotage(project: Project, subject: Target, folder: Path) -> tuple[bool, str]:
-    """Whether breaking the candidate was noticed, and in words by what. The subject has its unbroken numbers.
+    """Whether the verifier noticed a broken candidate, and how. ``subject.known`` are the unbroken numbers.
 
-    The breakages are tried in turn until one is noticed. Nothing of them is in a ref or a record, and the bench stands
-    at the subject's own tree afterwards.
+    The breakages are tried in turn until one is noticed. Nothing of them gets into a ref or a record, and the bench is
+    at the subject's tree afterwards.
     """
     unnoticed = []
     try:
-        for place, (how, content) in enumerate(BREAKAGES):
+        for index, (how, content) in enumerate(BREAKAGES):
             tree = broken_tree(project, subject, content)
             if tree == subject.tree:
                 continue
-            evidence = measure_subject(project, subject, 1000 + place, folder, tree, _seed(subject.known))
-            if told := noticed(evidence, subject.known):
-                return True, f"every writable file {how}: {told}"
-            made = measurement_of(evidence)
-            unnoticed.append(f"{how}: {format_number(made.value) if made else 'no number'}")
+            evidence = measure_subject(project, subject, 1000 + index, folder, tree, _seed(subject.known))
+            if text := noticed(evidence, subject.known):
+                return True, f"every writable file {how}: {text}"
+            measurement = measurement_of(evidence)
+            unnoticed.append(f"{how}: {format_number(measurement.value) if measurement else 'no number'}")
     finally:
         stand_back(project, subject)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
@@ -194,15 +196,15 @@ def broken_tree(project: Project, subject: Target, content: bytes | None) -> str
 
 
 def noticed(evidence: Evidence, known: Sequence[Measurement]) -> str:
-    """How the verifier noticed the breakage, in words; empty where it did not.
+    """How the verifier noticed the breakage; "" where it did not.
 
-    Where equal trees gave different numbers, a move counts only where it is ten times as large as that difference.
+    Where equal trees gave different numbers, a change counts only if it is over ten times as large as their range.
     """
     if evidence.failure:
         return evidence.failure.why
     value = evidence.runs[0].value
     assert value is not None
-    values = [made.value for made in known]
+    values = [measurement.value for measurement in known]
     nearest = min(values, key=lambda other: abs(other - value))
     if value in values or abs(value - nearest) <= _NOISE * (max(values) - min(values)):
         return ""
@@ -210,6 +212,6 @@ def noticed(evidence: Evidence, known: Sequence[Measurement]) -> str:
 
 
 def _seed(known: Sequence[Measurement]) -> int:
-    """The seed of the last unbroken run, so that a number made from it alone is found out."""
+    """The seed of the last unbroken run, so that a number computed from the seed alone does not change."""
     seed = known[-1].seed if known else None
     return -1 if seed is None else seed

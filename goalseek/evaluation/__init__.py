@@ -1,4 +1,4 @@
-"""Measuring outside an iteration: settling, holdout, comparison, noise, and measuring a record again.
+"""Measurements outside an iteration: settling, holdout, comparison, noise, and reproducing a record.
 
 It imports the floors up to proposal.
 """

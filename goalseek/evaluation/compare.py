@@ -1,4 +1,7 @@
-"""Two revisions measured afresh, in turn, with the manifest's verifier. Needs no climb, and records nothing."""
+"""Comparison of two revisions, measured afresh in turn with the manifest's verifier; and of a result with its base.
+
+It needs no climb, and records nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ CHECKOUT = "the checkout"
 
 @dataclass(frozen=True)
 class Revision:
-    """One of the two: its name as it was asked for, its commit (None for the checkout), and what is measured."""
+    """One of the two: its name as given by the user, its commit (None for the checkout), and what is measured."""
 
     name: str
     commit: str | None
@@ -39,14 +42,14 @@ class Revision:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of it. ``is_exact``: each side gave the same value again, to the last bit, and no more were made."""
+    """The difference. ``is_exact``: each side gave the same value every time, to the last bit."""
 
     settled: Settled
     is_exact: bool
 
     @property
     def better(self) -> str | None:
-        """``before`` or ``after``, as far as was measured; None where there is no difference."""
+        """``before`` or ``after`` by the measured difference, sure or not; None where it is zero."""
         if self.settled.difference == 0:
             return None
         return "after" if self.settled.difference > 0 else "before"
@@ -56,19 +59,19 @@ class Comparison:
         settled = self.settled
         if settled.difference == 0 and self.is_exact:
             return f"{after} and {before} give the same value, each of them twice"
-        told = f"{after} against {before}: {settled.in_words()}"
+        text = f"{after} against {before}: {settled.in_words()}"
         if self.is_exact:
-            return f"{told}: each gave its value again"
+            return f"{text}: each gave its value again"
         if settled.interval is None:
-            return f"{told}; how sure that is, a second pair would tell"
-        return f"{told}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
+            return f"{text}; how sure that is, a second pair would tell"
+        return f"{text}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
 
 
 def sides(project: Project, before: str, after: str | None) -> tuple[Revision, Revision]:
-    """The two, ready to be measured; ``after`` is None for the checkout as it is.
+    """The two revisions, ready to be measured; ``after`` is None for the checkout as it is.
 
-    Raises GoalseekError where one is not there, where a tree does not fit the manifest, where what measures is not the
-    same in both, and where there is nothing to compare.
+    Raises GoalseekError for a revision that does not exist, a tree that does not fit the manifest, different ruler
+    files, and equal trees.
     """
     ignore_home(project.loaded)  # goalseek's own files are no part of the checkout
     config = project.fresh_config()
@@ -82,7 +85,7 @@ def sides(project: Project, before: str, after: str | None) -> tuple[Revision, R
     entries = [repository.objects.files(tree) for tree in trees]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
         _refuse_unfit(project, config, side.name, files, others)
-    _refuse_other_judge(project, config, first, second)
+    _refuse_other_ruler(project, config, first, second)
     check_confines(project, entries[1], config.manifest)
     return first, second
 
@@ -90,54 +93,56 @@ def sides(project: Project, before: str, after: str | None) -> tuple[Revision, R
 def pairs_in_turn(
     project: Project, before: Revision, after: Revision, count: int
 ) -> Iterator[tuple[Measurement, Measurement]]:
-    """So many pairs of runs (before, after), each with a seed of its own; every other pair begins with ``after``.
+    """Up to ``count`` pairs (before, after), each with a seed of its own; every other pair begins with ``after``.
 
-    There are no more once each side gave the same value twice, and no other. ``timeout = "auto"`` is that of the first
-    run. Raises GoalseekError where a run has no number.
+    It ends early once each side gave one value twice. ``timeout = "auto"`` goes by the first measurement.
+    Raises GoalseekError where a measurement has no number.
     """
-    made: list[tuple[Measurement, Measurement]] = []
+    pairs: list[tuple[Measurement, Measurement]] = []
     seconds: dict[str, float] = {}
-    while len(made) < count and not is_exact(made):
-        found = {}
-        for side in (before, after) if len(made) % 2 == 0 else (after, before):
-            found[side.name] = _measured(project, side, seconds, "candidate" if side is before else "incumbent")
-            seconds = seconds or {command.name: command.seconds for command in found[side.name].verify}
-        made.append((found[before.name], found[after.name]))
-        yield made[-1]
+    while len(pairs) < count and not is_exact(pairs):
+        measurements = {}
+        for side in (before, after) if len(pairs) % 2 == 0 else (after, before):
+            measurements[side.name] = _measure(project, side, seconds, "candidate" if side is before else "incumbent")
+            seconds = seconds or {command.name: command.seconds for command in measurements[side.name].verify}
+        pairs.append((measurements[before.name], measurements[after.name]))
+        yield pairs[-1]
 
 
 def is_exact(pairs: Sequence[tuple[Measurement, Measurement]]) -> bool:
     """Whether each side gave one and the same value, twice or more."""
-    return len(pairs) > 1 and all(len({made.value for made in side}) == 1 for side in zip(*pairs, strict=True))
+    return len(pairs) > 1 and all(
+        len({measurement.value for measurement in side}) == 1 for side in zip(*pairs, strict=True)
+    )
 
 
 def compare_revisions(direction: str, pairs: Sequence[tuple[Measurement, Measurement]]) -> Comparison:
-    """What the pairs say. Raises ValueError without one."""
+    """The comparison of these pairs. Raises ValueError without one."""
     return Comparison(settle(direction, [(first.value, second.value) for first, second in pairs]), is_exact(pairs))
 
 
-def _measured(project: Project, side: Revision, seconds: Mapping[str, float], of: Side) -> Measurement:
+def _measure(project: Project, revision: Revision, seconds: Mapping[str, float], side: Side) -> Measurement:
     folder = project.places.scratch / "trial"
-    subject = replace(side.subject, baseline_seconds=dict(seconds))
-    evidence = measure_subject(project, subject, 0, folder, seed=secrets.randbelow(2**31), of=of)
+    subject = replace(revision.subject, baseline_seconds=dict(seconds))
+    evidence = measure_subject(project, subject, 0, folder, seed=secrets.randbelow(2**31), side=side)
     manifest = subject.config.manifest
     verdict = unfit(manifest.metric, manifest.guard, evidence)
     if verdict is None:
         return measurement_of(evidence)
-    failed = failed_baseline(verdict, folder, side.name)
-    raise GoalseekError(failed.message, "what has no number cannot be compared", failed.exit_code)
+    error = failed_baseline(verdict, folder, revision.name)
+    raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
 
 
 def _commit(project: Project, revision: str) -> tuple[str, str]:
     """A side's name and commit: git's revision first, else ``best``, ``baseline``, or an iteration's number."""
-    found = project.repository.resolve(revision)
-    if found is not None:
-        return revision, found
+    commit = project.repository.resolve(revision)
+    if commit is not None:
+        return revision, commit
     standing = project.standing
-    marks = {"best": standing.best, "baseline": standing.baseline}
-    if mark := marks.get(revision):
-        return revision, mark.commit
-    if revision in marks:
+    named = {"best": standing.best, "baseline": standing.baseline}
+    if entry := named.get(revision):
+        return revision, entry.commit
+    if revision in named:
         raise GoalseekError(f"{revision}: nothing is measured yet", "goalseek baseline, then again", USAGE)
     if revision.isascii() and revision.isdigit():
         record = project.ledger.history.iteration(int(revision))
@@ -169,19 +174,19 @@ def _refuse_unfit(
         raise GoalseekError(f"{name}: {error.message}", error.hint, error.exit_code, error.stop_reason) from None
 
 
-def _refuse_other_judge(project: Project, config: Config, before: Revision, after: Revision) -> None:
-    """What measures is what is hidden or named read-only; other files may differ, which is said of them."""
-    judges, others = [], []
+def _refuse_other_ruler(project: Project, config: Config, before: Revision, after: Revision) -> None:
+    """Raises GoalseekError where hidden or read-only files differ; notes other differences that are not writable."""
+    ruler_files, others = [], []
     scope = config.scope
-    for found in project.repository.objects.differences(before.subject.tree, after.subject.tree):
-        if scope.is_apart(found.path):
+    for difference in project.repository.objects.differences(before.subject.tree, after.subject.tree):
+        if scope.is_apart(difference.path):
             continue
-        if scope.kind(found.path) in ("hidden", "read_only"):
-            judges.append(quote_path(found.path))
-        elif scope.kind(found.path) == "other":
-            others.append(quote_path(found.path))
-    if judges:
-        message = f"{before.name} and {after.name} do not have the same verifier: {abbreviate(judges)}"
+        if scope.kind(difference.path) in ("hidden", "read_only"):
+            ruler_files.append(quote_path(difference.path))
+        elif scope.kind(difference.path) == "other":
+            others.append(quote_path(difference.path))
+    if ruler_files:
+        message = f"{before.name} and {after.name} do not have the same verifier: {abbreviate(ruler_files)}"
         hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
         raise GoalseekError(message, hint, USAGE)
     if others:
@@ -190,7 +195,7 @@ def _refuse_other_judge(project: Project, config: Config, before: Revision, afte
 
 @dataclass(frozen=True)
 class SettledOnBase:
-    """What came of it: the difference, and the guards that the result breaks against the base, a sentence each."""
+    """The difference, a sentence for each guard that the result breaks against the base, and all runs' seconds."""
 
     compared: Comparison
     broken: tuple[str, ...]
@@ -203,8 +208,10 @@ class SettledOnBase:
         return bool(self.broken) or (interval is not None and interval[1] < 0)
 
 
-def settle_on_base(project: Project, base: str, result: str, pairs: int, tell: Callable[[str], None]) -> SettledOnBase:
-    """Measures the tree ``base`` against ``result``, at most so many pairs, under the pinned ruler; records nothing.
+def settle_on_base(
+    project: Project, base: str, result: str, pairs: int, on_message: Callable[[str], None]
+) -> SettledOnBase:
+    """Measures the trees ``base`` and ``result`` in up to ``pairs`` pairs under the pinned ruler; records nothing.
 
     Raises GoalseekError where one of them has no number.
     """
@@ -214,28 +221,34 @@ def settle_on_base(project: Project, base: str, result: str, pairs: int, tell: C
     before = with_pinned(objects, config.scope, standing.baseline.tree, base)
     after = with_pinned(objects, config.scope, standing.baseline.tree, result)
     config, ruler = project.config((before, after)), standing.ruler
-    if any(config.scope.is_fixed(found.path) for found in objects.differences(standing.baseline.tree, before)):
+    if any(
+        config.scope.is_fixed(difference.path) for difference in objects.differences(standing.baseline.tree, before)
+    ):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
     subject = Target(config, before, ruler, standing.epoch, before)
-    usual = format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
-    tell(f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {usual}; nothing is recorded")
+    duration = format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
+    on_message(
+        f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {duration}; nothing is recorded"
+    )
     sides = Revision("the base", None, subject), Revision("the result", None, replace(subject, tree=after))
-    made = list(pairs_in_turn(project, *sides, pairs))
-    first, last = made[-1]
-    told = (
+    measured_pairs = list(pairs_in_turn(project, *sides, pairs))
+    first, last = measured_pairs[-1]
+    violations = (
         guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in config.manifest.guard
     )
-    seconds = round(sum(measured.seconds for pair in made for measured in pair), 6)
+    seconds = round(sum(measurement.seconds for pair in measured_pairs for measurement in pair), 6)
     return SettledOnBase(
-        compare_revisions(config.manifest.metric.direction, made), tuple(text for text in told if text), seconds
+        compare_revisions(config.manifest.metric.direction, measured_pairs),
+        tuple(text for text in violations if text),
+        seconds,
     )
 
 
 def with_pinned(objects: Objects, scope: Scope, pinned: str, tree: str) -> str:
-    """The tree with the hidden and read-only files of the pinned one: these decide, whatever has become of them."""
+    """The tree with the hidden and read-only files of the pinned one, as these decide."""
     edits: dict[str, Entry | None] = {
-        found.path: found.after
-        for found in objects.differences(tree, pinned)
-        if scope.kind(found.path) in ("hidden", "read_only") and not scope.is_apart(found.path)
+        difference.path: difference.after
+        for difference in objects.differences(tree, pinned)
+        if scope.kind(difference.path) in ("hidden", "read_only") and not scope.is_apart(difference.path)
     }
     return objects.splice(tree, edits) if edits else tree

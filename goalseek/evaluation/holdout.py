@@ -1,4 +1,4 @@
-"""The holdout: a number that nobody climbs, looked at seldom; each look is written as begun before it is made."""
+"""The holdout: a metric that no decision uses, measured seldom. Each look is recorded as begun before it is made."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ COMMAND = "holdout"
 
 
 def looks_owed(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str, ...]:
-    """Which of "baseline" and "best" are to be looked at now: nothing before a keep, each commit once."""
+    """Which of "baseline" and "best" are to be measured now: none before a keep, and each commit once."""
     if manifest.holdout is None or standing.best is None or standing.best == standing.baseline:
         return ()
     if not is_end and manifest.holdout.when != "kept":
         return ()
-    seen = {(look.of, look.commit_hash) for look in standing.holdout if look.reason != "begun"}
+    looked_at = {(look.of, look.commit_hash) for look in standing.holdout if look.reason != "begun"}
     assert standing.baseline
-    wanted = (("baseline", standing.baseline.commit), ("best", standing.best.commit))
-    return tuple(of for of, commit in wanted if (of, commit) not in seen)
+    targets = (("baseline", standing.baseline.commit), ("best", standing.best.commit))
+    return tuple(target for target, commit in targets if (target, commit) not in looked_at)
 
 
 def look(project: Project, config: Config, is_end: bool) -> None:
-    """Makes the looks that are owed. One whose command fails is recorded as that, and not made again."""
-    for of in looks_owed(config.manifest, project.standing, is_end):
-        _look(project, config, of)
+    """Makes the looks that are due. One whose command fails is recorded as failed, and not made again."""
+    for target in looks_owed(config.manifest, project.standing, is_end):
+        _look(project, config, target)
 
 
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
@@ -62,15 +62,13 @@ def gain_of(direction: str, before: float, after: float) -> float:
     return after - before if direction == "maximize" else before - after
 
 
-def _look(project: Project, config: Config, of: str) -> None:
+def _look(project: Project, config: Config, target: str) -> None:
     standing = project.standing
     assert config.manifest.holdout and standing.baseline and standing.best
-    mark = standing.baseline if of == "baseline" else standing.best
+    mark = standing.baseline if target == "baseline" else standing.best
     project.watch.on_phase(mark.iteration, "HOLDOUT")
     write_state(project, "running", mark.iteration, "HOLDOUT")
-    before = took_outside(
-        project, holdout_key(standing)
-    ).phases  # the last look was killed, and this one is charged for it
+    killed = took_outside(project, holdout_key(standing)).phases  # this look is charged for one that was killed
     begun = HoldoutRecord(
         seq=0,
         kind="holdout",
@@ -79,58 +77,59 @@ def _look(project: Project, config: Config, of: str) -> None:
         epoch=standing.epoch,
         timestamp=project.ledger.now(),
         look=standing.looks + 1,
-        of=of,
+        of=target,
         iteration=mark.iteration,
         commit_hash=mark.commit,
         ruler=standing.ruler,
         reason="begun",
-        seconds=round(sum(before.values()), 6),
-        why=f"a look at the {of}, iteration {mark.iteration}, begins",
+        seconds=round(sum(killed.values()), 6),
+        why=f"a look at the {target}, iteration {mark.iteration}, begins",
     )
     project.measured.add(project.ledger.append(begun))
     project.took = took_outside(project, holdout_key(project.standing))
     with project.took.of("HOLDOUT"):
-        made = _measured(project, config, config.manifest.holdout, mark, replace(begun, seconds=0.0))
-    made = replace(made, timestamp=project.ledger.now())
-    project.measured.add(project.ledger.append(made))
+        record = _measure(project, config, config.manifest.holdout, mark, replace(begun, seconds=0.0))
+    record = replace(record, timestamp=project.ledger.now())
+    project.measured.add(project.ledger.append(record))
     project.took.forget()
-    project.watch.on_holdout(made)
+    project.watch.on_holdout(record)
 
 
-def _measured(
+def _measure(
     project: Project, config: Config, holdout: Holdout, mark: MeasuredCommit, begun: HoldoutRecord
 ) -> HoldoutRecord:
-    """What came of a look."""
-    standing, of = project.standing, begun.of
+    """The record of a look that was begun, with its value or with why it failed."""
+    standing, target = project.standing, begun.of
     assert standing.baseline
-    below = replace(config, manifest=with_holdout(config.manifest, holdout))
+    holdout_config = replace(config, manifest=with_holdout(config.manifest, holdout))
     baseline = standing.baseline
-    subject = Target(below, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
-    side: Side = "candidate" if of == "baseline" else "incumbent"
+    subject = Target(holdout_config, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    side: Side = "candidate" if target == "baseline" else "incumbent"
     try:
-        evidence = measure_subject(project, subject, 0, project.places.scratch / COMMAND, of=side, own_folder=COMMAND)
+        evidence = measure_subject(project, subject, 0, project.places.scratch / COMMAND, side=side, own_folder=COMMAND)
     except GoalseekError as error:
         if error.stop_reason == "tampered":
             raise
-        return replace(begun, reason="failed", why=f"the look at the {of} failed: {error.message}")
-    if refusal := rejection_of(below.manifest.metric, (), evidence):
-        return replace(begun, reason="failed", why=f"the look at the {of} failed: {refusal[1]}")
-    found = measurement_of(evidence)
-    made = replace(begun, reason="measured", value=found.value, seconds=found.seconds)
-    before = next((look.value for look in standing.holdout if look.of == "baseline"), None)
-    if of == "baseline" or before is None:
-        return replace(made, why=f"{of} {format_number(found.value)}")
-    own = gain_of(standing.direction, before, found.value)
-    claimed = _claimed(standing)
+        return replace(begun, reason="failed", why=f"the look at the {target} failed: {error.message}")
+    if refusal := rejection_of(holdout_config.manifest.metric, (), evidence):
+        return replace(begun, reason="failed", why=f"the look at the {target} failed: {refusal[1]}")
+    measurement = measurement_of(evidence)
+    record = replace(begun, reason="measured", value=measurement.value, seconds=measurement.seconds)
+    baseline_value = next((look.value for look in standing.holdout if look.of == "baseline"), None)
+    if target == "baseline" or baseline_value is None:
+        return replace(record, why=f"{target} {format_number(measurement.value)}")
+    gain = gain_of(standing.direction, baseline_value, measurement.value)
+    claimed_gain = _claimed_gain(standing)
     why = (
-        f"baseline {format_number(before)}, best {format_number(found.value)}: a gain of {format_number(own)}, "
-        f"where the verifier's is {format_number(claimed)}"
+        f"baseline {format_number(baseline_value)}, best {format_number(measurement.value)}: "
+        f"a gain of {format_number(gain)}, "
+        f"where the verifier's is {format_number(claimed_gain)}"
     )
-    return replace(made, gap=claimed - own, why=why)
+    return replace(record, gap=claimed_gain - gain, why=why)
 
 
-def _claimed(standing: Standing) -> float:
-    """The verifier's gain: as it was settled, else as it was decided."""
+def _claimed_gain(standing: Standing) -> float:
+    """The verifier's gain of best over baseline: the settled one, else by the values decided on."""
     if standing.settled:
         return gain_of(standing.direction, standing.settled.baseline, standing.settled.best)
     assert standing.baseline and standing.best

@@ -1,4 +1,7 @@
-"""Measurements outside an iteration: made on the bench like any other, and recorded so that none is made twice."""
+"""One measurement outside an iteration: what is measured, how it is made on a bench, and how it is recorded.
+
+A recorded measurement is evidence for the next baseline, so that none is made twice. The ruler is taken here too.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_s
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number of a tree. ``seconds`` are the commands' together; the seed is None where it was not kept."""
+    """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
+
+    ``before``: it was measured by an earlier command.
+    """
 
     value: float
     guards: dict[str, float]
@@ -56,7 +62,7 @@ def incumbent_subject(project: Project, config: Config) -> Target:
     assert incumbent and start
     runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
     first = Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
-    known = (first, *_pooled(project, incumbent.tree, standing.ruler))
+    known = (first, *_known_measurements(project, incumbent.tree, standing.ruler))
     return Target(config, incumbent.tree, standing.ruler, standing.epoch, start.tree, start.seconds, known)
 
 
@@ -64,63 +70,65 @@ def baseline_subject(project: Project, config: Config) -> Target:
     """What the first baseline will measure. Raises GoalseekError for an uncommitted change of the ruler's files."""
     ruler = take_ruler(project, config).digest
     tree = project.repository.tree_of(project.repository.head())
-    return Target(config, tree, ruler, project.standing.epoch + 1, tree, known=_pooled(project, tree, ruler))
+    return Target(
+        config, tree, ruler, project.standing.epoch + 1, tree, known=_known_measurements(project, tree, ruler)
+    )
 
 
 def measure_subject(
     project: Project,
     subject: Target,
-    place: int,
+    number: int,
     folder: Path,
     tree: str = "",
     seed: int = -1,
     iteration: int | None = None,
-    of: Side = "candidate",
+    side: Side = "candidate",
     own_folder: str = "",
 ) -> Evidence:
-    """Measures the subject, or another ``tree`` just as it, once; ``place`` counts those between two records from 0.
+    """Measures the subject once, or another ``tree`` in its place, on the bench of ``side``.
 
-    The verifier is told another seed each time and the next iteration's number, where none are given.
-    What the verifier printed is in ``folder / "verifier.log"``. ``of`` says on whose bench; the command named
-    ``own_folder`` finds its run folder empty.
+    ``number`` counts the measurements since the last record, from 0. Without ``seed`` each number has another; without
+    ``iteration`` it is the next one. The verifier's output goes to ``folder / "verifier.log"``; the command named
+    ``own_folder`` has an empty run folder of its own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     seconds = subject.baseline_seconds
     if tree and not seconds and subject.known:
         seconds = {command.name: command.seconds for command in subject.known[-1].verify}
-    usual = project.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, of)
-    verifier = replace(usual, own_folder=own_folder, turn=lambda side, number: usual.turn(of, number))
+    usual = project.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, side)
+    verifier = replace(usual, own_folder=own_folder, turn=lambda _, number: usual.turn(side, number))
     if iteration is None:
         iteration = project.standing.last_iteration + 1
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
-        seed = project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + place))
+        seed = project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
     return add_measurement(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
 
 
 def took_outside(project: Project, what: str) -> PhaseSeconds:
-    """Counts what a measurement takes that the limits count and no iteration has; ``what`` names the record to come.
+    """Counts the seconds of a measurement outside an iteration, for the limits; ``what`` names its record to come.
 
-    What was counted for the same one before was killed, or failed.
+    Seconds that it has already are those of an attempt at the same record that was killed or failed.
     """
     return PhaseSeconds(Checkpoints(project.repository.own, project.seal, project.run_id, what), project.active_seconds)
 
 
 def stand_back(project: Project, subject: Target) -> None:
-    """Brings the bench to the subject's own tree, after another was measured there."""
+    """Brings the bench back to the subject's tree, after another was measured there."""
     for sees in dict.fromkeys(command.sees for command in subject.config.manifest.verify):
         if sees is not None:
             project.bench(subject.config).sync_to(sees, subject.tree)
 
 
 def measurement_of(evidence: Evidence) -> Measurement:
-    """The measurement of evidence that has just one, which succeeded."""
-    made = evidence.runs[0]
-    assert made.value is not None
-    return Measurement(made.value, evidence.guards, evidence.verify, made.seconds, made.seed)
+    """The measurement in evidence that has exactly one, with a value."""
+    run = evidence.runs[0]
+    assert run.value is not None
+    return Measurement(run.value, evidence.guards, evidence.verify, run.seconds, run.seed)
 
 
-def record_measurement(project: Project, subject: Target, made: Measurement, asked_by: str) -> None:
+def record_measurement(project: Project, subject: Target, measurement: Measurement, asked_by: str) -> None:
     """Writes a measurement into the ledger, where the next baseline finds it."""
     ignore_home(project.loaded)
     record = MeasurementRecord(
@@ -133,31 +141,31 @@ def record_measurement(project: Project, subject: Target, made: Measurement, ask
         tree=subject.tree,
         ruler=subject.ruler,
         asked_by=asked_by,
-        value=made.value,
-        seed=made.seed or 0,
-        seconds=made.seconds,
-        guards=made.guards,
-        verify=made.verify,
+        value=measurement.value,
+        seed=measurement.seed or 0,
+        seconds=measurement.seconds,
+        guards=measurement.guards,
+        verify=measurement.verify,
     )
     project.measured.add(project.ledger.append(record))
 
 
-def _pooled(project: Project, tree: str, ruler: str) -> tuple[Measurement, ...]:
+def _known_measurements(project: Project, tree: str, ruler: str) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(record.value, record.guards, record.verify, record.seconds, record.seed, before=True)
         for record in project.standing.pooled(tree, ruler)
     )
 
 
-def evidence_from_pool(pooled: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
-    """Measurements made before, as evidence for the baseline that need not make them again."""
+def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
+    """Recorded measurements as evidence for the baseline, with the run folder's files for them."""
     evidence = Evidence()
-    for record in pooled:
+    for record in pool:
         run = VerifierRun("candidate", record.value, record.seed, record.seconds)
         evidence = evidence.plus(Evidence((run,), (record.guards,), record.verify))
-    told = [f"[measured before by {record.asked_by}: {record.value}, seed {record.seed}]\n" for record in pooled]
-    (run_folder / "verifier.log").write_text("".join(told))
-    (run_folder / "metrics.json").write_text(json.dumps({"value": pooled[-1].value, **pooled[-1].guards}) + "\n")
+    lines = [f"[measured before by {record.asked_by}: {record.value}, seed {record.seed}]\n" for record in pool]
+    (run_folder / "verifier.log").write_text("".join(lines))
+    (run_folder / "metrics.json").write_text(json.dumps({"value": pool[-1].value, **pool[-1].guards}) + "\n")
     return evidence
 
 

@@ -1,4 +1,7 @@
-"""A command run again and again where one stands, without manifest, repository or sandbox: how much does it move?"""
+"""Repeated measurements of unchanged code, for ``noise``: how much does the number move by itself?
+
+Either of a shell command without manifest, repository or sandbox, or of the incumbent with the project's verifier.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +54,8 @@ class AloneCommand:
 
 def refuse_unreadable(reading: Reading) -> None:
     """Raises GoalseekError for a regular expression or a query that does not compile."""
-    for place, text in check_expressions((), reading):
-        raise GoalseekError(f"--{place[-1]} {text}", "--regex 'loss: ([0-9.]+)', --query test.loss, or --wall", USAGE)
+    for path, text in check_expressions((), reading):
+        raise GoalseekError(f"--{path[-1]} {text}", "--regex 'loss: ([0-9.]+)', --query test.loss, or --wall", USAGE)
 
 
 def alone_runs(command: AloneCommand, count: int) -> Iterator[Measurement | Failure]:
@@ -67,51 +70,51 @@ def alone_runs(command: AloneCommand, count: int) -> Iterator[Measurement | Fail
             seed = secrets.randbelow(2**31)
             environment = {**os.environ, "GOALSEEK_SEED": str(seed)}
             printed = HeadAndTail()
-            finished = programs.run(["sh", "-c", command.run], command.folder, environment, printed, command.timeout)
+            result = programs.run(["sh", "-c", command.run], command.folder, environment, printed, command.timeout)
             try:
-                value = _value_of(command, finished)
-            except NoNumber as nothing:
+                value = _value_of(command, result)
+            except NoNumber as error:
                 if not values:
-                    raise _nothing(nothing, printed.content()) from None
+                    raise _first_run_error(error, printed.content()) from None
                 failures += 1
-                yield Failure(nothing.reason, nothing.why)
+                yield Failure(error.reason, error.why)
                 continue
             values += 1
-            yield Measurement(value, {}, (), round(finished.seconds, 6), seed)
+            yield Measurement(value, {}, (), round(result.seconds, 6), seed)
 
 
-def _value_of(command: AloneCommand, finished: ProgramResult) -> float:
+def _value_of(command: AloneCommand, result: ProgramResult) -> float:
     """The number of one run. Raises NoNumber where it failed or has none."""
-    if finished.timed_out:
+    if result.timed_out:
         assert command.timeout
         raise NoNumber("verify_timeout", f"the command ran past its limit, {format_duration(command.timeout)}")
-    if finished.exit_code != 0:
-        raise NoNumber("verify_failed", f"the command ended with {finished.exit_code}")
+    if result.exit_code != 0:
+        raise NoNumber("verify_failed", f"the command ended with {result.exit_code}")
     reading = command.reading
     if reading.source == "wall":
-        return finite(reading.name, finished.seconds)
-    text = finished.stdout.decode("utf-8", "replace")
+        return finite(reading.name, result.seconds)
+    text = result.stdout.decode("utf-8", "replace")
     if reading.source == "json":
         return from_json(reading, text)
     try:
         return from_text(reading, text)
-    except NoNumber as nothing:
-        if not _is_in_stderr(reading, finished):
+    except NoNumber as error:
+        if not _is_in_stderr(reading, result):
             raise
-        raise NoNumber(nothing.reason, f"{nothing.why}, but in stderr; end the command with 2>&1") from None
+        raise NoNumber(error.reason, f"{error.why}, but in stderr; end the command with 2>&1") from None
 
 
-def _is_in_stderr(reading: Reading, finished: ProgramResult) -> bool:
+def _is_in_stderr(reading: Reading, result: ProgramResult) -> bool:
     try:
-        from_text(reading, finished.stderr.decode("utf-8", "replace"))
+        from_text(reading, result.stderr.decode("utf-8", "replace"))
     except NoNumber:
         return False
     return True
 
 
-def _nothing(nothing: NoNumber, printed: bytes) -> GoalseekError:
+def _first_run_error(error: NoNumber, printed: bytes) -> GoalseekError:
     lines = printed.decode("utf-8", "replace").splitlines()[-_LINES_SHOWN:]
-    message = "\n".join([f"the first run has no number: {nothing.why}", *(f"  | {line}" for line in lines)])
+    message = "\n".join([f"the first run has no number: {error.why}", *(f"  | {line}" for line in lines)])
     return GoalseekError(message, "mend the command or how it is read, and run this again", BAD_FINDING)
 
 
@@ -119,7 +122,8 @@ FAILURES_MOST = 3
 
 
 def unchanged_subject(project: Project) -> Target:
-    """What is to be run again and again; ``known`` are its runs so far, but the lucky one for which it was kept.
+    """What is measured repeatedly: the incumbent, or HEAD before a baseline. ``known`` are its measurements so far,
+    without the one that it was kept for, which is biased by that choice.
 
     Raises GoalseekError where repository and manifest do not fit.
     """
@@ -132,14 +136,14 @@ def unchanged_subject(project: Project) -> Target:
 
 
 def unchanged_runs(project: Project, subject: Target, count: int) -> Iterator[Measurement | Failure]:
-    """Gives ``count`` runs, each as soon as it is known: the newest that were made before, then new ones, recorded.
+    """Yields ``count`` measurements: the newest recorded ones first, then new ones, each recorded.
 
     A run that failed does not count; after three of them no more are made. Raises GoalseekError where the first run of
     all fails.
     """
     known = subject.known[-count:]
     yield from known
-    seeds = {made.seed for made in subject.known}
+    seeds = {measurement.seed for measurement in subject.known}
     values = failures = 0
     while len(known) + values < count and failures < FAILURES_MOST:
         seed = _unused_seed(project, seeds)
@@ -149,11 +153,11 @@ def unchanged_runs(project: Project, subject: Target, count: int) -> Iterator[Me
         manifest = subject.config.manifest
         verdict = unfit(manifest.metric, manifest.guard, evidence)
         if verdict is None:
-            made = measurement_of(evidence)
+            measurement = measurement_of(evidence)
             values += 1
             with deferring_signals():
-                record_measurement(project, subject, made, "noise")
-            yield made
+                record_measurement(project, subject, measurement, "noise")
+            yield measurement
             continue
         if not known and not values:
             raise failed_baseline(verdict, folder)
@@ -162,29 +166,32 @@ def unchanged_runs(project: Project, subject: Target, count: int) -> Iterator[Me
 
 
 def _unused_seed(project: Project, used: set[int | None]) -> int:
-    """Another seed than all that were used for this tree, made as every measurement outside an iteration has it."""
+    """A seed that was not used for this tree yet, from the series for measurements outside an iteration."""
     iteration = project.standing.last_iteration + 1
     seeds = (
-        project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + place)) for place in itertools.count()
+        project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
+        for number in itertools.count()
     )
     return next(seed for seed in seeds if seed not in used)
 
 
 def _runs_before(project: Project, subject: Target) -> Iterator[Measurement]:
-    """The incumbent's runs in the order in which they were recorded."""
+    """The incumbent's measurements in the order of the records, without the one that it was kept for."""
     standing = project.standing
     assert standing.incumbent
-    kept = project.ledger.history.iteration(standing.incumbent.iteration)
-    found: list[tuple[int, Sequence[VerifierRun]]] = []
-    if kept:
-        own = [made for made in kept.runs if made.of == "candidate"]
-        found.append((kept.seq, own if kept.outcome == "baseline" else own[1:]))
+    record = project.ledger.history.iteration(standing.incumbent.iteration)
+    runs_by_seq: list[tuple[int, Sequence[VerifierRun]]] = []
+    if record:
+        own = [run for run in record.runs if run.of == "candidate"]
+        runs_by_seq.append((record.seq, own if record.outcome == "baseline" else own[1:]))
     for record in project.recent:
         if record.seq > standing.incumbent.seq:
-            found.append((record.seq, [made for made in record.runs if made.of == "incumbent"]))
-    for pooled in standing.pooled(subject.tree, subject.ruler):
-        found.append((pooled.seq, [VerifierRun("incumbent", pooled.value, pooled.seed, pooled.seconds)]))
-    for _, runs in sorted(found, key=lambda item: item[0]):
-        for made in runs:
-            if made.value is not None:
-                yield Measurement(made.value, {}, (), made.seconds, made.seed, before=True)
+            runs_by_seq.append((record.seq, [run for run in record.runs if run.of == "incumbent"]))
+    for measurement in standing.pooled(subject.tree, subject.ruler):
+        runs_by_seq.append(
+            (measurement.seq, [VerifierRun("incumbent", measurement.value, measurement.seed, measurement.seconds)])
+        )
+    for _, runs in sorted(runs_by_seq, key=lambda item: item[0]):
+        for run in runs:
+            if run.value is not None:
+                yield Measurement(run.value, {}, (), run.seconds, run.seed, before=True)

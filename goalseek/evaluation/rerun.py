@@ -1,6 +1,6 @@
-"""An old commit measured again with the pinned ruler, and held against its record. Nothing is recorded.
+"""Reproduction of a record: its commit measured again with the pinned ruler and seed, and compared with the record.
 
-Not as a measurement either: with the seed of then it says nothing new about the noise.
+Nothing is recorded, not even the measurement: with the same seed it says nothing new about the noise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from goalseek.values import CommandRun, VerifierRun
 
 @dataclass(frozen=True)
 class Rerun:
-    """What was measured again, and what came of it. ``seed`` is None where the record has none."""
+    """What was measured again, and the reproduction. ``seed`` is None where the record has none."""
 
     iteration: int
     outcome: str
@@ -40,44 +40,46 @@ class Rerun:
     found: Reproduction
 
 
-def rerun(project: Project, number: int, tell: Callable[[str], None]) -> Rerun:
-    """Measures the commit of an iteration again, with the seed of its last run. ``tell`` is told what it will cost.
+def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> Rerun:
+    """Measures the commit of an iteration again, with the seed of its last run. ``on_message`` gets what it will cost.
 
-    Where another number may be noise, it is measured once more.
+    Where a different number may be noise, it is measured once more.
 
-    Raises GoalseekError where the records do not hold, where there is nothing to compare with, and where another
-    ruler than the pinned one measured it.
+    Raises GoalseekError where the audit of the records fails, where there is nothing to compare with, and where
+    another ruler than the pinned one measured it.
     """
     _refuse_deviations(project)
     record = _record(project, number)
     standing = project.standing
     assert standing.baseline and record.tree_hash and record.commit_hash
     config = project.config((standing.baseline.tree, record.tree_hash))
-    made = _last_run(record)
-    recorded = made.value if made and _succeeded(record) else None
-    tell(
+    last_run = _last_run(record)
+    recorded = last_run.value if last_run and _succeeded(record) else None
+    on_message(
         f"audit: measuring iteration {number} again, {record.commit_hash[:12]} ({record.outcome}, {record.reason}); "
-        + (f"it took {format_duration(made.seconds)}" if made else "how long it takes is not recorded")
+        + (f"it took {format_duration(last_run.seconds)}" if last_run else "how long it takes is not recorded")
     )
     subject = Target(
         config, record.tree_hash, standing.ruler, standing.epoch, standing.baseline.tree, standing.baseline.seconds
     )
-    seed = made.seed if made else None
+    seed = last_run.seed if last_run else None
     folder = project.places.scratch / "rerun"
 
-    def measured(place: int) -> Evidence:
-        given = -1 if seed is None else seed
-        return measure_subject(project, subject, place, folder, record.tree_hash or "", given, record.iteration)
+    def measure(number: int) -> Evidence:
+        seed_or_default = -1 if seed is None else seed
+        return measure_subject(
+            project, subject, number, folder, record.tree_hash or "", seed_or_default, record.iteration
+        )
 
-    evidence = measured(0)
+    evidence = measure(0)
     verify = evidence.verify
-    found = same_again(config.manifest, standing.baseline.guards, record, recorded, evidence)
-    if may_be_noise(found, standing.noise):
-        tell("audit: it is another number; measuring once more, to see whether it moves by itself")
-        second = measured(1)
+    reproduction = same_again(config.manifest, standing.baseline.guards, record, recorded, evidence)
+    if may_be_noise(reproduction, standing.noise):
+        on_message("audit: it is another number; measuring once more, to see whether it moves by itself")
+        second = measure(1)
         verify += second.verify
         if not second.failure and (value := second.runs[0].value) is not None:
-            found = among_noise(found, config.manifest.metric.direction, standing.noise, value)
+            reproduction = among_noise(reproduction, config.manifest.metric.direction, standing.noise, value)
     return Rerun(
         record.iteration,
         record.outcome,
@@ -87,7 +89,7 @@ def rerun(project: Project, number: int, tell: Callable[[str], None]) -> Rerun:
         standing.ruler,
         seed,
         round(sum(command.seconds for command in verify), 6),
-        found,
+        reproduction,
     )
 
 
@@ -133,10 +135,10 @@ How = Literal["equal", "within", "differs"]
 
 @dataclass(frozen=True)
 class NumberDelta:
-    """One number, recorded and again. ``difference`` is in its units, ``percent`` of the recorded one (none of 0).
+    """One number, ``recorded`` and measured ``again``: ``difference`` in its units, ``percent`` of the recorded one.
 
-    ``within``: the metric's difference is less than ``min_delta``, or ``is_noise``; a guard's changes nothing about its
-    bounds. ``once_more`` is what the same measurement gave a second time, where it was made.
+    ``within``: a metric's difference is less than ``min_delta`` or ``is_noise``; a guard meets the same bounds.
+    ``once_more`` is the value of a second measurement, where one was made.
     """
 
     name: str
@@ -152,7 +154,7 @@ class NumberDelta:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of it, in words a line each; ``how`` is that of the number that is furthest off."""
+    """The result of the comparison; ``how`` is that of the number that is furthest off, ``text`` has its lines."""
 
     how: How
     text: tuple[str, ...]
@@ -166,27 +168,27 @@ def same_again(
     recorded: float | None,
     evidence: Evidence,
 ) -> Reproduction:
-    """Holds evidence against a record, whose value with the same seed is ``recorded``; None where it failed."""
+    """Compares evidence with a record, whose value with the same seed is ``recorded`` (None: it failed)."""
     if recorded is None:
-        return _of_failures(record, evidence)
+        return _compare_failures(record, evidence)
     if evidence.failure:
-        return Reproduction("differs", (f"it was measured then, and fails now: {_failed(evidence)}",))
+        return Reproduction("differs", (f"it was measured then, and fails now: {_format_failure(evidence)}",))
     value = evidence.runs[0].value
     assert value is not None
     metric = manifest.metric
     margin = share_of(metric.min_delta, recorded)
-    numbers = [_compared(metric.name, recorded, value, abs(value - recorded) < margin, "less than min_delta")]
+    numbers = [_compare_number(metric.name, recorded, value, abs(value - recorded) < margin, "less than min_delta")]
     for guard in manifest.guard:
         before, after = record.guards.get(guard.name), evidence.guards[guard.name]
         if before is None:
             return Reproduction("differs", (f"{guard.name} is not in the record, and {format_number(after)} now",))
-        is_within = _verdict(guard, before, baseline_guards) == _verdict(guard, after, baseline_guards)
-        numbers.append(_compared(guard.name, before, after, is_within, "on the same side of its bounds"))
-    how: How = max((found.how for found in numbers), key=("equal", "within", "differs").index)
-    return Reproduction(how, tuple(found.text for found in numbers), tuple(numbers))
+        is_within = _bounds_met(guard, before, baseline_guards) == _bounds_met(guard, after, baseline_guards)
+        numbers.append(_compare_number(guard.name, before, after, is_within, "on the same side of its bounds"))
+    how: How = max((number.how for number in numbers), key=("equal", "within", "differs").index)
+    return Reproduction(how, tuple(number.text for number in numbers), tuple(numbers))
 
 
-def _of_failures(record: IterationRecord, evidence: Evidence) -> Reproduction:
+def _compare_failures(record: IterationRecord, evidence: Evidence) -> Reproduction:
     if not evidence.failure:
         value = evidence.runs[0].value
         assert value is not None
@@ -194,25 +196,25 @@ def _of_failures(record: IterationRecord, evidence: Evidence) -> Reproduction:
     before = _ending(record.reason, record.verify)
     after = _ending(evidence.failure.reason, evidence.verify)
     if before == after:
-        return Reproduction("equal", (f"it fails again the same way: {_failed(evidence)}",))
+        return Reproduction("equal", (f"it fails again the same way: {_format_failure(evidence)}",))
     return Reproduction(
-        "differs", (f"it fails again, but otherwise: {_failed(evidence)}", f"recorded was: {record.why}")
+        "differs", (f"it fails again, but otherwise: {_format_failure(evidence)}", f"recorded was: {record.why}")
     )
 
 
-def _failed(evidence: Evidence) -> str:
+def _format_failure(evidence: Evidence) -> str:
     assert evidence.failure
     return f"{evidence.failure.reason}: {evidence.failure.why}"
 
 
 def _ending(reason: str, verify: tuple[CommandRun, ...]) -> tuple[str, str, int | None]:
-    """The reason, the last command, and its exit code, which is chance where its time was up."""
+    """The reason, the last command and its exit code; None for the code after a timeout, as it is chance then."""
     if not verify:
         return reason, "", None
     return reason, verify[-1].name, None if reason == "verify_timeout" else verify[-1].exit_code
 
 
-def _compared(name: str, recorded: float, again: float, is_within: bool, why_within: str) -> NumberDelta:
+def _compare_number(name: str, recorded: float, again: float, is_within: bool, why_within: str) -> NumberDelta:
     difference = again - recorded
     if difference == 0:
         return NumberDelta(
@@ -228,7 +230,7 @@ def _compared(name: str, recorded: float, again: float, is_within: bool, why_wit
     return NumberDelta(name, recorded, again, difference, percent, "within" if is_within else "differs", text)
 
 
-def _verdict(guard: Guard, value: float, baseline: Mapping[str, float]) -> tuple[bool, bool]:
+def _bounds_met(guard: Guard, value: float, baseline: Mapping[str, float]) -> tuple[bool, bool]:
     return range_violation(guard.name, guard.valid, value) is None, guard_violation(
         guard, value, baseline.get(guard.name)
     ) is None
@@ -238,34 +240,38 @@ def _verdict(guard: Guard, value: float, baseline: Mapping[str, float]) -> tuple
 REACH = 2.8
 
 
-def may_be_noise(found: Reproduction, state: NoiseState) -> bool:
-    """Whether the metric's number differs, and repeats of the same code have differed too, or were never made."""
-    return bool(found.numbers) and found.numbers[0].how == "differs" and (state.differed or not state.agreed)
+def may_be_noise(reproduction: Reproduction, state: NoiseState) -> bool:
+    """Whether the metric differs, and repeats of the same code have differed too or were never made."""
+    return (
+        bool(reproduction.numbers) and reproduction.numbers[0].how == "differs" and (state.differed or not state.agreed)
+    )
 
 
-def among_noise(found: Reproduction, direction: str, state: NoiseState, once_more: float) -> Reproduction:
-    """Judged with ``once_more``, the same measurement made again, and by the spread of the repeats that are recorded.
+def among_noise(reproduction: Reproduction, direction: str, state: NoiseState, once_more: float) -> Reproduction:
+    """The reproduction judged with the value ``once_more`` of a second measurement and the spread of recorded repeats.
 
-    Where it is ``once_more``'s number to the last bit, nothing moves by itself, and it differs.
+    Where both measurements give the same value to the last bit, the metric is not noisy, and the number differs.
     """
-    first, *guards = found.numbers
+    first, *guards = reproduction.numbers
     if once_more == first.again:
-        told = f"{first.text}; measured once more it is the same again, so this is no noise"
-        return _with_first(found, replace(first, text=told, once_more=once_more), guards)
+        text = f"{first.text}; measured once more it is the same again, so this is no noise"
+        return _with_first(reproduction, replace(first, text=text, once_more=once_more), guards)
     values = (first.recorded, first.again, once_more)
     scale = scale_of(direction, state.all_positive and all(value > 0 for value in values))
-    reach = REACH * spread(scale, (*state.pairs, (first.again, once_more)))
-    apart = abs(scale.x(first.again) - scale.x(first.recorded))
-    shown = percent(math.expm1(reach)) if scale.logarithmic else format_number(reach)
-    told = (
+    limit = REACH * spread(scale, (*state.pairs, (first.again, once_more)))
+    distance = abs(scale.x(first.again) - scale.x(first.recorded))
+    shown = percent(math.expm1(limit)) if scale.logarithmic else format_number(limit)
+    text = (
         f"{first.text}; measured once more {format_number(once_more)}: {first.name} is noisy, runs of the same code "
-        f"differ here by up to about {shown}, and this one lies {'within' if apart <= reach else 'beyond'}"
+        f"differ here by up to about {shown}, and this one lies {'within' if distance <= limit else 'beyond'}"
     )
-    how = first.how if apart > reach else "within"
-    return _with_first(found, replace(first, text=told, once_more=once_more, how=how, is_noise=how == "within"), guards)
+    how = first.how if distance > limit else "within"
+    return _with_first(
+        reproduction, replace(first, text=text, once_more=once_more, how=how, is_noise=how == "within"), guards
+    )
 
 
-def _with_first(found: Reproduction, first: NumberDelta, guards: list[NumberDelta]) -> Reproduction:
+def _with_first(reproduction: Reproduction, first: NumberDelta, guards: list[NumberDelta]) -> Reproduction:
     numbers = (first, *guards)
-    how = max((made.how for made in numbers), key=("equal", "within", "differs").index)
-    return Reproduction(how, tuple(made.text for made in numbers), numbers)
+    how = max((number.how for number in numbers), key=("equal", "within", "differs").index)
+    return Reproduction(how, tuple(number.text for number in numbers), numbers)

@@ -1,6 +1,6 @@
-"""The claim: baseline and best measured afresh in turn, at a run's end or when a person asks, and recorded.
+"""Settling: baseline and best measured afresh in turn, at a run's end or on request, and their difference recorded.
 
-Each run is recorded as it is made, so that a killed settling goes on with the runs that are still owed.
+Each measurement is recorded as it is made, so that a killed settling goes on with those that are missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ASKED_BY = "settle"
 
 
 def needs_settling(manifest: Manifest, standing: Standing) -> bool:
-    """Whether the claim is to be measured: something was kept, the metric is noisy, and it was not settled yet."""
+    """Whether to settle: something was kept, the metric is noisy, and the best is not settled yet."""
     if standing.best is None or standing.best == standing.baseline or not manifest.metric.settle:
         return False
     is_noisy = standing.noise.differed or manifest.metric.noise == "always"
@@ -34,7 +34,7 @@ def needs_settling(manifest: Manifest, standing: Standing) -> bool:
 
 
 def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
-    """How long settling would take; 0 where nothing is owed."""
+    """Seconds that settling would take; 0 where it is not needed."""
     if not needs_settling(manifest, standing):
         return 0.0
     assert manifest.metric.settle
@@ -44,15 +44,15 @@ def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
 def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
     """How many pairs fit into what is left of the run's time."""
     assert manifest.metric.settle
-    left = seconds_left(manifest.limits, standing, now)
+    remaining = seconds_left(manifest.limits, standing, now)
     each = 2 * _seconds_each(standing)
-    if left is None or each <= 0:
+    if remaining is None or each <= 0:
         return manifest.metric.settle
-    return min(manifest.metric.settle, max(0, int(left / each)))
+    return min(manifest.metric.settle, max(0, int(remaining / each)))
 
 
 def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
-    """Settles where that is owed, with the pairs that there is time for. A failure is told, and is no error."""
+    """Settles where that is needed, with as many pairs as there is time for. A failure is a note, not an error."""
     manifest = config.manifest
     if not needs_settling(manifest, project.standing):
         return None
@@ -78,7 +78,7 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
 
 
 def settle_on_request(project: Project, config: Config) -> SettleRecord | None:
-    """Settles where a person asks for it. A metric that never moved has nothing to settle, and that is told.
+    """Settles because a person asks for it; None with a note for a metric that never moved.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
@@ -103,52 +103,52 @@ def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
         f"settling: baseline and best afresh in turn, {pluralize(pairs, 'pair')}, about {format_duration(seconds)}"
     )
     subject = Target(config, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
-    for place in range(len(standing.settling), 2 * pairs):
-        side = _side(place)
+    for index in range(len(standing.settling), 2 * pairs):
+        side = _side(index)
         _measure(project, replace(subject, tree=baseline.tree if side == "candidate" else best.tree), side)
     record = _record(project, config, baseline, best, 2 * pairs)
-    made = project.ledger.append(record)
-    project.measured.add(made)
-    assert isinstance(made, SettleRecord)
-    project.watch.on_settled(made)
-    return made
+    record = project.ledger.append(record)
+    project.measured.add(record)
+    assert isinstance(record, SettleRecord)
+    project.watch.on_settled(record)
+    return record
 
 
-def _side(place: int) -> Side:
+def _side(index: int) -> Side:
     """Whose turn it is: baseline (on the candidate's bench), best, best, baseline, and so on, so that drift cancels."""
-    return "candidate" if place % 4 in (0, 3) else "incumbent"
+    return "candidate" if index % 4 in (0, 3) else "incumbent"
 
 
 def _measure(project: Project, subject: Target, side: Side) -> None:
     folder, before = project.places.scratch / "settle", killed_seconds(project)
     project.took = took_outside(project, settle_key(project.standing))
     with project.took.of("SETTLE"):
-        evidence = measure_subject(project, subject, 0, folder, of=side)
+        evidence = measure_subject(project, subject, 0, folder, side=side)
     if evidence.failure:
         named = "the baseline" if side == "candidate" else "the best"
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
         raise GoalseekError(message, "goalseek doctor", BAD_FINDING, "incumbent_failed")
-    made = measurement_of(evidence)
-    record_measurement(project, subject, replace(made, seconds=round(made.seconds + before, 6)), ASKED_BY)
+    measurement = measurement_of(evidence)
+    record_measurement(project, subject, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
     project.took.forget()
 
 
 def killed_seconds(project: Project) -> float:
-    """What the next run of a settling took before, as it was killed or failed: its record is charged with it."""
+    """Seconds of the next measurement of a settling that was killed or failed; its record is charged with them."""
     return sum(took_outside(project, settle_key(project.standing)).phases.values())
 
 
 def _record(
     project: Project, config: Config, baseline: MeasuredCommit, best: MeasuredCommit, count: int
 ) -> SettleRecord:
-    made = project.standing.settling[:count]
-    values = [record.value for record in made]
-    of = [_side(place) for place in range(count)]
-    befores = [value for value, side in zip(values, of, strict=True) if side == "candidate"]
-    afters = [value for value, side in zip(values, of, strict=True) if side == "incumbent"]
+    measurements = project.standing.settling[:count]
+    values = [record.value for record in measurements]
+    sides = [_side(place) for place in range(count)]
+    befores = [value for value, side in zip(values, sides, strict=True) if side == "candidate"]
+    afters = [value for value, side in zip(values, sides, strict=True) if side == "incumbent"]
     pairs = tuple(zip(befores, afters, strict=True))
     metric = config.manifest.metric
-    found = settle(metric.direction, pairs)
+    result = settle(metric.direction, pairs)
     return SettleRecord(
         seq=0,
         kind="settle",
@@ -163,13 +163,13 @@ def _record(
         best_commit_hash=best.commit,
         iteration=best.iteration,
         pairs=pairs,
-        baseline=found.before,
-        best=found.after,
-        difference=found.difference,
-        interval=found.interval,
-        in_percent=found.in_percent,
-        seconds=round(sum(record.seconds for record in made), 6),
-        why=found.in_words(),
+        baseline=result.before,
+        best=result.after,
+        difference=result.difference,
+        interval=result.interval,
+        in_percent=result.in_percent,
+        seconds=round(sum(record.seconds for record in measurements), 6),
+        why=result.in_words(),
     )
 
 

@@ -1,4 +1,4 @@
-"""The climb, which is read first: the loop, one iteration, and its phases in ``phases``.
+"""The climb, which is read first: the loop, one iteration of it, and the phases of an iteration in ``phases``.
 
 It imports every floor below; only the command line imports it.
 """

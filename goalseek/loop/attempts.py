@@ -1,8 +1,9 @@
-"""The tries of an iteration: a change, its commit, its measurement; and what goes back to its author once more.
+"""The attempts of one iteration: a change, its commit and its measurement, and its repair or review.
 
-A candidate whose own command crashed goes back with the last lines of it, one that edited outside its scope with the
-rule. Each try begins with what the one before left and is a commit on that one's. Every answer of every try is stored
-under a name of its own, so a killed iteration goes on in the try that it had reached.
+A candidate whose command crashed goes back to its author with the last lines printed, one with edits outside its scope
+with the refusal, and one whose reviewer asks for changes with the reasons. Each attempt starts from the edits of the
+one before, and its commit is on top of that one's. Every phase of every attempt has a checkpoint of its own, so a
+killed iteration goes on in the attempt that it had reached.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ CHANGES_REQUESTED = "changes_requested"
 
 @dataclass(frozen=True)
 class AttemptCounts:
-    """How many tries there were, how many of these were repairs, and how many measurements they took.
+    """How many attempts there were, how many of them were repairs, and how many measurements they took together.
 
-    ``shown`` is the last that became a commit; ``cycle`` counts the verdicts, with the one that is to come.
+    ``shown`` is the number of the last attempt that became a commit (0: none); ``cycle`` that of the next verdict.
     """
 
     tries: int = 0
@@ -50,10 +51,10 @@ class AttemptCounts:
 
 @dataclass(frozen=True)
 class Attempts:
-    """The try that the record is about, the others as ``attempts``, oldest first, and notes for people.
+    """The attempt that the record is about; the others are in ``attempts``, oldest first. ``notes`` go into the record.
 
-    It is the last that became a commit; where none did, the last, with the rejection that ended it. ``review`` is the
-    one that asks for changes of it.
+    It is the last attempt that became a commit, or if none did the last one, with the rejection that ended it.
+    ``review`` is the review that asks for changes of it.
     """
 
     change: Change | None = None
@@ -66,7 +67,7 @@ class Attempts:
     review: Review | None = None
 
     def measured(self) -> tuple[Change, Candidate, Evidence]:
-        """What there is to decide about. Raises Rejected where no try became a commit."""
+        """The change, candidate and evidence to decide about. Raises Rejected where no attempt became a commit."""
         if self.rejected:
             raise self.rejected
         assert self.change and self.candidate and self.evidence
@@ -74,28 +75,28 @@ class Attempts:
 
 
 def plan_with_retry(project: Project, config: Config, steps: StepRunner, briefing: Briefing, folder: Path) -> Plan:
-    """The plan. An answer that is none is asked for once more, with what was wrong. Raises Rejected."""
+    """The plan. After an answer without a plan the provider is asked once more, with the problem. Raises Rejected."""
     provider = project.provider()
 
-    def asked(number: int, problem: Problem | None = None) -> Plan:
+    def ask(number: int, problem: Problem | None = None) -> Plan:
         if number == 1:
             clear_attempts(folder)
         call = build_call(project, config, briefing, "plan", None, steps.calls, folder, number, problem)
         return make_plan(provider, call, folder)
 
     try:
-        return steps.do("PLAN", "plan", Plan, lambda: asked(1))
+        return steps.do("PLAN", "plan", Plan, lambda: ask(1))
     except Rejected as rejected:
         if rejected.reason != "no_plan":
             raise
         problem = Problem(rejected.why)
-    return steps.do("PLAN", named("plan", 2), Plan, lambda: asked(2, problem))
+    return steps.do("PLAN", named("plan", 2), Plan, lambda: ask(2, problem))
 
 
 def run_attempts(
     project: Project, config: Config, steps: StepRunner, briefing: Briefing, plan: Plan, folder: Path
 ) -> Attempts:
-    """Tries until a try need not, or may not, go back to its author."""
+    """Makes attempts until one has evidence, or is rejected, and needs no repair or may not be repaired."""
     return _attempt_loop(project, config, steps, briefing, plan, folder, Attempts(), PriorAttempt(), None)
 
 
@@ -106,19 +107,19 @@ def continue_attempts(
     briefing: Briefing,
     plan: Plan,
     folder: Path,
-    before: Attempts,
+    attempts: Attempts,
     review: Review,
 ) -> Attempts:
-    """The same once more, after a review that asks for changes: its words go back to the author.
+    """Makes further attempts after a review that asks for changes; its reasons go back to the author.
 
-    Where that comes to no commit, the candidate is the one from before. Raises LimitReached where a limit forbids it.
+    Where none becomes a commit, the candidate stays the one from before. Raises LimitReached where a limit forbids it.
     """
-    change, candidate, _ = before.measured()
+    change, candidate, _ = attempts.measured()
     plan = replace(plan, title=change.title, text=change.text)
-    found = replace(before, review=review, so_far=replace(before.so_far, cycle=before.so_far.cycle + 1))
-    problem = Problem(_REVIEWED, "\n".join(review.reasons))
+    attempts = replace(attempts, review=review, so_far=replace(attempts.so_far, cycle=attempts.so_far.cycle + 1))
+    problem = Problem(_REVIEW_PROBLEM, "\n".join(review.reasons))
     return _attempt_loop(
-        project, config, steps, briefing, plan, folder, found, PriorAttempt(change.edits, candidate.tree), problem
+        project, config, steps, briefing, plan, folder, attempts, PriorAttempt(change.edits, candidate.tree), problem
     )
 
 
@@ -129,53 +130,57 @@ def _attempt_loop(
     briefing: Briefing,
     plan: Plan,
     folder: Path,
-    found: Attempts,
-    begun: PriorAttempt,
+    attempts: Attempts,
+    prior: PriorAttempt,
     problem: Problem | None,
 ) -> Attempts:
-    most = project.provider_table().repair if project.provider().repairs else 0
-    before = found.so_far
-    number, runs, shown, repairs = before.tries + 1, before.runs, before.shown, before.repairs
-    first, verdict = number, named("verdict", before.cycle)
+    repair_limit = project.provider_table().repair if project.provider().repairs else 0
+    counts = attempts.so_far
+    number, runs, last_committed, repairs = counts.tries + 1, counts.runs, counts.shown, counts.repairs
+    first, verdict_name = number, named("verdict", counts.cycle)
     while True:
-        found = replace(found, so_far=AttemptCounts(number, repairs, runs, shown, before.cycle))
-        earlier = found.candidate.commits if found.candidate else ()
-        place = place_of(folder, number, shown)
+        attempts = replace(attempts, so_far=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
+        earlier = attempts.candidate.commits if attempts.candidate else ()
+        attempt_folder = place_of(folder, number, last_committed)
         change = None
         try:
-            work = partial(_applied, project, config, steps, briefing, plan, folder, number, begun, problem, shown)
-            change = steps.do("APPLY_CHANGE", named("change", number), Change, work)
-            committed = partial(_committed, project, config, briefing, change, folder, place, shown, earlier)
-            candidate = steps.do("COMMIT", named("candidate", number), Candidate, committed)
+            edit = partial(
+                _apply, project, config, steps, briefing, plan, folder, number, prior, problem, last_committed
+            )
+            change = steps.do("APPLY_CHANGE", named("change", number), Change, edit)
+            make_commit = partial(
+                _commit, project, config, briefing, change, folder, attempt_folder, last_committed, earlier
+            )
+            candidate = steps.do("COMMIT", named("candidate", number), Candidate, make_commit)
         except LimitReached:
             if number == first:
                 raise
-            return found  # what is there can be decided about without another try
+            return attempts  # the candidate so far can be decided about
         except Rejected as rejected:
-            found = _with_rejected(found, change, rejected)
-            if rejected.edits is None or not _goes_on(steps, number, repairs < most, verdict):
-                return found
-            begun, problem = PriorAttempt(rejected.edits), Problem(_OUT_OF_SCOPE, rejected.why)
+            attempts = _with_rejection(attempts, change, rejected)
+            if rejected.edits is None or not _has_next_attempt(steps, number, repairs < repair_limit, verdict_name):
+                return attempts
+            prior, problem = PriorAttempt(rejected.edits), Problem(_SCOPE_PROBLEM, rejected.why)
         else:
-            owed = partial(next_measurement, project, config, change, candidate, folder, runs)
-            evidence = steps.gather("VERIFY", named("evidence", number), Evidence(), owed)
-            found = _with_candidate(found, change, candidate, evidence)
-            shown = number
+            next_part = partial(next_measurement, project, config, change, candidate, folder, runs)
+            evidence = steps.gather("VERIFY", named("evidence", number), Evidence(), next_part)
+            attempts = _with_candidate(attempts, change, candidate, evidence)
+            last_committed = number
             runs += len(evidence.runs)
-            found = replace(found, so_far=AttemptCounts(number, repairs, runs, shown, before.cycle))
+            attempts = replace(attempts, so_far=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
             crash = crash_of(evidence, config.manifest.verify)
-            if crash is None or not _goes_on(steps, number, repairs < most, verdict):
-                return found
-            begun, problem = (
+            if crash is None or not _has_next_attempt(steps, number, repairs < repair_limit, verdict_name):
+                return attempts
+            prior, problem = (
                 PriorAttempt(change.edits, candidate.tree),
-                Problem(_CRASHED, f"{crash.why}\n\n{crash.printed}"),
+                Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}"),
             )
             plan = replace(plan, title=change.title, text=change.text)
         number, repairs = number + 1, repairs + 1
 
 
 def crash_of(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:
-    """How a command ended badly that sees nothing hidden, and which the candidate's author may hear; else None."""
+    """The failure of a command that sees nothing hidden, so that its output may be shown to the author; else None."""
     failure = evidence.failure
     if failure is None or failure.reason not in ("verify_failed", "verify_timeout") or not evidence.verify:
         return None
@@ -183,15 +188,15 @@ def crash_of(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | N
     return failure if sees.get(evidence.verify[-1].name) == "candidate" else None
 
 
-def _goes_on(steps: StepRunner, number: int, may: bool, verdict: str) -> bool:
-    """Whether there is another try: one that was begun is gone on with, and after a verdict none begins."""
-    following = named("change", number + 1)
-    if steps.has(following, rejected_as(following)):
+def _has_next_attempt(steps: StepRunner, number: int, is_allowed: bool, verdict_name: str) -> bool:
+    """Whether there is another attempt: one with a checkpoint is continued; after a verdict no new one begins."""
+    next_change = named("change", number + 1)
+    if steps.has(next_change, rejected_as(next_change)):
         return True
-    return may and not steps.has(verdict, "record")
+    return is_allowed and not steps.has(verdict_name, "record")
 
 
-def _applied(
+def _apply(
     project: Project,
     config: Config,
     steps: StepRunner,
@@ -199,18 +204,18 @@ def _applied(
     plan: Plan,
     folder: Path,
     number: int,
-    begun: PriorAttempt,
+    prior: PriorAttempt,
     problem: Problem | None,
-    shown: int,
+    last_committed: int,
 ) -> Change:
     phase, count = ("apply", 1) if number == 1 else ("repair", number - 1)
-    place = place_of(folder, number, shown)
+    attempt_folder = place_of(folder, number, last_committed)
     if number > 1:
-        if shown:
-            make_anew(place)
+        if last_committed:
+            make_anew(attempt_folder)
         else:
             put_by(folder, number - 1)
-        begun = replace(begun, snapshot=snapshot_of(folder, number - 1))
+        prior = replace(prior, snapshot=snapshot_of(folder, number - 1))
     assert project.standing.incumbent
     return apply_change(
         project.provider(),
@@ -221,98 +226,106 @@ def _applied(
         config.scope,
         config.manifest.scope.strays,
         project.standing.incumbent.tree,
-        place,
-        begun,
+        attempt_folder,
+        prior,
     )
 
 
-def _committed(
+def _commit(
     project: Project,
     config: Config,
     briefing: Briefing,
     change: Change,
     folder: Path,
-    place: Path,
-    shown: int,
+    attempt_folder: Path,
+    last_committed: int,
     earlier: tuple[str, ...],
 ) -> Candidate:
-    candidate = commit(project, config, briefing.context, change, place / "snapshot", earlier)
-    if place != folder:
-        publish(folder, place, shown)
+    candidate = commit(project, config, briefing.context, change, attempt_folder / "snapshot", earlier)
+    if attempt_folder != folder:
+        publish(folder, attempt_folder, last_committed)
     return candidate
 
 
-def _with_candidate(found: Attempts, change: Change, candidate: Candidate, evidence: Evidence) -> Attempts:
+def _with_candidate(attempts: Attempts, change: Change, candidate: Candidate, evidence: Evidence) -> Attempts:
     return replace(
-        found,
+        attempts,
         change=change,
         candidate=candidate,
         evidence=evidence,
         rejected=None,
         review=None,
-        attempts=(*found.attempts, *_as_attempt(found)),
+        attempts=(*attempts.attempts, *_as_attempt(attempts)),
     )
 
 
-def _with_rejected(found: Attempts, change: Change | None, rejected: Rejected) -> Attempts:
-    """With a try that came to no commit: one that did before it stays what the record is about."""
-    if found.candidate:
+def _with_rejection(attempts: Attempts, change: Change | None, rejected: Rejected) -> Attempts:
+    """Adds an attempt that became no commit. An earlier one that did stays the one that the record is about."""
+    if attempts.candidate:
         attempt = Attempt(None, rejected.reason, rejected.usage)
         note = f"sent back to its author, it came to nothing: {rejected.reason}, {rejected.why}"
-        return replace(found, attempts=(*found.attempts, attempt), notes=(*found.notes, note))
-    return replace(found, change=change, rejected=rejected, attempts=(*found.attempts, *_as_attempt(found)))
+        return replace(attempts, attempts=(*attempts.attempts, attempt), notes=(*attempts.notes, note))
+    return replace(attempts, change=change, rejected=rejected, attempts=(*attempts.attempts, *_as_attempt(attempts)))
 
 
-def _as_attempt(found: Attempts) -> tuple[Attempt, ...]:
-    """The try that the record was about until now."""
-    if found.rejected:
-        return (Attempt(None, found.rejected.reason, found.rejected.usage),)
-    if found.candidate and found.change and found.evidence:
-        if found.review:
-            usage = found.change.usage.plus(found.review.usage)
-            return (Attempt(found.candidate.commit, CHANGES_REQUESTED, usage),)
-        reason = found.evidence.failure.reason if found.evidence.failure else ""
-        return (Attempt(found.candidate.commit, reason, found.change.usage),)
+def _as_attempt(attempts: Attempts) -> tuple[Attempt, ...]:
+    """The attempt that the record was about until now, as the record lists it."""
+    if attempts.rejected:
+        return (Attempt(None, attempts.rejected.reason, attempts.rejected.usage),)
+    if attempts.candidate and attempts.change and attempts.evidence:
+        if attempts.review:
+            usage = attempts.change.usage.plus(attempts.review.usage)
+            return (Attempt(attempts.candidate.commit, CHANGES_REQUESTED, usage),)
+        reason = attempts.evidence.failure.reason if attempts.evidence.failure else ""
+        return (Attempt(attempts.candidate.commit, reason, attempts.change.usage),)
     return ()
 
 
-_REVIEWED = (
+_REVIEW_PROBLEM = (
     "It was measured and would be kept. But somebody else who reviewed it by the project's criteria asks for changes "
     "first. Put right what the review names, and nothing else. Its reasons:"
 )
-_CRASHED = "A command that runs your change failed when it was measured. How it ended, and the last lines it printed:"
-_OUT_OF_SCOPE = (
+_CRASH_PROBLEM = (
+    "A command that runs your change failed when it was measured. How it ended, and the last lines it printed:"
+)
+_SCOPE_PROBLEM = (
     "It edited what is not its to edit. Only the files that you may change are taken from this folder, and a change "
     "that touches others is refused as a whole. Those edits were put back; what was refused, and why:"
 )
 
 
 def decide_and_review(
-    project: Project, config: Config, steps: StepRunner, briefing: Briefing, plan: Plan, folder: Path, tries: Attempts
+    project: Project,
+    config: Config,
+    steps: StepRunner,
+    briefing: Briefing,
+    plan: Plan,
+    folder: Path,
+    attempts: Attempts,
 ) -> tuple[Attempts, Decision]:
-    """The decision, and the tries that it is about. Raises Rejected where there is nothing to decide about.
+    """Decides, and has a keep reviewed, again after each change that the reviewer asks for.
 
-    Raises LimitReached where a limit forbids to ask the reviewer, or the author again.
+    Raises Rejected where no attempt became a commit, and LimitReached where a limit forbids another call.
     """
     while True:
-        change, candidate, evidence = tries.measured()
-        cycle = tries.so_far.cycle
-        about = (change, candidate, evidence)
-        work = partial(judge, project.repository, config.manifest, project.standing, briefing.context, *about)
+        change, candidate, evidence = attempts.measured()
+        cycle = attempts.so_far.cycle
+        parts = (change, candidate, evidence)
+        work = partial(judge, project.repository, config.manifest, project.standing, briefing.context, *parts)
         decision = steps.do("DECIDE", named("verdict", cycle), Decision, work)
-        stored_as = named("review", cycle)
+        review_name = named("review", cycle)
         if not decision.verdict:
-            return tries, decision
-        if config.manifest.review is None and not steps.has(stored_as):  # one that is there counts all the same
-            return tries, decision
-        asked = partial(
+            return attempts, decision
+        if config.manifest.review is None and not steps.has(review_name):  # a stored review counts all the same
+            return attempts, decision
+        ask_reviewer = partial(
             reviewed, project, config, briefing, plan, change, candidate, decision, steps.calls, folder, cycle
         )
-        review = steps.do("REVIEW", stored_as, Review, asked)
-        tries = replace(tries, notes=(*tries.notes, *notes_of(review)))
+        review = steps.do("REVIEW", review_name, Review, ask_reviewer)
+        attempts = replace(attempts, notes=(*attempts.notes, *notes_of(review)))
         if not review.goes_on:
-            return tries, review.decision
-        again = continue_attempts(project, config, steps, briefing, plan, folder, tries, review)
-        if again.candidate == tries.candidate:
-            return again, review.decision
-        tries = again
+            return attempts, review.decision
+        next_attempts = continue_attempts(project, config, steps, briefing, plan, folder, attempts, review)
+        if next_attempts.candidate == attempts.candidate:
+            return next_attempts, review.decision
+        attempts = next_attempts

@@ -1,8 +1,10 @@
-"""A candidate on the tip that nobody goes on from.
+"""The baseline's commit, and what happens to a candidate on the tip that cannot be finished.
 
-A killed iteration left it there, and its stored answers are gone (a ``git clean``, say), or what it would be measured
-with is, or a new run or a new baseline was asked for. Nothing is lost: the iteration is recorded as interrupted, the
-candidate stays in the history, and the commit that takes it back follows it.
+A baseline measures HEAD's ruler under the incumbent's code, or under that of another revision.
+
+A killed iteration may have left its candidate on the tip, and its checkpoints are gone (a ``git clean``, say), the
+ruler has changed, or a new run or baseline was asked for. Nothing is lost: the iteration is recorded as
+interrupted, and the candidate stays in the history with its revert commit after it.
 """
 
 from __future__ import annotations
@@ -36,13 +38,14 @@ _FAILED = "failed"
 
 
 def make_way(project: Project, why_not_finish: Callable[[Config], str]) -> None:
-    """Makes way for a new baseline where an iteration has its candidate on the tip, and no record yet.
+    """Ends an iteration that has a candidate on the tip and no record, so that a new baseline can begin.
 
-    Raises GoalseekError where ``goalseek iterate`` can finish it. Where it cannot, as ``scope.hidden_from`` is not as
-    it was pinned, ``why_not_finish`` gives a reason, or the last call that tried failed, it is recorded as interrupted.
+    Raises GoalseekError where ``goalseek iterate`` can finish it. Where it cannot (the pinned ruler or
+    ``scope.hidden_from`` changed, ``why_not_finish`` gives a reason, or the last invocation failed in it), it is
+    recorded as interrupted.
     """
     refs = project.repository.refs()
-    candidate = _under_way(project, refs)
+    candidate = _unfinished_candidate(project, refs)
     if candidate is None:
         return
     config = project.config()
@@ -51,8 +54,8 @@ def make_way(project: Project, why_not_finish: Callable[[Config], str]) -> None:
     except GoalseekError:
         record_left_behind(project, config, refs, candidate, None, CHANGED)
         return
-    failed = _memory(project).load(_FAILED, str, "")
-    if why := failed.value if failed else why_not_finish(config):
+    failure = _failure_checkpoints(project).load(_FAILED, str, "")
+    if why := failure.value if failure else why_not_finish(config):
         why = f"it could not be gone on with, and a new baseline was asked for: {why.splitlines()[0]}"
         record_left_behind(project, config, refs, candidate, None, why)
         return
@@ -64,11 +67,11 @@ def make_way(project: Project, why_not_finish: Callable[[Config], str]) -> None:
 
 @contextlib.contextmanager
 def failure_kept(project: Project) -> Iterator[None]:
-    """Around going on with an iteration: what ends that without its record is kept for ``make_way``.
+    """Saves the error that ends an iteration without a record; ``make_way`` reads it.
 
-    Signals, a person's word that is missing and what the machine refuses go away by themselves, and are not kept.
+    Not saved are the causes that pass by themselves: signals, a missing approval, faults of the machine.
     """
-    checkpoints = _memory(project)
+    checkpoints = _failure_checkpoints(project)
     checkpoints.forget(_FAILED)
     try:
         yield
@@ -87,25 +90,25 @@ def failure_kept(project: Project) -> Iterator[None]:
         raise
 
 
-def _memory(project: Project) -> Checkpoints:
-    """The memory of the iteration that comes next, of no run in particular."""
+def _failure_checkpoints(project: Project) -> Checkpoints:
+    """The checkpoints of the next iteration that hold for every run."""
     standing = project.standing
     folder = project.loaded.runs / f"{standing.last_iteration + 1:04d}"
     return Checkpoints(folder, project.seal, "", standing.last.seal if standing.last else "")
 
 
 def left_behind(project: Project, steps: StepRunner, refs: Refs) -> Candidate | None:
-    """The candidate on the tip whose stored answers are gone; None where there is none."""
-    candidate = _under_way(project, refs)
+    """The candidate on the tip whose checkpoints are gone; None where there is none."""
+    candidate = _unfinished_candidate(project, refs)
     if candidate is None:
         return None
     chain = steps.chain()
     changes = sum(name.startswith("change") for name in chain)
-    refused = sum(name.startswith("rejected-candidate") for name in chain)
-    return candidate if changes - refused < len(candidate.commits) else None
+    rejections = sum(name.startswith("rejected-candidate") for name in chain)
+    return candidate if changes - rejections < len(candidate.commits) else None
 
 
-def _under_way(project: Project, refs: Refs) -> Candidate | None:
+def _unfinished_candidate(project: Project, refs: Refs) -> Candidate | None:
     standing, repository, tip = project.standing, project.repository, refs.tip
     if not tip or not standing.tip or tip == standing.tip:
         return None
@@ -114,25 +117,25 @@ def _under_way(project: Project, refs: Refs) -> Candidate | None:
 
 
 def record_left_behind(
-    project: Project, config: Config, refs: Refs, candidate: Candidate, most: int | None, why: str = ""
+    project: Project, config: Config, refs: Refs, candidate: Candidate, phase_limit: int | None, why: str = ""
 ) -> IterationRecord:
-    """Records such a candidate, taken back. ``why`` is told where it is given, else what can be seen.
+    """Reverts such a candidate and records its iteration as interrupted; without ``why`` the reason is found out.
 
-    Raises Paused where no more may be done now.
+    Raises Paused where ``phase_limit`` is reached.
     """
     if not why:
         why = WHY if _trailer(project, candidate, "Run") == project.run_id else NEW_RUN
     repository, number = project.repository, project.standing.last_iteration + 1
-    steps, folder = begin_iteration(project, number, most, f"left behind {candidate.commit}")
+    steps, folder = begin_iteration(project, number, phase_limit, f"left behind {candidate.commit}")
     context = steps.do("READ_CONTEXT", "context", Context, lambda: read_context(project, config, refs, folder))
     verdict = Verdict("skipped", "interrupted", why)
     rollback = roll_back(repository, candidate, repository.moment_of(candidate.commit))
-    found = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
+    differences = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
     edits = tuple(
         Edit(difference.path, difference.after.mode, difference.after.blob)
         if difference.after
         else Edit(difference.path, "", "")
-        for difference in found
+        for difference in differences
     )
     author = _trailer(project, candidate, "Provider")
     change = Change(_title(project, candidate), "", edits, (), 0, 0, provider=author)
@@ -150,7 +153,7 @@ def _title(project: Project, candidate: Candidate) -> str:
 
 
 def _trailer(project: Project, candidate: Candidate, name: str) -> str:
-    """What the candidate's message says under ``Goalseek-<name>``; "" where that is not there."""
+    """The trailer ``Goalseek-<name>`` of the candidate's commit message; "" where it has none."""
     lines = project.repository.objects.read(candidate.commits[0]).decode("utf-8", "surrogateescape").splitlines()
     start = f"Goalseek-{name}: "
     return next((line.removeprefix(start) for line in lines if line.startswith(start)), "")
@@ -171,32 +174,39 @@ def baseline_candidate(project: Project, config: Config, context: Context, sourc
         return Candidate(standing.tip, tree, standing.tip)
     parents = tuple(dict.fromkeys(filter(None, (standing.tip, head, code if source else ""))))
     message = message_of(f"New baseline of {repository.name}", repository.name, project.run_id, context.iteration, "")
-    made = repository.commit(tree, parents, message, context.moment)
-    return Candidate(made, tree, parents[0])
+    commit_hash = repository.commit(tree, parents, message, context.moment)
+    return Candidate(commit_hash, tree, parents[0])
 
 
 def code_asked_for(repository: Repository, source: str | None) -> str | None:
     """The commit that ``--from`` names, None where it is not given. Raises GoalseekError where there is none such."""
     if source is None:
         return None
-    found = repository.resolve(source)
-    if found is None:
+    commit_hash = repository.resolve(source)
+    if commit_hash is None:
         raise GoalseekError(f"--from {source}: there is no such commit", "name a commit, branch or tag", USAGE)
-    return found
+    return commit_hash
 
 
 def note_left_out(project: Project, config: Config, source: str | None) -> Config:
-    """The setting, with a note where a file of the incumbent's code is writable no more, so that HEAD's is taken."""
+    """The configuration, with a note on the incumbent's files that are no longer writable, so taken from HEAD."""
     standing, repository = project.standing, project.repository
     if source is not None or standing.baseline is None or standing.incumbent is None:
         return config
-    kept = {found.path for found in repository.objects.differences(standing.baseline.tree, standing.incumbent.tree)}
-    unlike = repository.objects.differences(repository.tree_of(repository.head()), standing.incumbent.tree)
-    left = [found.path for found in unlike if found.path in kept and config.scope.is_fixed(found.path)]
-    if not left:
+    changed_paths = {
+        difference.path
+        for difference in repository.objects.differences(standing.baseline.tree, standing.incumbent.tree)
+    }
+    differences = repository.objects.differences(repository.tree_of(repository.head()), standing.incumbent.tree)
+    fixed_paths = [
+        difference.path
+        for difference in differences
+        if difference.path in changed_paths and config.scope.is_fixed(difference.path)
+    ]
+    if not fixed_paths:
         return config
-    named = abbreviate([quote_path(path) for path in left])
-    note = f"writable no more, so as HEAD has them: {named}; goalseek promote takes home what was kept in them"
+    shown = abbreviate([quote_path(path) for path in fixed_paths])
+    note = f"writable no more, so as HEAD has them: {shown}; goalseek promote takes home what was kept in them"
     return replace(config, notes=(*config.notes, note))
 
 
@@ -204,8 +214,8 @@ def composed(ruler_tree: str, code_tree: str, scope: Scope, project: Project) ->
     """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
     objects = project.repository.objects
     edits = {
-        found.path: found.after
-        for found in objects.differences(ruler_tree, code_tree)
-        if scope.kind(found.path) == "writable"
+        difference.path: difference.after
+        for difference in objects.differences(ruler_tree, code_tree)
+        if scope.kind(difference.path) == "writable"
     }
     return objects.splice(ruler_tree, edits) if edits else ruler_tree

@@ -1,4 +1,4 @@
-"""The end of an invocation, whatever brings it: the watch is told, and ``state.json`` shows it."""
+"""The end of an invocation: its last line, and how its stop or error is reported and written to ``state.json``."""
 
 from __future__ import annotations
 
@@ -24,78 +24,80 @@ _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"
 
 @contextlib.contextmanager
 def reporting_end(project: Project) -> Iterator[None]:
-    """Around a climb. What the machine refuses leaves it as a GoalseekError, such as one with the stop reason ``disk``.
+    """Reports how the block of a climb ends; an early end has the last line only if the block recorded something.
 
-    What ends it early tells its last line where something was recorded meanwhile.
+    A fault of the machine leaves the block as a GoalseekError, with the stop reason ``disk``, say.
     """
-    begun = project.standing.seq
+    first_seq = project.standing.seq
     try:
         yield
     except GeneratorExit:
-        _leave(project, "completed", Stop("asked", "the caller asked for no more", _GO_ON))
+        _write_final_state(project, "completed", Stop("asked", "the caller asked for no more", _GO_ON))
         raise
     except (KeyboardInterrupt, Interrupted):
         stop = Stop("interrupted", "interrupted by a signal", _GO_ON)
-        _leave(project, "interrupted", stop)
-        _failed(project, stop, begun)
+        _write_final_state(project, "interrupted", stop)
+        _report_failure(project, stop, first_seq)
         raise
     except GoalseekError as error:
-        _blocked(project, error, begun)
+        _report_error(project, error, first_seq)
         raise
     except Exception as error:
         fault = as_machine_fault(error)
         if fault:
-            _blocked(project, fault, begun)
+            _report_error(project, fault, first_seq)
             raise fault from error
         stop = Stop("bug", f"a bug: {type(error).__name__}: {error}", "please report it")
-        _leave(project, "failed", stop)
-        _failed(project, stop, begun)
+        _write_final_state(project, "failed", stop)
+        _report_failure(project, stop, first_seq)
         raise
     stop = project.stop or Stop("count", "done")
-    stop = _typed(project, replace(stop, line=last_line(project.standing, project.loaded.manifest)))
-    _leave(project, _STATUS[EXIT_CODES[stop.reason]], stop)
+    stop = _with_manifest_named(project, replace(stop, line=last_line(project.standing, project.loaded.manifest)))
+    _write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], stop)
     project.watch.on_stopped(stop)
 
 
 @contextlib.contextmanager
 def shown_at_the_end(project: Project) -> Iterator[None]:
-    """Around a baseline that is asked for: only ``state.json`` shows how it ended."""
+    """Writes how the block of a requested baseline ends to ``state.json``, and reports it nowhere else."""
     try:
         yield
     except (KeyboardInterrupt, Interrupted):
-        _leave(project, "interrupted", Stop("interrupted", "interrupted by a signal", _GO_ON))
+        _write_final_state(project, "interrupted", Stop("interrupted", "interrupted by a signal", _GO_ON))
         raise
     except GoalseekError as error:
-        _leave_as(project, error)
+        _write_error_state(project, error)
         raise
-    _leave(project, "completed", _typed(project, Stop("count", "done", "goalseek iterate goes on")))
+    _write_final_state(
+        project, "completed", _with_manifest_named(project, Stop("count", "done", "goalseek iterate goes on"))
+    )
 
 
-def _blocked(project: Project, error: GoalseekError, begun: int) -> None:
-    _failed(project, _leave_as(project, error), begun)
+def _report_error(project: Project, error: GoalseekError, first_seq: int) -> None:
+    _report_failure(project, _write_error_state(project, error), first_seq)
 
 
-def _leave_as(project: Project, error: GoalseekError) -> Stop:
-    """Leaves the last picture of an error, and gives its end. A usage error has none: the one before stays."""
-    stop = _typed(project, Stop(error.stop_reason, error.message, error.hint))
+def _write_error_state(project: Project, error: GoalseekError) -> Stop:
+    """Writes an error to ``state.json``, except a usage error before anything was written; gives its stop."""
+    stop = _with_manifest_named(project, Stop(error.stop_reason, error.message, error.hint))
     if error.exit_code != USAGE or project.picture.is_shown:
-        _leave(project, _STATUS.get(error.exit_code, "failed"), stop)
+        _write_final_state(project, _STATUS.get(error.exit_code, "failed"), stop)
     return stop
 
 
-def _failed(project: Project, stop: Stop, begun: int) -> None:
-    line = last_line(project.standing, project.loaded.manifest) if project.standing.seq > begun else ""
-    project.watch.on_failed(_typed(project, replace(stop, line=line)))
+def _report_failure(project: Project, stop: Stop, first_seq: int) -> None:
+    line = last_line(project.standing, project.loaded.manifest) if project.standing.seq > first_seq else ""
+    project.watch.on_failed(_with_manifest_named(project, replace(stop, line=line)))
 
 
-def _typed(project: Project, stop: Stop) -> Stop:
-    """With the manifest named in what is to be typed, where it needs to be."""
+def _with_manifest_named(project: Project, stop: Stop) -> Stop:
+    """The stop with ``-m NAME`` added to the commands that it quotes, where they need it."""
     path = project.loaded.path
     return replace(stop, next=with_manifest_option(stop.next, path), line=with_manifest_option(stop.line, path))
 
 
-def _leave(project: Project, status: str, stop: Stop) -> None:
-    """The last picture; where the disk is full, the one before stays."""
+def _write_final_state(project: Project, status: str, stop: Stop) -> None:
+    """Writes the last ``state.json`` of an invocation; where the disk is full, the one before stays."""
     if project.standing.seq < 0:
         return
     last = project.standing.last_iteration
@@ -110,63 +112,63 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     """
     if standing.baseline is None or standing.best is None:
         return ""
-    tried = standing.last_iteration - standing.baseline.iteration
+    iterations = standing.last_iteration - standing.baseline.iteration
     kept = standing.best != standing.baseline
-    parts = [_claim(standing, manifest), *_holdout(standing, manifest)]
-    if tried:
-        parts.append(f"{standing.keeps} kept of {tried}")
+    parts = [_format_result(standing, manifest), *_format_holdout(standing, manifest)]
+    if iterations:
+        parts.append(f"{standing.keeps} kept of {iterations}")
     if luck := luck_in_words(standing.measured, standing.noise.differed):
         parts.append(luck)
-    parts += _spent(standing, manifest, tried)
+    parts += _format_cost(standing, manifest, iterations)
     return " · ".join([*parts, "your checkout is untouched", "goalseek promote" if kept else "goalseek log"])
 
 
-def _claim(standing: Standing, manifest: Manifest) -> str:
+def _format_result(standing: Standing, manifest: Manifest) -> str:
     assert standing.baseline and standing.best
     name, before, after = standing.metric, standing.baseline.value, standing.best.value
     if standing.best == standing.baseline:
         return f"{name} {format_number(before)}" + (", nothing beat it" if standing.last_iteration else "")
     settled = standing.settled
     if settled:
-        return f"{name} {' → '.join(format_distinct(settled.baseline, settled.best))}, {_settled(settled)}"
+        return f"{name} {' → '.join(format_distinct(settled.baseline, settled.best))}, {_format_settled(settled)}"
     is_noisy = standing.noise.differed or manifest.metric.noise == "always"
     return f"{name} {' → '.join(format_distinct(before, after))}" + (", not settled" if is_noisy else "")
 
 
-def _settled(record: SettleRecord) -> str:
+def _format_settled(record: SettleRecord) -> str:
     """``settled -1.1% ± 0.3%``, with a true minus: the change of the number itself, whichever way is better."""
     up = 1 if record.direction == "maximize" else -1
-    told = f"settled {_signed(up * record.difference, record.in_percent)}"
+    text = f"settled {_format_change(up * record.difference, record.in_percent)}"
     if record.interval is None:
-        return f"{told}, one pair"
+        return f"{text}, one pair"
     low, high = record.interval
     is_exact = math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
-    told += ", exactly" if is_exact else f" ± {_amount((high - low) / 2, record.in_percent)}"
-    return told if low > 0 or high < 0 else f"{told}, which may be luck"
+    text += ", exactly" if is_exact else f" ± {_format_amount((high - low) / 2, record.in_percent)}"
+    return text if low > 0 or high < 0 else f"{text}, which may be luck"
 
 
-def _signed(change: float, in_percent: bool) -> str:
+def _format_change(change: float, in_percent: bool) -> str:
     sign = "−" if change < 0 else "+"  # noqa: RUF001 - a minus
-    return f"{sign}{_amount(abs(change), in_percent)}"
+    return f"{sign}{_format_amount(abs(change), in_percent)}"
 
 
-def _amount(size: float, in_percent: bool) -> str:
+def _format_amount(size: float, in_percent: bool) -> str:
     return percent(size) if in_percent else format_number(size)
 
 
-def _holdout(standing: Standing, manifest: Manifest) -> list[str]:
-    """What the holdout says of the same two commits, where it was looked at for both."""
+def _format_holdout(standing: Standing, manifest: Manifest) -> list[str]:
+    """The holdout of baseline and best, where both were measured."""
     if manifest.holdout is None or standing.best is None:
         return []
-    seen = {look.of: look for look in standing.holdout if look.value is not None}
-    before, after = seen.get("baseline"), seen.get("best")
+    looks = {look.of: look for look in standing.holdout if look.value is not None}
+    before, after = looks.get("baseline"), looks.get("best")
     if before is None or after is None or after.commit_hash != standing.best.commit:
         return []
     assert before.value is not None and after.value is not None
     return [f"holdout {' → '.join(format_distinct(before.value, after.value))}"]
 
 
-def _spent(standing: Standing, manifest: Manifest, tried: int) -> list[str]:
+def _format_cost(standing: Standing, manifest: Manifest, iterations: int) -> list[str]:
     """The run's dollars, and what each kept change of it took; "about" where no bill says so."""
     usage, kept = standing.spend.usage, standing.outcomes.get("kept", 0)
     dollars = (usage.cost_usd or 0.0) + (usage.about_usd or 0.0)
@@ -174,6 +176,6 @@ def _spent(standing: Standing, manifest: Manifest, tried: int) -> list[str]:
         return []
     is_subscribed = manifest.provider is not None and manifest.provider.billing == "subscription"
     about = "about " if usage.estimated or usage.about_usd or is_subscribed else ""
-    of_run = " in this run" if standing.spend.iterations < tried else ""
+    of_run = " in this run" if standing.spend.iterations < iterations else ""
     each = f", ${dollars / kept:.2f} a kept change" if kept > 1 else ""
     return [f"{about}${dollars:.2f}{of_run}{each}"]

@@ -1,4 +1,7 @@
-"""The loop. One iteration is the seven phases in order; what each answers is stored before the next begins."""
+"""The loop of a climb, one iteration and a baseline.
+
+An iteration is its phases in order; the result of each is checkpointed before the next begins.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +58,9 @@ __all__ = ["Ends", "baseline", "iterate", "iteration", "step"]
 
 
 def iterate(project: Project, ends: Ends) -> Iterator[IterationRecord]:
-    """Climbs until something ends it, yielding each record once it counts. ``run.stop`` says then what it was."""
-    notified = NotifyWatch(project.watch, lambda: project.loaded, project.programs)
-    project.watch = OutputLog(notified, project.loaded.logs / OUTPUT)
+    """Climbs until something stops it, yielding each record once it is in the ledger; sets ``project.stop``."""
+    notifier = NotifyWatch(project.watch, lambda: project.loaded, project.programs)
+    project.watch = OutputLog(notifier, project.loaded.logs / OUTPUT)
     with reporting_end(project):
         yield from _climb(project, ends)
 
@@ -72,14 +75,14 @@ def _climb(project: Project, ends: Ends) -> Iterator[IterationRecord]:
         project.repository.objects.bring_back()
         pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
         config = project.config()
-        _warn(project, config)
+        _warn_of_budgets(project, config)
         now = ends.spendings(count, time.monotonic() - began)
         manifest, standing = config.manifest, project.standing.of_run(project.run_id)
         project.watch.on_progress(scene_of(manifest.project.name, manifest.limits, standing, project.recent, now))
         look(project, config, is_end=False)
-        project.stop = _why_end(project, config, ends, count, time.monotonic() - began)
+        project.stop = _stop_before_iteration(project, config, ends, count, time.monotonic() - began)
         if project.stop:
-            _claim(project, config, project.stop)
+            _settle_and_look(project, config, project.stop)
             return
         if project.standing.baseline is None:
             yield baseline(project)
@@ -89,7 +92,7 @@ def _climb(project: Project, ends: Ends) -> Iterator[IterationRecord]:
                 record = iteration(project, config)
         except LimitReached as reached:
             project.stop = reached.stop
-            _claim(project, config, project.stop)
+            _settle_and_look(project, config, project.stop)
             return
         count += 1
         yield record
@@ -98,70 +101,72 @@ def _climb(project: Project, ends: Ends) -> Iterator[IterationRecord]:
             return
 
 
-def _claim(project: Project, config: Config, stop: Stop) -> None:
-    """What is claimed is measured afresh where the run ends by a limit or at its target, and the holdout looked at."""
+def _settle_and_look(project: Project, config: Config, stop: Stop) -> None:
+    """At the end of a run, by a limit or at its target: measures baseline and best afresh, and the holdout."""
     if stop.reason not in ENDS_THE_RUN:
         return
     settle_at_end(project, config)
     look(project, config, is_end=True)
-    if worn := small_set(config.manifest.metric, project.standing):
-        project.watch.on_note(worn)
+    if warning := small_set(config.manifest.metric, project.standing):
+        project.watch.on_note(warning)
 
 
-def iteration(project: Project, config: Config, most: int | None = None) -> IterationRecord:
-    """One iteration, or what is still owed of it. Raises Paused where ``most`` phases were done before its end.
+def iteration(project: Project, config: Config, phase_limit: int | None = None) -> IterationRecord:
+    """One iteration, or the rest of one that was begun. Raises Paused after ``phase_limit`` phases.
 
-    Raises LimitReached where a phase that spends would begin past a limit.
+    Raises LimitReached before a phase that would spend past a limit.
     """
     standing = project.standing
     number = standing.last_iteration + 1
-    steps, folder = begin_iteration(project, number, most, limits=config.manifest.limits)
+    steps, folder = begin_iteration(project, number, phase_limit, limits=config.manifest.limits)
     refs = project.repository.refs()
-    if lost := left_behind(project, steps, refs):
-        return record_left_behind(project, config, refs, lost, most)
+    if abandoned := left_behind(project, steps, refs):
+        return record_left_behind(project, config, refs, abandoned, phase_limit)
     project.provider()
     context = plan = decision = None
-    tries = Attempts()
+    attempts = Attempts()
     try:
-        context = steps.do("READ_CONTEXT", "context", Context, partial(_begun, project, config, refs, folder))
+        context = steps.do("READ_CONTEXT", "context", Context, partial(_read_context, project, config, refs, folder))
         config = project.config_as_begun(config, context)
         briefing = briefing_for(project, config, context)
         plan = plan_with_retry(project, config, steps, briefing, folder)
-        tries = run_attempts(project, config, steps, briefing, plan, folder)
-        tries, decision = decide_and_review(project, config, steps, briefing, plan, folder, tries)
+        attempts = run_attempts(project, config, steps, briefing, plan, folder)
+        attempts, decision = decide_and_review(project, config, steps, briefing, plan, folder, attempts)
         if needs_approval(project, config, decision):
-            candidate = tries.measured()[1]
-            said = partial(apply_approval, project, context, candidate, decision)
-            decision = steps.do("APPROVE", "word", Decision, said, is_timed=False)
+            candidate = attempts.measured()[1]
+            ask = partial(apply_approval, project, context, candidate, decision)
+            decision = steps.do("APPROVE", "word", Decision, ask, is_timed=False)
         verdict = decision.verdict
     except Rejected as rejected:
-        verdict = Verdict(rejected.outcome, rejected.reason, rejected.why + _out_of_sight(project, config, rejected))
+        verdict = Verdict(
+            rejected.outcome, rejected.reason, rejected.why + _hint_for_failed_provider(project, config, rejected)
+        )
     assert context
-    found = (tries.change, tries.candidate, tries.evidence)
-    outcome = IterationResult(context, verdict, plan, *found, decision, tries.attempts, tries.notes)
+    parts = (attempts.change, attempts.candidate, attempts.evidence)
+    outcome = IterationResult(context, verdict, plan, *parts, decision, attempts.attempts, attempts.notes)
     record = record_iteration(project, config, steps, outcome, folder)
     update_refs(project)
     remove_approval(project.loaded.logs)
     return record
 
 
-def _out_of_sight(project: Project, config: Config, rejected: Rejected) -> str:
-    """What is likely to have kept a provider from answering, after what it said itself; or ""."""
+def _hint_for_failed_provider(project: Project, config: Config, rejected: Rejected) -> str:
+    """A likely cause of a provider's failure, to be added to its own message: a script that its tree lacks; or ""."""
     if rejected.reason != "provider_failed" or project.standing.incumbent is None:
         return ""
     entries = project.repository.objects.files(project.standing.incumbent.tree)
     share = config.manifest.scope.share
-    said = agent_out_of_sight(commands_of(project.provider()), project.folder, config.scope, share, entries)
-    return "; " + ": ".join(said) if said[0] else ""
+    hint = agent_out_of_sight(commands_of(project.provider()), project.folder, config.scope, share, entries)
+    return "; " + ": ".join(hint) if hint[0] else ""
 
 
-def _begun(project: Project, config: Config, refs: Refs, folder: Path) -> Context:
-    """The context; a ruler that is not as it was pinned is found before anybody is paid for a proposal."""
+def _read_context(project: Project, config: Config, refs: Refs, folder: Path) -> Context:
+    """The context. Raises GoalseekError for a changed ruler here, before a proposal is paid for."""
     project.refuse_changed(config)
     return read_context(project, config, refs, folder)
 
 
-def baseline(project: Project, source: str | None = None, most: int | None = None) -> IterationRecord:
+def baseline(project: Project, source: str | None = None, phase_limit: int | None = None) -> IterationRecord:
     """A new ruler from HEAD, measured under the incumbent's code; with ``source``, under that revision's.
 
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
@@ -170,14 +175,18 @@ def baseline(project: Project, source: str | None = None, most: int | None = Non
     config = note_left_out(project, project.fresh_config(), source)
     number = project.standing.last_iteration + 1
     ruler = take_ruler(project, config)
-    steps, folder = begin_iteration(project, number, most, f"{ruler.digest} {project.repository.head()} {source or ''}")
-    context = steps.do("READ_CONTEXT", "context", Context, partial(_begun_baseline, project, config, folder, source))
+    steps, folder = begin_iteration(
+        project, number, phase_limit, f"{ruler.digest} {project.repository.head()} {source or ''}"
+    )
+    context = steps.do(
+        "READ_CONTEXT", "context", Context, partial(_read_baseline_context, project, config, folder, source)
+    )
     candidate = steps.do("COMMIT", "candidate", Candidate, lambda: baseline_candidate(project, config, context, source))
     if not project.repository.objects.has(candidate.commit):
         steps.forget("candidate")
         raise Missing(candidate.commit)
-    owed = partial(next_baseline_measurement, project, config, ruler.digest, candidate, folder)
-    evidence = steps.gather("VERIFY", "evidence", Evidence(), owed)
+    next_part = partial(next_baseline_measurement, project, config, ruler.digest, candidate, folder)
+    evidence = steps.gather("VERIFY", "evidence", Evidence(), next_part)
     metric, guards = config.manifest.metric, config.manifest.guard
     verdict = baseline_verdict(metric, guards, evidence, candidate.commit)
     assert verdict is not None  # else VERIFY would not have ended
@@ -187,16 +196,16 @@ def baseline(project: Project, source: str | None = None, most: int | None = Non
         entries = project.repository.objects.files(candidate.tree)
         remedy = out_of_sight(config.manifest, evidence.verify, project.folder, project.places.prefix, entries)
         raise failed_baseline(decision.verdict, folder, remedy=remedy)
-    broken = guard_warning(guards, "the baseline", evidence.guards, {})
-    notes = (broken,) if broken else ()
+    warning = guard_warning(guards, "the baseline", evidence.guards, {})
+    notes = (warning,) if warning else ()
     outcome = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
     record = record_iteration(project, config, steps, outcome, folder, ruler)
     update_refs(project)
     return record
 
 
-def _begun_baseline(project: Project, config: Config, folder: Path, source: str | None) -> Context:
-    """The context; that the checkout holds what is not measured is said before the measurement."""
+def _read_baseline_context(project: Project, config: Config, folder: Path, source: str | None) -> Context:
+    """The context; notes uncommitted changes of the checkout, which are not measured."""
     code = source or ("the incumbent" if project.standing.incumbent else "HEAD")
     if changed := uncommitted_words(project.repository, config.scope, code):
         project.watch.on_note(changed)
@@ -211,13 +220,13 @@ def step(project: Project) -> tuple[str, str]:
     pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
     try:
         if project.standing.baseline is None:
-            record = baseline(project, most=1)
+            record = baseline(project, phase_limit=1)
         else:
             config = project.config()
-            if stop := _why_over(project, config):
+            if stop := _limit_stop(project, config):
                 raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
             with failure_kept(project):
-                record = iteration(project, config, most=1)
+                record = iteration(project, config, phase_limit=1)
     except LimitReached as reached:
         stop = reached.stop
         raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason) from None
@@ -226,15 +235,15 @@ def step(project: Project) -> tuple[str, str]:
     return f"LOG (iteration {record.iteration}: {record.outcome})", "READ_CONTEXT"
 
 
-def _why_end(project: Project, config: Config, ends: Ends, count: int, seconds: float) -> Stop | None:
-    """What ends the invocation before another iteration begins: a limit of the run, a person's word, its own ends."""
+def _stop_before_iteration(project: Project, config: Config, ends: Ends, count: int, seconds: float) -> Stop | None:
+    """Why no other iteration begins: a limit of the run, a request to stop, the invocation's or a script's end."""
     asked = asked_to_stop(project.repository.own)
-    stop = _why_over(project, config, _usual_seconds(project))
-    return stop or asked or ends.reached(project.standing, count, seconds) or _played_out(project, ends)
+    stop = _limit_stop(project, config, _usual_seconds(project))
+    return stop or asked or ends.reached(project.standing, count, seconds) or _script_end(project, ends)
 
 
-def _played_out(project: Project, ends: Ends) -> Stop | None:
-    """The end of a script, where nothing else bounds the iterations: each further one would fail."""
+def _script_end(project: Project, ends: Ends) -> Stop | None:
+    """The stop where a scripted provider has no more moves and nothing else bounds the iterations."""
     standing = project.standing
     is_begun = (project.loaded.runs / f"{standing.last_iteration + 1:04d}").exists()
     if ends.count is not None or standing.baseline is None or is_begun:
@@ -243,8 +252,8 @@ def _played_out(project: Project, ends: Ends) -> Stop | None:
     return Stop("failures", why, "add a [[move]]; or take the best home: goalseek promote") if why else None
 
 
-def _why_over(project: Project, config: Config, usual: float | None = None) -> Stop | None:
-    """The limit of the run that is reached; not asked where the next iteration has its verdict: all of it is spent."""
+def _limit_stop(project: Project, config: Config, usual: float | None = None) -> Stop | None:
+    """The stop of a limit that is reached. None where the next iteration has its verdict already, so spends no more."""
     if question_of(project.loaded.runs, project.standing, project.run_id):
         return None
     standing, manifest = project.standing.of_run(project.run_id), config.manifest
@@ -255,26 +264,26 @@ def _why_over(project: Project, config: Config, usual: float | None = None) -> S
 
 
 def _why_not_finish(project: Project, config: Config) -> str:
-    """Why ``iterate`` would not go on with what is under way; "" where nothing is in its way."""
+    """Why ``iterate`` could not finish the iteration that was begun; "" where it can."""
     assert project.standing.incumbent
     try:
         check_provider(project, files_of(project, project.standing.incumbent.commit))
     except GoalseekError as error:
         return error.message
-    stop = _why_over(project, config)
+    stop = _limit_stop(project, config)
     return stop.why if stop else ""
 
 
 def _usual_seconds(project: Project) -> float | None:
-    """The pace of this run; not asked where the next iteration has its candidate already, which may finish."""
-    following = project.loaded.runs / f"{project.standing.last_iteration + 1:04d}"
-    if (following / "candidate.json").exists():
+    """Usual seconds of an iteration of this run; None where the next has its candidate already and may finish."""
+    next_folder = project.loaded.runs / f"{project.standing.last_iteration + 1:04d}"
+    if (next_folder / "candidate.json").exists():
         return None
     return pace(record for record in project.recent if record.run_id == project.run_id)
 
 
-def _warn(project: Project, config: Config) -> None:
-    """Says which budgets come near their end, each once a run."""
-    told = budget_warnings(config.manifest.limits, project.standing.of_run(project.run_id))
-    for text in new_warnings(project.loaded.logs, project.run_id, told):
+def _warn_of_budgets(project: Project, config: Config) -> None:
+    """Warns of budgets that are nearly spent, of each once a run."""
+    warnings = budget_warnings(config.manifest.limits, project.standing.of_run(project.run_id))
+    for text in new_warnings(project.loaded.logs, project.run_id, warnings):
         project.watch.on_budget(text)

@@ -1,4 +1,4 @@
-"""A person is told: a program of theirs gets the record, or the end, as JSON on its standard input."""
+"""Notification of a person: the program of ``[notify]`` gets a record or an end as JSON on its standard input."""
 
 from __future__ import annotations
 
@@ -25,84 +25,84 @@ _LAST_END = "last_end.json"
 
 
 class NotifyWatch(Relay):
-    """Tells another watch everything, and the program of ``[notify]`` what its ``on`` names.
+    """Passes everything on to another watch, and to the program of ``[notify]`` the events that its ``on`` names.
 
-    Whatever the program does, fails or hangs, the run goes on: it gets half a minute, and a note says what was wrong.
-    It is the user's own and runs as that, with their environment. One that candidates may change is not run.
+    The run goes on even if the program fails or hangs: it has SECONDS_MOST seconds, and a note says what went wrong. It
+    runs unconfined with the user's environment, so a program that candidates may change is not run.
     """
 
-    def __init__(self, shown: Watch, loaded: Callable[[], Loaded], programs: Supervisor) -> None:
-        """``loaded`` gives the manifest as it is now; the program is one of ``programs``."""
-        super().__init__(shown)
+    def __init__(self, watch: Watch, loaded: Callable[[], Loaded], programs: Supervisor) -> None:
+        """``loaded`` gives the manifest as it is now; ``programs`` runs the program."""
+        super().__init__(watch)
         self._loaded = loaded
         self._programs = programs
         if why := _why_not_run(loaded()):
-            shown.on_note(f"notify: {why}")
+            watch.on_note(f"notify: {why}")
 
     def on_budget(self, text: str) -> None:
-        """Handed on, and told on "budget"."""
+        """Passed on, and sent for "budget"."""
         self._target.on_budget(text)
-        self._tell({"budget"}, {"event": "budget", "text": text})
+        self._notify({"budget"}, {"event": "budget", "text": text})
 
     def on_record(self, record: IterationRecord) -> None:
-        """Handed on; the whole record of a keep is told on "kept"."""
+        """Passed on; the whole record of a keep is sent for "kept"."""
         self._target.on_record(record)
         if record.outcome == "kept":
-            self._tell({"kept"}, to_plain(record))
+            self._notify({"kept"}, to_plain(record))
 
     def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
-        """Told on "needs_human", as the person may be elsewhere, then handed on."""
-        told = {"event": "waiting", "iteration": question.iteration, "title": question.title}
-        self._tell({"needs_human"}, {**told, "why": question.verdict.why, "next": commands_for(question)})
+        """Sent for "needs_human", as the person may be elsewhere, then passed on."""
+        event = {"event": "waiting", "iteration": question.iteration, "title": question.title}
+        self._notify({"needs_human"}, {**event, "why": question.verdict.why, "next": commands_for(question)})
         return self._target.ask(question, given)
 
     def on_stopped(self, stop: Stop) -> None:
         """Handed on, and told as the end."""
         self._target.on_stopped(stop)
-        self._tell_end(stop)
+        self._notify_end(stop)
 
     def on_failed(self, stop: Stop) -> None:
         """Handed on, and told as the end."""
         self._target.on_failed(stop)
-        self._tell_end(stop)
+        self._notify_end(stop)
 
-    def _tell_end(self, stop: Stop) -> None:
-        """The end on "stopped"; one that needs a person also where only "needs_human" is asked for. Once.
+    def _notify_end(self, stop: Stop) -> None:
+        """Sends the end for "stopped", and one that needs a person for "needs_human" too.
 
-        An end that was told, with nothing recorded since, is not told again: cron may come to it every minute.
+        The same end with nothing recorded since is not sent again: cron may come to it every minute.
         """
-        if _was_told(self._loaded(), stop):
+        if _is_stored_end(self._loaded(), stop):
             return
         events = {"stopped", "needs_human"} if stop.reason == "needs_human" else {"stopped"}
-        told = {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next, "line": stop.line}
-        self._tell(events, told, is_end=True)
+        event = {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next, "line": stop.line}
+        self._notify(events, event, is_end=True)
 
-    def _tell(self, events: set[str], told: dict[str, Any], is_end: bool = False) -> None:
+    def _notify(self, events: set[str], event: dict[str, Any], is_end: bool = False) -> None:
         loaded = self._loaded()
-        command, wanted = loaded.manifest.notify.command, loaded.manifest.notify.on
-        if not command or not events & set(wanted):
+        command, subscribed = loaded.manifest.notify.command, loaded.manifest.notify.on
+        if not command or not events & set(subscribed):
             return
         try:
-            more = {"project": loaded.manifest.project.name, **_result(loaded)} if is_end else {}
-            wrong = _why_not_run(loaded) or self._run(command, loaded, to_line({**told, **more}))
+            result = {"project": loaded.manifest.project.name, **_result(loaded)} if is_end else {}
+            failure = _why_not_run(loaded) or self._run(command, loaded, to_line({**event, **result}))
         except (GoalseekError, OSError, ValueError) as error:
-            wrong = str(error)
-        if wrong:
-            self._target.on_note(f"notify: {wrong}")
+            failure = str(error)
+        if failure:
+            self._target.on_note(f"notify: {failure}")
 
     def _run(self, command: tuple[str, ...], loaded: Loaded, line: str) -> str:
-        """Runs the program; gives what was wrong in words, or ""."""
+        """Runs the program; gives what went wrong, or ""."""
         stdin = line.encode() + b"\n"
-        finished = self._programs.run(command, loaded.folder, _users_environment(), HeadAndTail(), SECONDS_MOST, stdin)
-        if finished.timed_out:
+        result = self._programs.run(command, loaded.folder, _user_environment(), HeadAndTail(), SECONDS_MOST, stdin)
+        if result.timed_out:
             return f"{command[0]} ran past its limit, {SECONDS_MOST:.0f}s"
-        if finished.exit_code:
-            said = (finished.stderr or finished.stdout).decode("utf-8", "replace").strip().splitlines()
-            return f"{command[0]} ended with {finished.exit_code}" + (f": {said[-1][:200]}" if said else "")
+        if result.exit_code:
+            lines = (result.stderr or result.stdout).decode("utf-8", "replace").strip().splitlines()
+            return f"{command[0]} ended with {result.exit_code}" + (f": {lines[-1][:200]}" if lines else "")
         return ""
 
 
-def _users_environment() -> dict[str, str]:
+def _user_environment() -> dict[str, str]:
     """The user's whole environment, without ``GOALSEEK_*``; on PATH no relative folder, and goalseek's own at its end.
 
     A relative folder would be one below the manifest's, where kept changes may be taken home to.
@@ -113,7 +113,7 @@ def _users_environment() -> dict[str, str]:
 
 
 def _why_not_run(loaded: Loaded) -> str:
-    """Why the program is not run: a word of its command is a file that candidates may change. "" where none is."""
+    """Why the program is not run: a word of its command is a file that candidates may change; else ""."""
     folder = loaded.folder.resolve()
     kind = scope_of(loaded, loaded.manifest, "").kind
     for number, word in enumerate(loaded.manifest.notify.command or ()):
@@ -124,12 +124,12 @@ def _why_not_run(loaded: Loaded) -> str:
     return ""
 
 
-def _was_told(loaded: Loaded, stop: Stop) -> bool:
-    """Whether the last end that was told is this one; from now on it is. A changed ``[notify]`` is told afresh."""
+def _is_stored_end(loaded: Loaded, stop: Stop) -> bool:
+    """Whether the last end that was sent is this one, with the same ``[notify]``; stores it as the last."""
     path = loaded.logs / _LAST_END
     why = stop.why.partition("\n")[0]
-    told = [stop.reason, why, load_standing(loaded).seq, loaded.manifest.notify]
-    line = to_line({"end": told})
+    end = [stop.reason, why, load_standing(loaded).seq, loaded.manifest.notify]
+    line = to_line({"end": end})
     with contextlib.suppress(OSError, ValueError):
         if path.read_text(encoding="utf-8") == line:
             return True
@@ -141,7 +141,7 @@ def _was_told(loaded: Loaded, stop: Stop) -> bool:
 
 
 def _result(loaded: Loaded) -> dict[str, Any]:
-    """The best, the claim where it was settled, and what the holdout said."""
+    """The best, the settled difference if there is one, and the holdout's looks."""
     standing = load_standing(loaded)
     best, settled = standing.best, standing.settled
     return {

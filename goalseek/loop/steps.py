@@ -1,4 +1,4 @@
-"""Where one iteration is worked on: each phase is done once, and what it answered is taken from memory after that."""
+"""Runs the phases of one iteration. A phase whose result is checkpointed is not run again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Done:
-    """One answer: its phase, how long that took, what it cost, and the reason where it was a rejection."""
+    """A phase that has a result: its seconds, its usage, and the reason if the result was a rejection."""
 
     phase: str
     seconds: float
@@ -35,138 +35,136 @@ class Done:
 
 
 class StepRunner:
-    """The phases of one iteration, in order. ``most`` is how many may be done now (None: all).
+    """Runs the phases of one iteration, in order, with checkpoints. ``limit`` is how many may run now (None: all).
 
-    ``on_phase`` is told of a phase that is about to begin (True) or to go on with its next part (False), and may raise.
-    ``done`` are the answers by the names under which they are stored, with what each said that it cost; ``calls`` knows
-    the rest. ``took`` counts what the phases took, killed ones included. ``found`` are the answers that an earlier
-    invocation had left, but where only so many are done at a time anyway.
+    ``on_phase`` is called before a phase begins (True) and before each further part of it (False), and may raise.
+    ``done`` has the finished phases by checkpoint name, with the usage that each reported; ``calls`` has the usage of
+    calls without a result. ``phase_seconds`` counts the time of all phases, killed ones included. ``found`` are the
+    checkpoints that an earlier invocation left; empty where ``limit`` is given, as ``step`` always goes on.
     """
 
     def __init__(
         self,
         checkpoints: Checkpoints,
         usage_log: UsageLog,
-        made_from: str,
+        source: str,
         on_phase: Callable[[str, bool], None],
-        most: int | None,
-        took: PhaseSeconds,
+        limit: int | None,
+        phase_seconds: PhaseSeconds,
     ) -> None:
         self.calls = usage_log
         self.done: dict[str, Done] = {}
-        self._memory = checkpoints
-        self._digest = made_from
+        self._checkpoints = checkpoints
+        self._digest = source
         self._on_phase = on_phase
-        self._left = most
-        self._took = took
-        self.found = tuple(self.chain()) if most is None else ()
+        self._remaining = limit
+        self._phase_seconds = phase_seconds
+        self.found = tuple(self.chain()) if limit is None else ()
 
     @property
     def seconds(self) -> dict[str, float]:
-        """What each phase took, all its tries together, and those that a kill or a signal cut short."""
-        answered: dict[str, float] = {}
+        """Seconds by phase, over all attempts, with those that a kill or a signal cut short."""
+        by_phase: dict[str, float] = {}
         for done in self.done.values():
-            answered[done.phase] = answered.get(done.phase, 0.0) + done.seconds
-        took = self._took.phases  # less than what was answered only where somebody removed it, or a power cut did
-        return {phase: max(answered.get(phase, 0.0), took.get(phase, 0.0)) for phase in {**answered, **took}}
+            by_phase[done.phase] = by_phase.get(done.phase, 0.0) + done.seconds
+        counted = self._phase_seconds.phases  # less than in the checkpoints only if it was removed, or power was cut
+        return {phase: max(by_phase.get(phase, 0.0), counted.get(phase, 0.0)) for phase in {**by_phase, **counted}}
 
-    def do(
-        self, phase: str, stored_as: str, kind: type[Value], work: Callable[[], Value], is_timed: bool = True
-    ) -> Value:
-        """The phase's answer: the stored one, or what ``work`` gives, stored before this returns.
+    def do(self, phase: str, name: str, kind: type[Value], work: Callable[[], Value], is_timed: bool = True) -> Value:
+        """The phase's result: from checkpoint ``name``, or of ``work`` and then checkpointed before this returns.
 
-        The seconds of a phase that is not timed, as it waits for a person, count nowhere. Raises Rejected as ``work``
-        did, also when it did so before; Paused where no more may be done now.
+        A phase that waits for a person is not timed: its seconds count nowhere. Raises Rejected where ``work`` does or
+        did so before, and Paused where no more phases may run now.
         """
-        stored = self._memory.load(stored_as, kind, self._digest)
-        if stored is None:
-            self._raise_remembered(phase, stored_as)
-            if self._left == 0:
+        checkpoint = self._checkpoints.load(name, kind, self._digest)
+        if checkpoint is None:
+            self._raise_stored_rejection(phase, name)
+            if self._remaining == 0:
                 raise Paused(phase)
             self._on_phase(phase, True)
-            began = self._took.clock()
-            self.calls.current_step = stored_as
+            began = self._phase_seconds.clock()
+            self.calls.current_step = name
             try:
-                with self._took.of(phase) if is_timed else contextlib.nullcontext():
+                with self._phase_seconds.of(phase) if is_timed else contextlib.nullcontext():
                     value = work()
             except Rejected as rejected:
-                spent = self._took.clock() - began
-                answer = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
-                self._digest = self._memory.save(rejected_as(stored_as), answer, self._digest, spent).digest
-                self.done[stored_as] = Done(phase, spent, rejected.usage, rejected.reason)
-                if self._left is not None:
-                    self._left -= 1
+                seconds = self._phase_seconds.clock() - began
+                rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
+                self._digest = self._checkpoints.save(rejected_as(name), rejection, self._digest, seconds).digest
+                self.done[name] = Done(phase, seconds, rejected.usage, rejected.reason)
+                if self._remaining is not None:
+                    self._remaining -= 1
                 raise
-            spent = self._took.clock() - began if is_timed else 0.0
-            stored = self._memory.save(stored_as, value, self._digest, spent)
-            if self._left is not None:
-                self._left -= 1
+            seconds = self._phase_seconds.clock() - began if is_timed else 0.0
+            checkpoint = self._checkpoints.save(name, value, self._digest, seconds)
+            if self._remaining is not None:
+                self._remaining -= 1
         if is_timed:
-            self.done[stored_as] = Done(phase, stored.seconds, getattr(stored.value, "usage", Usage()))
-        self._digest = stored.digest
-        answer_value: Value = stored.value
+            self.done[name] = Done(phase, checkpoint.seconds, getattr(checkpoint.value, "usage", Usage()))
+        self._digest = checkpoint.digest
+        answer_value: Value = checkpoint.value
         return answer_value
 
     def gather(
-        self, phase: str, stored_as: str, begin: Value, owed: Callable[[Value], Callable[[], Value] | None]
+        self, phase: str, name: str, initial: Value, next_part: Callable[[Value], Callable[[], Value] | None]
     ) -> Value:
-        """An answer that grows by one part at a time, each stored before the next begins: a killed phase goes on there.
+        """A result that grows part by part, each checkpointed before the next: a killed phase goes on there.
 
-        ``owed`` is asked what the answer so far still lacks: work that gives it with one part more, or None. It is
-        asked for a part of ``begin`` at least. Raises Paused where no more may be done now.
+        ``next_part`` gives for the result so far the work that extends it by one part, or None if it is complete; for
+        ``initial`` it must give work. Raises Paused where no more phases may run now.
         """
-        stored = self._memory.load(stored_as, type(begin), self._digest)
-        value: Value = stored.value if stored else begin
-        spent = stored.seconds if stored else 0.0
-        worked = False
-        while work := owed(value):
-            if self._left == 0:
+        checkpoint = self._checkpoints.load(name, type(initial), self._digest)
+        value: Value = checkpoint.value if checkpoint else initial
+        spent = checkpoint.seconds if checkpoint else 0.0
+        has_worked = False
+        while work := next_part(value):
+            if self._remaining == 0:
                 raise Paused(phase)
-            if stored:
-                self.done[stored_as] = Done(phase, spent)
-            self._on_phase(phase, not worked)
-            worked, began = True, self._took.clock()
-            with self._took.of(phase):
+            if checkpoint:
+                self.done[name] = Done(phase, spent)
+            self._on_phase(phase, not has_worked)
+            has_worked, began = True, self._phase_seconds.clock()
+            with self._phase_seconds.of(phase):
                 value = work()
-            spent += self._took.clock() - began
-            stored = self._memory.save(stored_as, value, self._digest, spent)
-        assert stored
-        if worked and self._left is not None:
-            self._left -= 1
-        self.done[stored_as], self._digest = Done(phase, stored.seconds), stored.digest
+            spent += self._phase_seconds.clock() - began
+            checkpoint = self._checkpoints.save(name, value, self._digest, spent)
+        assert checkpoint
+        if has_worked and self._remaining is not None:
+            self._remaining -= 1
+        self.done[name], self._digest = Done(phase, checkpoint.seconds), checkpoint.digest
         return value
 
     def has(self, *names: str) -> bool:
-        """Whether one of these answers is stored that was made from the last one."""
-        return bool(self._memory.made_from(self._digest) & set(names))
+        """Whether one of these checkpoints follows the last one."""
+        return bool(self._checkpoints.made_from(self._digest) & set(names))
 
     def chain(self) -> list[str]:
-        """The names of the stored answers, each made from the one before, as far as they go."""
-        return self._memory.chain(self._digest)
+        """The names of the stored checkpoints that follow the last one, each made from the one before."""
+        return self._checkpoints.chain(self._digest)
 
-    def forget(self, stored_as: str) -> None:
-        """Drops a stored answer, and so all that were made from it: the next time it is asked for anew."""
-        self._memory.forget(stored_as)
+    def forget(self, name: str) -> None:
+        """Removes a checkpoint, and with it all that were made from it: the phase will run again."""
+        self._checkpoints.forget(name)
 
-    def _raise_remembered(self, phase: str, stored_as: str) -> None:
-        stored = self._memory.load(rejected_as(stored_as), Rejection, self._digest)
-        if stored is None:
+    def _raise_stored_rejection(self, phase: str, name: str) -> None:
+        checkpoint = self._checkpoints.load(rejected_as(name), Rejection, self._digest)
+        if checkpoint is None:
             return
-        self._digest = stored.digest
-        held: Rejection = stored.value
-        self.done[stored_as] = Done(phase, stored.seconds, held.usage, held.reason)
-        raise Rejected(held.outcome, held.reason, held.why, usage=held.usage, edits=held.edits)
+        self._digest = checkpoint.digest
+        rejection: Rejection = checkpoint.value
+        self.done[name] = Done(phase, checkpoint.seconds, rejection.usage, rejection.reason)
+        raise Rejected(rejection.outcome, rejection.reason, rejection.why, usage=rejection.usage, edits=rejection.edits)
 
 
 _LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
 
 
 def begin_iteration(
-    project: Project, number: int, most: int | None, made_from: str = "", limits: Limits | None = None
+    project: Project, number: int, limit: int | None, source: str = "", limits: Limits | None = None
 ) -> tuple[StepRunner, Path]:
-    """The desk of an iteration, and its run folder. Answers that were made from something else are not taken up.
+    """The step runner of an iteration, and its run folder. Checkpoints with another ``source`` are ignored.
 
-    Where ``limits`` are given, a phase that spends raises LimitReached in place of beginning past one of them.
+    Where ``limits`` are given, a phase that would spend past one of them raises LimitReached.
     """
     folder = project.loaded.runs / f"{number:04d}"
     refuse_foreign_logs(project.loaded, number)
@@ -182,9 +180,9 @@ def begin_iteration(
     )
 
     def on_phase(name: str, begins: bool) -> None:
-        calls.settle(desk.done)
+        calls.settle(steps.done)
         if limits:
-            spent = project.standing.of_run(project.run_id).spending(sum(desk.seconds.values()), usage_so_far(desk))
+            spent = project.standing.of_run(project.run_id).spending(sum(steps.seconds.values()), usage_so_far(steps))
             if stop := limit_before_phase(name, limits, spent, project.clock.now(), calls.usual()):
                 raise LimitReached(stop)
         project.last_phase = name
@@ -197,13 +195,13 @@ def begin_iteration(
         if name in _LONG_PHASES:
             write_state(project, "running", number, name)
 
-    made_from = f"iteration {number} {made_from}".rstrip()
-    desk = StepRunner(checkpoints, calls, made_from, on_phase, most, project.took)
-    return desk, folder
+    source = f"iteration {number} {source}".rstrip()
+    steps = StepRunner(checkpoints, calls, source, on_phase, limit, project.took)
+    return steps, folder
 
 
 def usage_so_far(steps: StepRunner) -> Usage:
-    """What the iteration's calls cost: as they reported it, and as those are charged that were killed."""
+    """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
     usual = steps.calls.usual()
     usages = [
         killed_call(done.usage, usual) if done.rejected == "provider_timeout" else done.usage

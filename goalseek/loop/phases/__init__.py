@@ -1,4 +1,4 @@
-"""The phases of one iteration, a module each, in the order of ``read_context`` to ``log``.
+"""The phases of one iteration, a module each: read_context, plan, apply_change, commit, verify, decide, log.
 
-They import what ``loop`` may import.
+``review`` and ``approve`` come after ``decide`` where the manifest asks for them. They import what ``loop`` may import.
 """

@@ -1,4 +1,7 @@
-"""APPLY_CHANGE: the provider edits the workspace; what it changed is held against the scope and taken out of there."""
+"""APPLY_CHANGE: the provider edits the workspace; its edits are checked against the scope and taken as the change.
+
+The workspace is restored afterwards, so that an edit outside the scope never gets into a candidate.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,14 @@ from goalseek.workspace.scope import Scope
 from goalseek.workspace.screening import BYTES_MOST, AddedFiles, Screening, ignored_by, screen
 from goalseek.workspace.workspace import Workspace
 
-_NAMED_MOST = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
 class PriorAttempt:
-    """What a try begins with: the edits of the one before, which stay, and its tree where these were a candidate.
+    """What an attempt starts from: the edits of the attempt before it, whose files are in ``snapshot``.
 
-    ``snapshot`` has the files of these edits.
+    ``tree`` is the tree of that attempt's candidate; "" where its edits were rejected.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -38,7 +41,7 @@ class PriorAttempt:
     snapshot: Path = Path()
 
 
-_AFRESH = PriorAttempt()
+_NO_PRIOR = PriorAttempt()
 
 
 def apply_change(
@@ -51,23 +54,23 @@ def apply_change(
     strays: str,
     parent_tree: str,
     run_folder: Path,
-    begun: PriorAttempt = _AFRESH,
+    prior: PriorAttempt = _NO_PRIOR,
 ) -> Change:
-    """Lets the provider edit a clean workspace, and gives what it changed within its scope, with what it began with.
+    """Lets the provider edit the workspace, and gives its edits within the scope together with those of ``prior``.
 
-    Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. The workspace is put back whatever
+    Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. The workspace is restored whatever
     happens. Raises Rejected for edits outside the scope, for no change, and where the provider failed.
     """
     snapshot = run_folder / "snapshot"
     make_anew(snapshot)
-    if begun.edits or (plan.title and provider.needs_consent):
+    if prior.edits or (plan.title and provider.needs_consent):
         workspace.clean()  # what a program edited while it planned is not part of its change
-    kept = entries_of(begun.edits)
-    if kept:
-        store_again(objects, begun.edits, begun.snapshot)
-        workspace.tree.overlay(kept)
-        call = replace(call, again=_laid_again(call, workspace, kept))
-    reply, failure = _asked(provider, call, plan)
+    prior_entries = entries_of(prior.edits)
+    if prior_entries:
+        store_again(objects, prior.edits, prior.snapshot)
+        workspace.tree.overlay(prior_entries)
+        call = replace(call, again=_overlay_before_retry(call, workspace, prior_entries))
+    reply, failure = _ask_provider(provider, call, plan)
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         raise Rejected("skipped", "interrupted", "the workspace was removed while the provider was at work in it")
@@ -75,15 +78,15 @@ def apply_change(
     try:
         _refuse_secrets(workspace.tree, changes, call, reply)
         ignored = workspace.cached("ignored", lambda: ignored_by(workspace.tree, objects))
-        newcomers = AddedFiles(objects, parent_tree, scope, changes.added, changes.missing)
-        sifted = screen(Screening(workspace.tree, scope, ignored, newcomers, objects, snapshot), changes)
-        tried = {**sifted.edits, **sifted.beyond}
-        spliced = objects.splice(parent_tree, tried) if tried else parent_tree
-        patch, added, removed = _diff(objects, parent_tree, spliced)
+        added_files = AddedFiles(objects, parent_tree, scope, changes.added, changes.missing)
+        screened = screen(Screening(workspace.tree, scope, ignored, added_files, objects, snapshot), changes)
+        all_edits = {**screened.edits, **screened.beyond}
+        new_tree = objects.splice(parent_tree, all_edits) if all_edits else parent_tree
+        patch, lines_added, lines_removed = _diff(objects, parent_tree, new_tree)
         (run_folder / "changes.diff").write_bytes(patch)
-        before = objects.splice(parent_tree, kept) if kept else parent_tree
-        call.keep(reply, failure, _diff(objects, before, spliced)[0] if kept else patch)
-        sifted.refused.extend(_pushing_out(objects, parent_tree, spliced, tried))
+        prior_tree = objects.splice(parent_tree, prior_entries) if prior_entries else parent_tree
+        call.keep(reply, failure, _diff(objects, prior_tree, new_tree)[0] if prior_entries else patch)
+        screened.refused.extend(_path_clashes(objects, parent_tree, new_tree, all_edits))
     finally:
         workspace.restore(changes)
     with (run_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
@@ -92,18 +95,18 @@ def apply_change(
         raise failure
     edits = tuple(
         Edit(path, entry.mode if entry else "", entry.blob if entry else "")
-        for path, entry in sorted(sifted.edits.items())
+        for path, entry in sorted(screened.edits.items())
     )
-    refused = _few(sifted.refused)
-    if not refused and sifted.strays and strays == "reject":
-        refused = [f"new files outside the scope: {', '.join(_few(map(quote_path, sifted.strays)))}"]
-    if refused:
-        raise Rejected("skipped", "out_of_scope", "; ".join(refused), usage=reply.usage, edits=edits)
-    if spliced == parent_tree:
-        raise Rejected("skipped", "no_change", _nothing(sifted.strays), usage=reply.usage)
-    if spliced == begun.tree:
+    refusals = _shorten(screened.refused)
+    if not refusals and screened.strays and strays == "reject":
+        refusals = [f"new files outside the scope: {', '.join(_shorten(map(quote_path, screened.strays)))}"]
+    if refusals:
+        raise Rejected("skipped", "out_of_scope", "; ".join(refusals), usage=reply.usage, edits=edits)
+    if new_tree == parent_tree:
+        raise Rejected("skipped", "no_change", _why_no_change(screened.strays), usage=reply.usage)
+    if new_tree == prior.tree:
         raise Rejected("skipped", "no_change", "the provider changed nothing more", usage=reply.usage)
-    first, second = (plan, reply) if begun != _AFRESH else (reply, plan)  # a repair keeps the name of the idea
+    first, second = (plan, reply) if prior != _NO_PRIOR else (reply, plan)  # a repair keeps the name of the idea
     title = first.title or second.title or f"candidate {call.context.iteration}"
     text = first.text or second.text
     write_plan(run_folder / "plan.md", Plan(title, text, first.files or second.files))
@@ -111,9 +114,9 @@ def apply_change(
         title=title,
         text=text,
         edits=edits,
-        dropped=tuple(quote_path(path) for path in sorted(sifted.strays)),
-        lines_added=added,
-        lines_removed=removed,
+        dropped=tuple(quote_path(path) for path in sorted(screened.strays)),
+        lines_added=lines_added,
+        lines_removed=lines_removed,
         usage=reply.usage,
         provider=reply.provider,
         model=reply.model,
@@ -123,65 +126,71 @@ def apply_change(
 def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) -> None:
     """Raises Rejected where a changed file holds a credential, before anything of it is stored."""
     for path in (*changes.added, *changes.changed):
-        full = tree.root / path
-        held = os.fsencode(path)
+        file = tree.root / path
+        content = os.fsencode(path)
         with contextlib.suppress(OSError):
-            if full.lstat().st_size > BYTES_MOST:
+            if file.lstat().st_size > BYTES_MOST:
                 continue  # as a flood it is refused unread
-            held += os.fsencode(os.readlink(full)) if full.is_symlink() else read_regular(tree.root, path)
-        if call.secrets.contains(held):
-            named = quote_path(call.secrets.hidden_text(path))
-            why = f"{named} holds a credential; nothing of this change is stored"
+            content += os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(tree.root, path)
+        if call.secrets.contains(content):
+            name = quote_path(call.secrets.hidden_text(path))
+            why = f"{name} holds a credential; nothing of this change is stored"
             refusal = Rejected("skipped", "out_of_scope", why, usage=reply.usage)
             call.keep(reply, refusal, b"")
             raise refusal
 
 
-def _laid_again(call: Call, workspace: Workspace, kept: Mapping[str, Entry | None]) -> Callable[[str, Usage], None]:
-    """What a call is told before it is made once more: whoever is asked then finds the change as it was."""
+def _overlay_before_retry(
+    call: Call, workspace: Workspace, prior_entries: Mapping[str, Entry | None]
+) -> Callable[[str, Usage], None]:
+    """The call's ``again``, which also restores the edits of the attempt before: a retry starts from them too."""
 
-    def again(why: str, usage: Usage) -> None:
+    def on_retry(why: str, usage: Usage) -> None:
         call.again(why, usage)
-        workspace.tree.overlay(kept)
+        workspace.tree.overlay(prior_entries)
 
-    return again
+    return on_retry
 
 
-def _asked(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:
-    """A provider that failed may have left edits: they are taken for ``changes.diff`` all the same."""
+def _ask_provider(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:
+    """The reply, and the failure if there is one: its edits are read for ``changes.diff`` all the same."""
     try:
         return provider.apply(call, plan), None
     except Rejected as rejected:
         return Reply("", output=rejected.output, usage=rejected.usage), rejected
 
 
-def _pushing_out(objects: Objects, before: str, after: str, tried: Mapping[str, Entry | None]) -> Iterator[str]:
-    """Changed paths that would take something else out of the tree: a file named as a folder, say."""
-    for found in objects.differences(before, after):
-        if found.path in tried and (found.before is None or found.before.mode != SUBMODULE):
+def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str, Entry | None]) -> Iterator[str]:
+    """Why a change cannot be committed: it replaces another entry of the tree, a folder by a file, say."""
+    for difference in objects.differences(before, after):
+        if difference.path in edits and (difference.before is None or difference.before.mode != SUBMODULE):
             continue
-        for path in tried:
-            if path == found.path or path.startswith(found.path + "/") or found.path.startswith(path + "/"):
+        for path in edits:
+            if (
+                path == difference.path
+                or path.startswith(difference.path + "/")
+                or difference.path.startswith(path + "/")
+            ):
                 yield f"{quote_path(path)} stands where something else of the repository is"
 
 
 def _diff(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:
     """The patch between two trees, and how many lines it adds and removes."""
-    both = objects.git("diff-tree", "--numstat", "-p", "-r", "--binary", "--full-index", before, after)
-    numbers, _, patch = both.partition(b"\n\n")
-    rows = [line.split(b"\t") for line in numbers.splitlines()]
+    output = objects.git("diff-tree", "--numstat", "-p", "-r", "--binary", "--full-index", before, after)
+    counts, _, patch = output.partition(b"\n\n")
+    rows = [line.split(b"\t") for line in counts.splitlines()]
     added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
     return patch, added, removed
 
 
-def _nothing(strays: list[str]) -> str:
+def _why_no_change(strays: list[str]) -> str:
     if not strays:
         return "the provider changed nothing"
-    named = ", ".join(_few(quote_path(path) for path in strays))
-    return f"the provider changed nothing within its scope; left out: {named}"
+    shown = ", ".join(_shorten(quote_path(path) for path in strays))
+    return f"the provider changed nothing within its scope; left out: {shown}"
 
 
-def _few(lines: Iterable[str]) -> list[str]:
+def _shorten(lines: Iterable[str]) -> list[str]:
     ordered = sorted(lines)
-    rest = len(ordered) - _NAMED_MOST
-    return [*ordered[:_NAMED_MOST], f"and {rest} more"] if rest > 0 else ordered
+    rest = len(ordered) - _MAX_NAMED
+    return [*ordered[:_MAX_NAMED], f"and {rest} more"] if rest > 0 else ordered

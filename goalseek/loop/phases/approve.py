@@ -1,4 +1,4 @@
-"""APPROVE: where the manifest asks for it, a verdict takes effect only with a person's word."""
+"""APPROVE: where the manifest asks for it, a verdict takes effect only once a person has answered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from goalseek.project.project import Project, write_state
 
 
 def needs_approval(project: Project, config: Config, decision: Decision) -> bool:
-    """Whether this verdict waits for a word; a word that was given counts, whatever the manifest says by now."""
+    """Whether this verdict waits for a person. A stored answer to it counts, even if the manifest no longer asks."""
     if wants_word(config.manifest, decision.verdict):
         return True
     if not is_word_there(project.loaded.logs):
@@ -31,26 +31,26 @@ def needs_approval(project: Project, config: Config, decision: Decision) -> bool
 
 
 def apply_approval(project: Project, context: Context, candidate: Candidate, decision: Decision) -> Decision:
-    """The decision after a person's word: declined, a keep is reverted; a revert stays one whatever is said.
+    """The decision after a person's answer: a declined keep is reverted; a revert stays one whatever the answer.
 
-    Raises GoalseekError with exit code 5 where nobody gave one, and nobody is at a terminal to ask.
+    Raises GoalseekError with exit code 5 where there is no answer, and nobody at a terminal to ask.
     """
     question = question_of(project.loaded.runs, project.standing, project.run_id)
     assert question and question.commit == candidate.commit
     logs = project.loaded.logs
-    word = load_approval(logs, question)
+    approval = load_approval(logs, question)
 
-    def given() -> Approval | None:
+    def read_approval() -> Approval | None:
         project.picture.beat()
         return load_approval(logs, question)
 
-    if word is None and project.watch.is_attended():
+    if approval is None and project.watch.is_attended():
         write_state(project, "waiting", question.iteration, "APPROVE", next_step=commands_for(question))
-        word = project.watch.ask(question, given)
+        approval = project.watch.ask(question, read_approval)
         write_state(project, "running", question.iteration, "APPROVE")
-    if word is None:
+    if approval is None:
         raise needs_human(question)
-    if word == "approve" or not decision.verdict:
+    if approval == "approve" or not decision.verdict:
         return decision
     verdict = replace(
         decision.verdict, outcome="reverted", reason="declined", why=f"a person declined it: {decision.verdict.why}"

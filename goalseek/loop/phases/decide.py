@@ -1,4 +1,4 @@
-"""DECIDE: the verdict, and where it rejects, the commit that takes the candidate back."""
+"""DECIDE: the verdict of the acceptance rule, and for a rejected candidate the commit that reverts it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def judge(
     candidate: Candidate,
     evidence: Evidence,
 ) -> Decision:
-    """Takes the rule's verdict, and makes the revert commit of a rejected candidate."""
+    """The rule's verdict on complete evidence, with the revert commit of a rejected candidate."""
     verdict = next_step_for(manifest, standing, change, evidence)
     assert isinstance(verdict, Verdict)  # else VERIFY would not have ended
     return Decision(verdict, None if verdict else roll_back(repository, candidate, context.moment))
 
 
 def next_step_for(manifest: Manifest, standing: Standing, change: Change, evidence: Evidence) -> NextStep:
-    """What the rule says of a candidate after these runs: one more, or the verdict."""
+    """What the rule gives after these measurements: whether to measure candidate or incumbent again, or a verdict."""
     assert standing.baseline
     lines_saved = change.lines_removed - change.lines_added
     guards = standing.baseline.guards

@@ -1,4 +1,7 @@
-"""LOG: the record is built, and written for people; the ledger's commit makes the iteration count."""
+"""LOG: the record of the iteration, committed to the ledger and then written as files for people.
+
+The ledger's commit is the only point at which an iteration counts.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,10 @@ def build_record(
     run_dir: str,
     notes: tuple[str, ...],
 ) -> IterationRecord:
-    """The record of an iteration: what came of it and how, whatever phase it ended in."""
+    """The record of an iteration, whatever phase it ended in."""
     context, verdict, plan, change = outcome.context, outcome.verdict, outcome.plan, outcome.change
     candidate, decision = outcome.candidate, outcome.decision
-    found = outcome.evidence or Evidence()
+    evidence = outcome.evidence or Evidence()
     return IterationRecord(
         seq=0,
         kind="iteration",
@@ -61,8 +64,8 @@ def build_record(
             verdict.delta,
             verdict.odds,
         ),
-        runs=found.runs,
-        guards=found.guards,
+        runs=evidence.runs,
+        guards=evidence.guards,
         attempts=outcome.attempts,
         commit_hash=candidate.commit if candidate else None,
         parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
@@ -77,7 +80,7 @@ def build_record(
         model=model,
         usage=usage,
         seconds={phase: round(spent, 6) for phase, spent in seconds.items()},
-        verify=found.verify,
+        verify=evidence.verify,
         isolation=isolation,
         digests=digests,
         directions=context.directions,
@@ -87,7 +90,7 @@ def build_record(
 
 
 def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
-    """What the candidate was held against; where it came to no comparison, what it would have been."""
+    """The incumbent's value that the candidate was compared with, or would have been."""
     if verdict.outcome == "baseline" or verdict.incumbent is not None:
         return verdict.incumbent
     return standing.incumbent.value if standing.incumbent else None
@@ -101,11 +104,11 @@ def record_iteration(
     folder: Path,
     ruler: Ruler | None = None,
 ) -> IterationRecord:
-    """LOG: builds the record once, commits it to the ledger, and writes it for people."""
+    """Builds the record once, commits it to the ledger, and writes its files. ``ruler`` is given for a baseline."""
     standing = project.standing
     digest = ruler.digest if ruler else standing.ruler
-    is_asked = bool(outcome.plan) or outcome.verdict.outcome != "baseline"
-    provider = project.provider() if is_asked and not _who(outcome) else None
+    has_provider = bool(outcome.plan) or outcome.verdict.outcome != "baseline"
+    provider = project.provider() if has_provider and not _author(outcome) else None
     record = steps.do(
         "LOG",
         "record",
@@ -117,15 +120,15 @@ def record_iteration(
             run_id=project.run_id,
             epoch=standing.epoch + 1 if ruler else standing.epoch,
             timestamp=project.ledger.now(),
-            provider=_who(outcome) or (provider.name if provider else ""),
-            model=_model(outcome) if _who(outcome) else (provider.model if provider else ""),
+            provider=_author(outcome) or (provider.name if provider else ""),
+            model=_author_model(outcome) if _author(outcome) else (provider.model if provider else ""),
             usage=usage_so_far(steps),
             seconds=dict(steps.seconds),
             isolation=Isolation(project.confines.level.name, weakest(config)),
             digests={
                 "ruler": digest,
                 **({"hidden_from": digest_of(config.hidden_from)} if config.hidden_from else {}),
-                **({"prompts": versions(config.templates)} if is_asked else {}),
+                **({"prompts": versions(config.templates)} if has_provider else {}),
                 **project.shares.digests(config.manifest.scope.share),
             },
             run_dir=f"runs/{folder.name}",
@@ -134,57 +137,57 @@ def record_iteration(
                 *steps.calls.notes,
                 *outcome.notes,
                 *project.waited,
-                *_of_incumbent(outcome),
-                *_of_resuming(steps),
-                *_of_shares(project, config, ruler),
+                *_incumbent_notes(outcome),
+                *_resume_notes(steps),
+                *_share_notes(project, config, ruler),
             ),
         ),
     )
     _begin_run(project, config, digest)
     candidate = record.commit_hash
     project.ledger.mended = ""
-    sealed = project.ledger.append(record, candidate, ruler.to_json() if ruler else None)
+    sealed_record = project.ledger.append(record, candidate, ruler.to_json() if ruler else None)
     if project.ledger.mended:
         project.watch.on_note(project.ledger.mended)
     if project.took:
         project.took.forget()
-    write_for_people(folder, sealed)
-    project.remember(sealed)
-    project.shares.remember(config.manifest.scope.share, sealed.epoch)
-    return sealed
+    write_for_people(folder, sealed_record)
+    project.remember(sealed_record)
+    project.shares.remember(config.manifest.scope.share, sealed_record.epoch)
+    return sealed_record
 
 
-def _who(outcome: IterationResult) -> str:
-    """Who made the change, or else the plan; "" where that is not told."""
+def _author(outcome: IterationResult) -> str:
+    """The provider that made the change, or else the plan; "" where the answers name none."""
     return (outcome.change.provider if outcome.change else "") or (outcome.plan.provider if outcome.plan else "")
 
 
-def _model(outcome: IterationResult) -> str:
+def _author_model(outcome: IterationResult) -> str:
     source = outcome.change if outcome.change and outcome.change.provider else outcome.plan
     return source.model if source else ""
 
 
-def _of_incumbent(outcome: IterationResult) -> tuple[str, ...]:
-    """Each run in which the incumbent failed; the next one is that which was made in its place."""
+def _incumbent_notes(outcome: IterationResult) -> tuple[str, ...]:
+    """A note for each measurement in which the incumbent failed; the next measurement replaces it."""
     runs = outcome.evidence.runs if outcome.evidence else ()
-    failed = [place for place, run in enumerate(runs, 1) if run.of == "incumbent" and run.value is None]
-    return tuple(f"the incumbent failed in run {place}, and was measured once more" for place in failed)
+    failed = [number for number, run in enumerate(runs, 1) if run.of == "incumbent" and run.value is None]
+    return tuple(f"the incumbent failed in run {number}, and was measured once more" for number in failed)
 
 
-def _of_resuming(steps: StepRunner) -> tuple[str, ...]:
-    """Where an earlier invocation left the iteration, whatever ended that one."""
+def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
+    """A note that an earlier invocation ended in this iteration, with the checkpoints it left."""
     if not steps.found:
         return ()
     return (f"an earlier invocation ended in the middle; gone on with from its {', '.join(steps.found)}",)
 
 
-def _of_shares(project: Project, config: Config, ruler: Ruler | None) -> tuple[str, ...]:
-    """What differs in the shared folders since the baseline; of a baseline, nothing does."""
+def _share_notes(project: Project, config: Config, ruler: Ruler | None) -> tuple[str, ...]:
+    """Notes on shared folders that changed since the baseline; none for a baseline itself."""
     return () if ruler else project.shares.notes(config.manifest.scope.share, project.standing.epoch)
 
 
 def weakest(config: Config) -> str:
-    """How the least separated verify command sees the candidate."""
+    """The ``sees`` of the verify command that is least isolated from the candidate."""
     seen = [command.sees for command in config.manifest.verify]
     return "both" if "both" in seen else str(seen[-1])
 

@@ -1,4 +1,4 @@
-"""PLAN: the provider says what it means to change."""
+"""PLAN: what the provider means to change, asked for before it edits anything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_plan(provider: Provider, call: Call, run_folder: Path) -> Plan:
 
 
 def write_plan(path: Path, plan: Plan) -> None:
-    """The plan, for people."""
+    """Writes the plan for people."""
     title = plan.title or "(named by the change)"
     files = "".join(f"- {quote_path(file)}\n" for file in plan.files)
     text = f"# {title}\n\n{plan.text}\n" + (f"\nFiles:\n{files}" if files else "")

@@ -1,4 +1,4 @@
-"""READ_CONTEXT: all that a proposal may know, and the state of things before it."""
+"""READ_CONTEXT: everything that a proposal may know, and the state of git and the machine before it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _COMMITS = 10
 def read_context(project: Project, config: Config, refs: Refs, run_folder: Path) -> Context:
     """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``.
 
-    ``refs`` are ours before the iteration.
+    ``refs`` are goalseek's refs before the iteration.
     """
     standing = project.standing.of_run(project.run_id)
     assert standing.incumbent and standing.baseline and standing.best
     workspace = project.workspace(config)
     iteration = standing.last_iteration + 1
-    commits = _write_state(project, refs, standing.tip, run_folder)
+    commits = _write_artifacts(project, refs, standing.tip, run_folder)
     limit = config.manifest.limits.stagnation
     endings = crash_endings(project, standing)
-    crashed = last_crashed(project, standing)
+    crash_record = last_crashed(project, standing)
     return Context(
         iteration=iteration,
         attempt=standing.tried,
@@ -49,8 +49,8 @@ def read_context(project: Project, config: Config, refs: Refs, run_folder: Path)
         commits=commits,
         crashes=standing.crashes,
         common_ending=common_ending(endings) if len(endings) > 1 else "",
-        crashed_in=crashed.iteration if crashed else 0,
-        last_crash=printed_by(project, crashed) if crashed else "",
+        crashed_in=crash_record.iteration if crash_record else 0,
+        last_crash=printed_by(project, crash_record) if crash_record else "",
         best_iteration=standing.best.iteration,
         writable=config.manifest.scope.writable,
         generated=config.manifest.scope.generated,
@@ -58,9 +58,11 @@ def read_context(project: Project, config: Config, refs: Refs, run_folder: Path)
 
 
 def read_baseline_context(project: Project, config: Config, run_folder: Path) -> Context:
-    """What a baseline needs to know: nothing that is measured yet."""
+    """The context of a baseline: no values, files or directions, as nothing is proposed."""
     standing = project.standing
-    commits = _write_state(project, project.repository.refs(), standing.tip or project.repository.head(), run_folder)
+    commits = _write_artifacts(
+        project, project.repository.refs(), standing.tip or project.repository.head(), run_folder
+    )
     return Context(
         iteration=standing.last_iteration + 1,
         attempt=standing.tried,
@@ -81,21 +83,21 @@ def read_baseline_context(project: Project, config: Config, run_folder: Path) ->
 
 def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
     """The files that the agent sees, writable ones first, at most VISIBLE_FILES_MOST."""
-    chosen: list[str] = []
+    writable_paths: list[str] = []
     others: list[str] = []
     for path in tree.entries:
         if scope.kind(path) == "writable":
-            chosen.append(path)
+            writable_paths.append(path)
         elif len(others) < VISIBLE_FILES_MOST:
             others.append(path)
-    shown = (sorted(chosen) + sorted(others))[:VISIBLE_FILES_MOST]
-    writable = set(chosen)
+    paths = (sorted(writable_paths) + sorted(others))[:VISIBLE_FILES_MOST]
+    writable = set(writable_paths)
     return tuple(
-        VisibleFile(quote_path(path), tree.size(path), tree.entries[path].blob, path in writable) for path in shown
+        VisibleFile(quote_path(path), tree.size(path), tree.entries[path].blob, path in writable) for path in paths
     )
 
 
-def _write_state(project: Project, refs: Refs, commit: str, run_folder: Path) -> tuple[str, ...]:
+def _write_artifacts(project: Project, refs: Refs, commit: str, run_folder: Path) -> tuple[str, ...]:
     commits = tuple(commit_lines(project.repository, commit, _COMMITS))
     write_git_state(run_folder / "git_before.txt", refs, project.repository.branch, commits)
     write_environment(run_folder / "env.json")

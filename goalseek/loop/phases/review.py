@@ -1,6 +1,6 @@
-"""REVIEW: what the verifier would keep is shown to somebody who did not make it, and kept only with his word.
+"""REVIEW: a candidate that the verifier would keep is shown to another agent, and kept only if that approves it.
 
-A reviewer is never asked about a candidate that the verifier rejects, so nothing that he says can overrule it.
+A reviewer is never asked about a candidate that the verifier rejects, so it cannot overrule the verifier.
 """
 
 from __future__ import annotations
@@ -42,21 +42,23 @@ def reviewed(
     folder: Path,
     cycle: int,
 ) -> Review:
-    """Asks the reviewer, for the ``cycle``-th time, about a candidate that would be kept; writes ``reviews/``.
+    """Asks the reviewer about a candidate that would be kept; writes ``reviews/``. ``cycle`` counts from 1.
 
-    Only the word APPROVED leaves the verdict as it is; without a readable one the candidate is reverted. Raises
-    GoalseekError where the reviewer is not let in, or is rate limited for longer than the run goes on.
+    Only an answer of APPROVED leaves the verdict as it is; without a readable answer the candidate is reverted. Raises
+    GoalseekError where the reviewer's login is refused, or its rate limit outlasts the run.
     """
     table, standing, value = config.manifest.review, project.standing, decision.verdict.value
     assert table and standing.incumbent and value is not None
     objects, before, provider = project.repository.objects, standing.incumbent.tree, project.provider()
-    said = Plan(change.title, change.text[:TEXT_MOST], plan.files)
-    judged = Judged(value, table.criteria, _cut(objects.git("diff-tree", "-p", "-r", before, candidate.tree)))
-    asked = replace(briefing, brief={**briefing.brief, "review": _facts(table, change, value)})
-    call = build_call(project, config, asked, "review", said, usage_log, folder, cycle, review_subject=judged)
-    edits = {found.path: found.after for found in objects.differences(before, candidate.tree)}
+    proposal = Plan(change.title, change.text[:TEXT_MOST], plan.files)
+    judged = Judged(value, table.criteria, _shorten(objects.git("diff-tree", "-p", "-r", before, candidate.tree)))
+    review_briefing = replace(briefing, brief={**briefing.brief, "review": _brief_fields(table, change, value)})
+    call = build_call(
+        project, config, review_briefing, "review", proposal, usage_log, folder, cycle, review_subject=judged
+    )
+    edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
     failure: Rejected | None = None
-    with _showing(project.workspace(config), edits):
+    with _showing_candidate(project.workspace(config), edits):
         try:
             reply = provider.review(call)
         except Rejected as rejected:
@@ -66,42 +68,44 @@ def reviewed(
             reply = Reply("", output=rejected.output, usage=usage)
     call.keep(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
-    after = decision
+    final_decision = decision
     if reply.title != APPROVED:
         verdict = replace(
-            decision.verdict, outcome="reverted", reason="review_rejected", why=_why(name, reply, failure)
+            decision.verdict, outcome="reverted", reason="review_rejected", why=_why_reverted(name, reply, failure)
         )
-        after = Decision(verdict, roll_back(project.repository, candidate, briefing.context.moment))
-    goes_on = reply.title == CHANGES_REQUESTED and cycle <= table.max_cycles and provider.repairs
-    review = Review(reply.title, tuple(reply.text.splitlines()), after, goes_on, reply.usage, name, model)
-    _write(folder / REVIEWS / f"{cycle}.md", review, reply.output)
+        final_decision = Decision(verdict, roll_back(project.repository, candidate, briefing.context.moment))
+    has_next_cycle = reply.title == CHANGES_REQUESTED and cycle <= table.max_cycles and provider.repairs
+    review = Review(
+        reply.title, tuple(reply.text.splitlines()), final_decision, has_next_cycle, reply.usage, name, model
+    )
+    _write_review(folder / REVIEWS / f"{cycle}.md", review, reply.output)
     return review
 
 
 def notes_of(review: Review) -> tuple[str, ...]:
-    """What the record tells of a review."""
-    told = review.word or "no verdict that could be read"
-    return (f"review by {review.provider}: {told}", *(f"review: {reason}" for reason in review.reasons))
+    """The record's notes on a review: its verdict and its reasons."""
+    verdict = review.word or "no verdict that could be read"
+    return (f"review by {review.provider}: {verdict}", *(f"review: {reason}" for reason in review.reasons))
 
 
 @contextlib.contextmanager
-def _showing(workspace: Workspace, edits: Mapping[str, Entry | None]) -> Iterator[None]:
-    """While this block lasts the workspace holds these files too, not committed; then all is put back.
+def _showing_candidate(workspace: Workspace, edits: Mapping[str, Entry | None]) -> Iterator[None]:
+    """In this block the workspace has the candidate's files, not committed; afterwards it is restored.
 
-    It has no label meanwhile: a process that dies in the block leaves no record of a state that is not its step's.
+    Its tree has no label meanwhile, so after a kill in the block it is not taken for the incumbent's tree.
     """
     tree = workspace.tree
-    label, before = tree.label, {path: tree.entries.get(path) for path in edits}
+    label, entries_before = tree.label, {path: tree.entries.get(path) for path in edits}
     tree.update(edits, "")
     try:
         yield
     finally:
         if workspace.is_whole():
             workspace.clean()
-            tree.update(before, label)
+            tree.update(entries_before, label)
 
 
-def _why(name: str, reply: Reply, failure: Rejected | None) -> str:
+def _why_reverted(name: str, reply: Reply, failure: Rejected | None) -> str:
     reasons = title_of("; ".join(reply.text.splitlines())) or "no reason given"
     if failure:
         return f"{name}, who was to review it, gave no verdict: {failure.why}"
@@ -112,20 +116,20 @@ def _why(name: str, reply: Reply, failure: Rejected | None) -> str:
     return f"{name}, who reviewed it, asks for changes: {reasons}"
 
 
-def _facts(table: ReviewTable, change: Change, value: float) -> dict[str, object]:
-    """What the brief of a reviewer has besides."""
+def _brief_fields(table: ReviewTable, change: Change, value: float) -> dict[str, object]:
+    """The fields that only a reviewer's brief has."""
     return {"criteria": list(table.criteria), "title": change.title, "text": change.text[:TEXT_MOST], "value": value}
 
 
-def _cut(patch: bytes) -> str:
-    """A patch as text; one that is too long is cut, which is said."""
+def _shorten(patch: bytes) -> str:
+    """A patch as text, cut at DIFF_MOST bytes with a note of what is missing."""
     rest = len(patch) - DIFF_MOST
-    more = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
-    return patch[:DIFF_MOST].decode("utf-8", "replace").rstrip("\n") + more
+    note = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
+    return patch[:DIFF_MOST].decode("utf-8", "replace").rstrip("\n") + note
 
 
-def _write(path: Path, review: Review, output: str) -> None:
-    """The review, for people."""
+def _write_review(path: Path, review: Review, output: str) -> None:
+    """Writes the review for people."""
     path.parent.mkdir(parents=True, exist_ok=True)
     word = review.word or review.decision.verdict.why
     head = f"# {word}\n\nby {review.provider} {review.model}".rstrip()

@@ -1,4 +1,4 @@
-"""VERIFY: the verifier's commands run on a bench, one measurement at a time; what they left becomes the evidence."""
+"""VERIFY: the verifier's commands run on a bench; each measurement is added to the evidence before the next begins."""
 
 from __future__ import annotations
 
@@ -21,53 +21,55 @@ def next_measurement(
     change: Change,
     candidate: Candidate,
     folder: Path,
-    before: int,
+    earlier_runs: int,
     evidence: Evidence,
 ) -> Callable[[], Evidence] | None:
-    """The measurement that the candidate's verdict needs next, its own or the incumbent's; None where it needs none.
+    """The measurement that the verdict needs next, of the candidate or the incumbent; None where it needs no more.
 
-    An incumbent that failed is asked once more before anything else. ``before`` is how many were made of its earlier
-    tries.
+    An incumbent that failed is measured again before anything else. ``earlier_runs`` counts the measurements of the
+    iteration's earlier attempts.
     """
     standing = project.standing
-    following: NextStep = RunIncumbent()
+    next_step: NextStep = RunIncumbent()
     if not is_incumbent_failing(evidence):
-        following = next_step_for(config.manifest, standing, change, evidence)
-    if isinstance(following, Verdict):
+        next_step = next_step_for(config.manifest, standing, change, evidence)
+    if isinstance(next_step, Verdict):
         return None
     assert standing.incumbent and standing.baseline
-    of: Side = "incumbent" if isinstance(following, RunIncumbent) else "candidate"
-    tree = standing.incumbent.tree if of == "incumbent" else candidate.tree
+    side: Side = "incumbent" if isinstance(next_step, RunIncumbent) else "candidate"
+    tree = standing.incumbent.tree if side == "incumbent" else candidate.tree
     baseline, number = standing.baseline, standing.last_iteration + 1
 
-    def measured() -> Evidence:
-        verifier = project.verifier(config, standing.ruler, baseline.tree, baseline.seconds, of)
-        made = add_measurement(verifier, of, tree, evidence, _seed(project, number, evidence, before), number, folder)
-        if is_incumbent_failing(made):
+    def measure() -> Evidence:
+        verifier = project.verifier(config, standing.ruler, baseline.tree, baseline.seconds, side)
+        extended = add_measurement(
+            verifier, side, tree, evidence, _seed(project, number, evidence, earlier_runs), number, folder
+        )
+        if is_incumbent_failing(extended):
             project.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
-        return made
+        return extended
 
-    return measured
+    return measure
 
 
 def next_baseline_measurement(
     project: Project, config: Config, ruler: str, candidate: Candidate, folder: Path, evidence: Evidence
 ) -> Callable[[], Evidence] | None:
-    """The measurement that a baseline lacks: what was measured before, then one at a time; None where it lacks none."""
+    """The next measurement of a baseline, recorded ones first; None once there are enough for its verdict."""
     manifest, number = config.manifest, project.standing.last_iteration + 1
-    pooled = project.standing.pooled(candidate.tree, ruler)
-    if pooled and not evidence.runs:
-        return partial(evidence_from_pool, pooled, folder)
+    pool = project.standing.pooled(candidate.tree, ruler)
+    if pool and not evidence.runs:
+        return partial(evidence_from_pool, pool, folder)
     if baseline_verdict(manifest.metric, manifest.guard, evidence, candidate.commit) is not None:
         return None
 
-    def measured() -> Evidence:
+    def measure() -> Evidence:
         verifier = project.verifier(config, ruler, candidate.tree, {})
         seed = _seed(project, number, evidence)
         return add_measurement(verifier, "candidate", candidate.tree, evidence, seed, number, folder)
 
-    return measured
+    return measure
 
 
-def _seed(project: Project, number: int, evidence: Evidence, before: int = 0) -> int:
-    return project.seal.seed(project.run_id, number, before + len(evidence.runs) + 1)
+def _seed(project: Project, number: int, evidence: Evidence, earlier_runs: int = 0) -> int:
+    return project.seal.seed(project.run_id, number, earlier_runs + len(evidence.runs) + 1)
