@@ -1,4 +1,4 @@
-"""goalseek climbs one number in a git repository. The names here are what a program may use; the rest may change."""
+"""goalseek improves one number in a git repository. The names here are the public API; all others may change."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ def load(path: str | Path) -> Loaded:
 
 
 def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[IterationRecord]:
-    """Climbs, yielding each iteration's record as it is written: so many, or until a limit.
+    """Runs ``iterations`` iterations, or until a limit where that is None; yields each record once it is written.
 
-    Goes on from wherever an earlier climb was left. Raises GoalseekError where something is wrong that a person can
-    put right.
+    Goes on where an earlier climb ended. Raises GoalseekError for an error that the user can correct.
     """
     from goalseek.loop import loop
     from goalseek.project import opening, stop
 
-    with opening.opened(manifest, doing="iterate") as run:
-        yield from loop.iterate(run, stop.Ends(count=iterations))
+    with opening.opened(manifest, doing="iterate") as project:
+        yield from loop.iterate(project, stop.Ends(count=iterations))
 
 
 def read_results(path: str | Path) -> Iterator[Record]:
-    """The records in a ``results.jsonl``, oldest first. Raises GoalseekError for a line that is none."""
+    """The records in a ``results.jsonl``, oldest first. Raises GoalseekError for a line that is no record."""
     from goalseek.ledger.results_file import History
 
     return History(Path(path)).records()
