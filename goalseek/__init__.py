@@ -1,4 +1,4 @@
-"""goalseek: improves one number of a git repository. The public API; every other module may change."""
+"""goalseek improves one number in a git repository. The names here are the public API; all others may change."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def load(path: str | Path) -> Loaded:
 
 
 def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[IterationRecord]:
-    """Climbs, yielding each iteration's record as it is written: so many iterations, or until a limit.
+    """Runs ``iterations`` iterations, or until a limit where that is None; yields each record once it is written.
 
-    Goes on from where an earlier climb ended. Raises GoalseekError where something is wrong that a person can
-    put right.
+    Goes on where an earlier climb ended. Raises GoalseekError for an error that the user can correct.
     """
     from goalseek.loop import loop
     from goalseek.project import opening, stop
@@ -36,7 +35,7 @@ def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[Iterati
 
 
 def read_results(path: str | Path) -> Iterator[Record]:
-    """The records in a ``results.jsonl``, oldest first. Raises GoalseekError for a line that is none."""
+    """The records in a ``results.jsonl``, oldest first. Raises GoalseekError for a line that is no record."""
     from goalseek.ledger.results_file import History
 
     return History(Path(path)).records()

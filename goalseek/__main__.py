@@ -1,4 +1,4 @@
-"""The entry point of ``goalseek`` and ``python -m goalseek``."""
+"""The entry point of ``goalseek`` and of ``python -m goalseek``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     code = run(sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a ^C on the way out would only show where that was
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: ^C during shutdown would only print a traceback
     sys.exit(code)
 
 

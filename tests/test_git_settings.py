@@ -12,7 +12,7 @@ import pytest
 from project import Project, answer, home
 from skips import levels
 
-from goalseek.cli.commands.init import _committed
+from goalseek.cli.commands.init import _committed_files
 from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
 from goalseek.git.location import locate, sharing_of
@@ -104,7 +104,7 @@ def test_a_repository_cannot_say_that_it_is_trusted_and_the_remedy_is_to_be_type
 @pytest.mark.slow
 def test_every_command_works_in_a_trusted_checkout_of_another_account(anothers: Project) -> None:
     in_home(anothers.top)
-    assert "answer.json" in _committed(anothers.folder)
+    assert "answer.json" in _committed_files(anothers.folder)
     for words in (
         ("doctor", "--quick"),
         ("iterate", "-n", "2"),

@@ -1,4 +1,4 @@
-"""The command line: parsing, output, exit codes, and in ``commands`` one file a command.
+"""The command line: parsing, output, exit codes; ``commands`` has one module for each command.
 
-It imports every floor.
+It may import every package.
 """

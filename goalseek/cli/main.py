@@ -1,4 +1,4 @@
-"""Where a command line begins and ends: one command's module is imported, and every error becomes an exit code."""
+"""The main function of the command line: imports the module of one command, runs it, turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from goalseek.process import answer_signals
 def run(arguments: list[str]) -> int:
     """Runs one command line; gives the contract's exit code."""
     make_usable()
-    code = _ended(lambda: _run(arguments))
-    return _ended(lambda: _flushed(code))
+    code = _exit_code_of(lambda: _run(arguments))
+    return _exit_code_of(lambda: _flush(code))
 
 
-def _ended(act: Callable[[], int]) -> int:
-    """The exit code that something gives, or that its end by an exception comes to."""
+def _exit_code_of(act: Callable[[], int]) -> int:
+    """The exit code that ``act`` returns, or the one of the exception it raises, which is shown on stderr."""
     try:
         return act()
     except GoalseekError as error:
-        return _told(error)
+        return _show_error(error)
     except (KeyboardInterrupt, Interrupted) as error:
         number = error.signal_number if isinstance(error, Interrupted) else signal.SIGINT
         if number != signal.SIGPIPE:
@@ -39,10 +39,10 @@ def _ended(act: Callable[[], int]) -> int:
         from goalseek.disk import as_machine_fault
 
         fault = as_machine_fault(error)
-        return _told(fault) if fault else _bug(error)
+        return _show_error(fault) if fault else _show_bug(error)
 
 
-def _flushed(code: int) -> int:
+def _flush(code: int) -> int:
     sys.stdout.flush()
     return code
 
@@ -56,13 +56,13 @@ def _run(arguments: list[str]) -> int:
     if rest and rest[0] == "--version":
         print(f"goalseek {__version__}")
         return 0
-    with _nothing_collected():
-        module, options = _understood(arguments, top, rest)
-    return _with_typed_hints(module, options)
+    with _without_collector():
+        module, options = _parse(arguments, top, rest)
+    return _run_with_hints(module, options)
 
 
-def _with_typed_hints(module: Any, options: Any) -> int:
-    """Runs the command; what is to be typed after an error names the manifest as this command did."""
+def _run_with_hints(module: Any, options: Any) -> int:
+    """Runs the command; commands quoted in an error's hint get the ``-m`` that this command was given."""
     try:
         code: int = module.run(options)
     except GoalseekError as error:
@@ -73,8 +73,8 @@ def _with_typed_hints(module: Any, options: Any) -> int:
     return code
 
 
-def _understood(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, Any]:
-    """The command's module, and its options."""
+def _parse(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, Any]:
+    """The command's module, and its parsed options. Raises GoalseekError for arguments that it does not take."""
     from goalseek.cli.options import Parser, add_options
 
     parser = Parser(prog="goalseek", add_help=False, usage="goalseek [OPTIONS] COMMAND ... (see goalseek --help)")
@@ -96,8 +96,8 @@ def _understood(arguments: list[str], top: list[str], rest: list[str]) -> tuple[
 
 
 @contextlib.contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Around imports, of which nothing becomes garbage: to look for some takes a tenth of their time."""
+def _without_collector() -> Iterator[None]:
+    """Turns the garbage collector off during imports: they make no garbage, and it takes a tenth of their time."""
     gc.disable()
     try:
         yield
@@ -108,20 +108,20 @@ def _nothing_collected() -> Iterator[None]:
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     """The options before the command, and the command with what follows."""
-    place = 0
+    index = 0
     while (
-        place < len(arguments)
-        and arguments[place].startswith("-")
-        and arguments[place]
+        index < len(arguments)
+        and arguments[index].startswith("-")
+        and arguments[index]
         not in (
             "-h",
             "--help",
             "--version",
         )
     ):
-        takes_value = arguments[place] in ("-C", "-m", "--query", "--color")
-        place += 2 if takes_value else 1
-    return arguments[:place], arguments[place:]
+        takes_value = arguments[index] in ("-C", "-m", "--query", "--color")
+        index += 2 if takes_value else 1
+    return arguments[:index], arguments[index:]
 
 
 def _nearest(name: str) -> str:
@@ -131,8 +131,8 @@ def _nearest(name: str) -> str:
     return f"did you mean {near[0]!r}?" if near else "see: goalseek --help"
 
 
-def _told(error: GoalseekError) -> int:
-    """Shows an error, which may have the last lines in it that somebody else's program printed."""
+def _show_error(error: GoalseekError) -> int:
+    """Prints an error on stderr, without control characters: it may quote a program's output. Gives its exit code."""
     from goalseek.views.terminal_text import text_of
 
     print(f"goalseek: {text_of(error.message)}", file=sys.stderr)
@@ -141,8 +141,8 @@ def _told(error: GoalseekError) -> int:
     return error.exit_code
 
 
-def _bug(error: Exception) -> int:
-    """A log to paste."""
+def _show_bug(error: Exception) -> int:
+    """Prints a traceback for a bug report; gives the exit code of a bug."""
     import platform
     import traceback
 

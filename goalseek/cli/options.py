@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are ours."""
+    """A parser that raises GoalseekError in place of ending the process."""
 
     def error(self, message: str) -> NoReturn:
         """Raises GoalseekError with the usage line."""
         raise GoalseekError(f"{self.prog}: {message}", self.format_usage().strip(), USAGE)
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        """At once: argparse ends the process next, and would not say that nobody could read it."""
+        """Prints and flushes the help: argparse ends the process next, and would hide an error of writing."""
         print(self.format_help(), end="", file=file)
         sys.stdout.flush()
 
 
 def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
-    """Adds the global options; below the top they leave a value alone that was given before the command."""
+    """Adds the global options. A command's parser sets no defaults: a value given before the command stays."""
 
     def default(value: Any) -> Any:
         return value if is_top else argparse.SUPPRESS
@@ -56,5 +56,5 @@ def start_folder(options: argparse.Namespace) -> Path:
 
 
 def loaded(options: argparse.Namespace) -> Loaded:
-    """The manifest that the options lead to, checked."""
+    """The checked manifest that ``-C`` and ``-m`` name."""
     return load(find(start_folder(options), options.manifest))

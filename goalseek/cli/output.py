@@ -1,4 +1,4 @@
-"""Answers on stdout, chatter on stderr."""
+"""Output of commands: answers on stdout, messages on stderr, and questions to a person at a terminal."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from goalseek.views.terminal_text import harmless
 
 
 def wants_json(options: argparse.Namespace) -> bool:
-    """Whether the answer is for a program."""
+    """Whether the answer is to be JSON."""
     return bool(options.json or options.query)
 
 
 def answer(options: argparse.Namespace, value: Any) -> None:
-    """One JSON value, or the part of it that ``--query`` names, at once: who reads it may go on while we do."""
+    """Prints one JSON value, or the part that ``--query`` selects, and flushes it: its reader may go on meanwhile."""
     print(json.dumps(queried(options, to_plain(value)), ensure_ascii=True), flush=True)
 
 
 def answer_lines(options: argparse.Namespace, values: Iterable[Any]) -> None:
-    """A list as JSON lines; with ``--query``, the query of each row, where it finds something."""
+    """Prints each value as a line of JSON; with ``--query`` what it selects of each, null left out."""
     for value in values:
-        found = queried(options, to_plain(value))
-        if found is not None or not options.query:
-            print(json.dumps(found, ensure_ascii=True))
+        part = queried(options, to_plain(value))
+        if part is not None or not options.query:
+            print(json.dumps(part, ensure_ascii=True))
 
 
 def queried(options: argparse.Namespace, plain: Any) -> Any:
-    """What ``--query`` finds in a JSON value. Raises GoalseekError for a query that does not parse."""
+    """The part of a JSON value that ``--query`` selects. Raises GoalseekError for a query that does not parse."""
     if not options.query:
         return plain
     import jmespath
@@ -45,7 +45,7 @@ def queried(options: argparse.Namespace, plain: Any) -> Any:
 
 
 def say(options: argparse.Namespace, text: str) -> None:
-    """A line of chatter."""
+    """Prints a message on stderr; nothing with ``-q``."""
     if not options.quiet:
         print(harmless(text), file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""The commands by name: their group in the help, and one line about each."""
+"""The table of commands: the group of each in the help, its line there, and the module it is in."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ COMMANDS = {
 
 
 MODULES = {"decline": "approve"}
-"""The commands that share the module of another."""
+"""The commands that are in the module of another command."""
 
 
 def module_of(name: str) -> str:
-    """The name of the module in ``cli.commands`` that does a command."""
+    """The name of the command's module in ``cli.commands``."""
     return MODULES.get(name, name)
 
 

@@ -1,4 +1,4 @@
-"""The schemas, made from the types that are read and written."""
+"""JSON Schemas generated from the types that goalseek reads and writes; the published files are tested against them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def made(name: str) -> dict[str, Any]:
-    """The schema of that name, as the code has it now."""
-    makers = {"manifest": validation.schema, "records": _records, "events": _events, "brief": _brief}
-    return makers[name]()
+    """The schema of this name, generated from the current types."""
+    builders = {"manifest": validation.schema, "records": _records, "events": _events, "brief": _brief}
+    return builders[name]()
 
 
 def to_text(schema: dict[str, Any]) -> str:
-    """As it is published."""
+    """The text of the published file."""
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -27,23 +27,23 @@ def _records() -> dict[str, Any]:
     from functools import reduce
     from operator import or_
 
-    plain = _of(reduce(or_, KINDS.values()))
-    return _titled("goalseek record: a line of results.jsonl", _with_constants(plain))
+    plain = _schema_of(reduce(or_, KINDS.values()))
+    return _with_title("goalseek record: a line of results.jsonl", _with_constants(plain))
 
 
 def _events() -> dict[str, Any]:
     from goalseek.views.events import Event
 
-    return _titled("goalseek event: a line of iterate --json", _with_constants(_of(Event)))
+    return _with_title("goalseek event: a line of iterate --json", _with_constants(_schema_of(Event)))
 
 
 def _brief() -> dict[str, Any]:
     from goalseek.proposal.brief import Brief
 
-    return _titled("goalseek brief: what an agent is told", _of(Brief))
+    return _with_title("goalseek brief: what an agent is told", _schema_of(Brief))
 
 
-def _of(kind: Any) -> dict[str, Any]:
+def _schema_of(kind: Any) -> dict[str, Any]:
     from pydantic import TypeAdapter
 
     document: dict[str, Any] = TypeAdapter(kind).json_schema()
@@ -51,7 +51,7 @@ def _of(kind: Any) -> dict[str, Any]:
 
 
 def _with_constants(schema: dict[str, Any]) -> dict[str, Any]:
-    """With what no annotation says: each kind's name, the number of this schema, the outcomes and their reasons."""
+    """Adds what no annotation says: each record's kind, the schema's number, and the reasons of each outcome."""
     for kind, record in KINDS.items():
         shape = schema["$defs"].get(record.__name__)
         if shape is None:
@@ -71,7 +71,7 @@ def _with_constants(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _titled(title: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _with_title(title: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"$schema": _DRAFT, **schema, "title": title}
 
 

@@ -1,4 +1,4 @@
-"""Standard input, output and error as they may be found: closed, full, hung up, or in an encoding of few letters."""
+"""Standard input, output and error that work when closed, full, hung up, or in an encoding that lacks characters."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if typing.TYPE_CHECKING:
 
 
 def make_usable() -> None:
-    """Makes the standard streams fit to be used by whoever prints, once in a process.
+    """Opens closed standard streams and handles the write errors of the others; call it once in a process.
 
-    One that is closed is as if it were ``/dev/null``, as git has it: else a file that is opened would take its place.
+    A closed one becomes ``/dev/null``, as in git: otherwise the next file that is opened would get its descriptor.
     """
     know_plain_letters()
-    _open_closed()
+    _open_missing()
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, _Stream) and _is_at(stream, descriptor):
@@ -34,10 +34,10 @@ def make_usable() -> None:
 
 
 def stop_using(descriptor: int) -> None:
-    """What is written there from now on goes nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    """Redirects a descriptor to ``/dev/null``."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 def print_bytes(content: bytes) -> None:
@@ -50,15 +50,15 @@ def print_bytes(content: bytes) -> None:
     except OSError as error:
         if not isinstance(stream, _Stream):
             raise
-        stream.lose(error)
+        stream.on_write_error(error)
 
 
-def _open_closed() -> None:
+def _open_missing() -> None:
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
         if getattr(sys, name) is None:
             stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - of the process
             setattr(sys, name, stream)
@@ -73,68 +73,67 @@ def _is_at(stream: io.TextIOWrapper, descriptor: int) -> bool:
 
 
 class _Stream(io.TextIOWrapper):
-    """Text in the encoding of ``found``, without errors of its own; what is written appears as early as it did.
+    """Wraps stdout or stderr: the same encoding and buffering as ``stream``; write errors are handled.
 
-    It knows what to do where nothing can be written. Chatter is lost silently, and so is all that is for a terminal
-    that is gone: who was to end with it was told so by SIGHUP, and a climb in the background goes on. A reader that
-    goes away ends the program, as SIGPIPE would have. For anything else GoalseekError is raised: what was asked for
-    could not be given.
+    On stderr, or where the terminal is gone (EIO), output is dropped silently: a process that should end with its
+    terminal got SIGHUP, and a climb in the background goes on. A pipe without a reader (EPIPE) raises Interrupted
+    with SIGPIPE. Any other error, such as a full disk, raises GoalseekError.
     """
 
-    def __init__(self, found: io.TextIOWrapper, descriptor: int) -> None:
-        # Bytes are written by C code alone where that can be: a signal must not meet a line that is out and not noted.
-        kind = io.FileIO if os.get_blocking(descriptor) else _NeverWaiting
+    def __init__(self, stream: io.TextIOWrapper, descriptor: int) -> None:
+        # Written by C code alone where possible: a signal must not come between writing a line and recording that.
+        kind = io.FileIO if os.get_blocking(descriptor) else _NonblockingFile
         raw = kind(descriptor, "w", closefd=False)
         super().__init__(
-            raw if found.write_through else io.BufferedWriter(raw),  # as python -u has it
-            encoding=found.encoding,
+            raw if stream.write_through else io.BufferedWriter(raw),  # as python -u has it
+            encoding=stream.encoding,
             errors=LEGIBLE,
-            line_buffering=found.line_buffering or descriptor == 2,
-            write_through=found.write_through,
+            line_buffering=stream.line_buffering or descriptor == 2,
+            write_through=stream.write_through,
         )
         self._descriptor = descriptor
         self._is_terminal = os.isatty(descriptor)
 
     def write(self, text: str) -> int:
-        """All of ``text``; gives its length."""
+        """Writes all of ``text``; gives its length in characters."""
         try:
             return super().write(text)
         except OSError as error:
-            self.lose(error)
+            self.on_write_error(error)
         return len(text)
 
     def flush(self) -> None:
-        """What was written before appears."""
+        """Writes out the buffer."""
         try:
             super().flush()
         except OSError as error:
-            self.lose(error)
+            self.on_write_error(error)
 
-    def lose(self, lost: OSError) -> None:
-        """What was written cannot go where it was meant to."""
+    def on_write_error(self, error: OSError) -> None:
+        """Redirects the stream to ``/dev/null``; raises unless the output may be dropped."""
         stop_using(self._descriptor)
-        if self._descriptor == 2 or (self._is_terminal and lost.errno == errno.EIO):
+        if self._descriptor == 2 or (self._is_terminal and error.errno == errno.EIO):
             return
-        if lost.errno == errno.EPIPE:
+        if error.errno == errno.EPIPE:
             raise Interrupted(signal.SIGPIPE)
         from goalseek.disk import as_full_disk
 
-        told = f"standard output cannot be written: {lost.strerror}"
-        raise as_full_disk(lost) or GoalseekError(told, "what was recorded is kept", UNFIT)
+        message = f"standard output cannot be written: {error.strerror}"
+        raise as_full_disk(error) or GoalseekError(message, "what was recorded is kept", UNFIT)
 
 
-class _NeverWaiting(io.FileIO):
-    """A descriptor that refuses what does not fit: somebody who shares the pipe made it one that never waits."""
+class _NonblockingFile(io.FileIO):
+    """A descriptor in non-blocking mode, which another process that shares the pipe has set: write waits for space."""
 
     def write(self, data: ReadableBuffer) -> int:
-        """All of ``data``, however long that takes; gives its length."""
-        left = memoryview(data).cast("B")
-        size = left.nbytes
-        while left:
-            written = super().write(left)
-            if written is None:
+        """Writes all of ``data``, however long that takes; gives its length in bytes."""
+        rest = memoryview(data).cast("B")
+        size = rest.nbytes
+        while rest:
+            count = super().write(rest)
+            if count is None:
                 select.select([], [self], [])
-            left = left[written or 0 :]
+            rest = rest[count or 0 :]
         return size
 
 
@@ -153,9 +152,9 @@ _PLAIN = {
 
 
 def know_plain_letters() -> None:
-    """From now on an encoding's errors may be ``LEGIBLE``: a letter that it lacks becomes a plain one, or ``?``.
+    """Registers the error handler ``LEGIBLE``: a character that the encoding lacks becomes an ASCII one, or ``?``.
 
-    The bytes of a file name that are no text are written as they are.
+    Undecodable bytes of a file name are written as they are.
     """
     codecs.register_error(LEGIBLE, _plain)
 

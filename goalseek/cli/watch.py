@@ -1,4 +1,4 @@
-"""Which view a climb is shown in."""
+"""The choice of the view that shows a climb, and ``status --watch``, which follows one from another terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if typing.TYPE_CHECKING:
 
 
 def watch_for(options: argparse.Namespace) -> Watch:
-    """Events for ``--json``, lines otherwise."""
+    """JSON events with ``--json`` or ``--query``, lines otherwise."""
     if wants_json(options):
         queried(options, {})
         return EventWatch(sys.stdout, lambda event: queried(options, event))
@@ -42,7 +42,7 @@ def watch_for(options: argparse.Namespace) -> Watch:
 
 @contextlib.contextmanager
 def watch_live(options: argparse.Namespace) -> Iterator[Watch]:
-    """A panel where standard output is a terminal that can show one, and words are wanted; else as ``watch_for``."""
+    """A live panel where stdout is a terminal that can show one, without ``--json`` and ``-q``; else ``watch_for``."""
     if wants_json(options) or options.quiet or not is_movable(sys.stdout):
         yield watch_for(options)
         return
@@ -55,7 +55,7 @@ def watch_live(options: argparse.Namespace) -> Iterator[Watch]:
 
 
 def watch_in_words(options: argparse.Namespace) -> LineWatch:
-    """Lines, also beside a JSON answer: of what is told before a climb, all is chatter on stderr."""
+    """Lines, also with ``--json``: what commands that do not climb report while they work all goes to stderr."""
     chatter = painter(sys.stderr, options.color)
     return LineWatch(painter(sys.stdout, options.color), options.quiet, options.verbose, chatter)
 
@@ -65,11 +65,11 @@ _OUTPUT_AT_FIRST = 20
 
 
 def watch(options: argparse.Namespace, loaded: Loaded) -> int:
-    """Shows the climb while it is at work; at a terminal also after that, as somebody may go on with it."""
-    following, own = Following(loaded), own_folder(loaded)
+    """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it."""
+    follower, own = Following(loaded), own_folder(loaded)
 
     def look() -> Look:
-        return following.look(own is not None and holder_of(own) is not None)
+        return follower.look(own is not None and holder_of(own) is not None)
 
     if wants_json(options):
         return _in_json(options, loaded, look)
@@ -81,24 +81,24 @@ def watch(options: argparse.Namespace, loaded: Loaded) -> int:
 def _on_screen(options: argparse.Namespace, look: Callable[[], Look]) -> int:
     from goalseek.views.screen import Screen, console_for
 
-    seen, at = look(), time.monotonic()
+    snapshot, at = look(), time.monotonic()
     signs, is_first = signs_for(sys.stdout.encoding), True
 
-    def shown(columns: int) -> list[Text]:
+    def draw_rows(columns: int) -> list[Text]:
         since = time.monotonic() - at
-        doing = replace(seen.doing, seconds=seen.doing.seconds + since, since=seen.doing.since + since)
-        return rows(seen.scene, doing, columns, signs)
+        activity = replace(snapshot.doing, seconds=snapshot.doing.seconds + since, since=snapshot.doing.since + since)
+        return rows(snapshot.scene, activity, columns, signs)
 
-    screen = Screen(console_for(sys.stdout, is_coloured(sys.stdout, options.color)), shown)
+    screen = Screen(console_for(sys.stdout, is_coloured(sys.stdout, options.color)), draw_rows)
     screen.start()
     try:
-        with _keys() as pressed:
+        with _keys() as read_key:
             while True:
-                _tell(options, seen, is_first)
+                _print_news(options, snapshot, is_first)
                 is_first = False
-                if pressed(POLL_SECONDS) in ("q", "Q", "\x04"):
+                if read_key(POLL_SECONDS) in ("q", "Q", "\x04"):
                     return 0
-                seen, at = look(), time.monotonic()
+                snapshot, at = look(), time.monotonic()
     except KeyboardInterrupt:
         return 0
     finally:
@@ -106,51 +106,55 @@ def _on_screen(options: argparse.Namespace, look: Callable[[], Look]) -> int:
 
 
 def _in_lines(options: argparse.Namespace, look: Callable[[], Look]) -> int:
-    """A line for each phase and each record, until nobody is at work."""
-    shown, is_first = None, True
+    """Prints a line for each phase and each record until the climb ends."""
+    previous, is_first = None, True
     with contextlib.suppress(KeyboardInterrupt):
         while True:
-            seen = look()
-            _tell(options, seen, is_first)
+            snapshot = look()
+            _print_news(options, snapshot, is_first)
             is_first = False
-            doing = seen.doing
-            now = (doing.iteration, doing.phase, doing.waits)
-            if seen.is_at_work and now != shown:
-                told = f"waiting: {doing.waits}" if doing.waits else f"{doing.phase}, for {duration(doing.seconds)}"
-                print(f"{doing.iteration if doing.iteration is not None else '-':>4}  {told}", flush=True)
-                shown = now
-            if not seen.is_at_work:
-                print(doing.ended, flush=True)
+            activity = snapshot.doing
+            current = (activity.iteration, activity.phase, activity.waits)
+            if snapshot.is_at_work and current != previous:
+                text = (
+                    f"waiting: {activity.waits}"
+                    if activity.waits
+                    else f"{activity.phase}, for {duration(activity.seconds)}"
+                )
+                print(f"{activity.iteration if activity.iteration is not None else '-':>4}  {text}", flush=True)
+                previous = current
+            if not snapshot.is_at_work:
+                print(activity.ended, flush=True)
                 return 0
             time.sleep(POLL_SECONDS)
     return 0
 
 
 def _in_json(options: argparse.Namespace, loaded: Loaded, look: Callable[[], Look]) -> int:
-    """The answer of ``status`` whenever it has changed but for its heartbeat, until nobody is at work."""
-    before = None
+    """Prints the answer of ``status`` each time anything but its heartbeat has changed, until the climb ends."""
+    previous = None
     with contextlib.suppress(KeyboardInterrupt):
         while True:
-            seen, plain = look(), to_plain(overview(loaded))
-            now = {**plain, "heartbeat_at": None}
-            if now != before:
+            snapshot, plain = look(), to_plain(overview(loaded))
+            current = {**plain, "heartbeat_at": None}
+            if current != previous:
                 answer(options, plain)
-                before = now
-            if options.output and seen.printed:
-                answer(options, {"event": "output", "lines": lines_of(seen.printed)})
-            if not seen.is_at_work:
+                previous = current
+            if options.output and snapshot.printed:
+                answer(options, {"event": "output", "lines": lines_of(snapshot.printed)})
+            if not snapshot.is_at_work:
                 return 0
             time.sleep(POLL_SECONDS)
     return 0
 
 
-def _tell(options: argparse.Namespace, seen: Look, is_first: bool) -> None:
-    """What is new, in lines that stay."""
+def _print_news(options: argparse.Namespace, snapshot: Look, is_first: bool) -> None:
+    """Prints new output and a line for each new record."""
     if options.output:
-        lines = lines_of(seen.printed)
+        lines = lines_of(snapshot.printed)
         if lines:
             print("\n".join(lines[-_OUTPUT_AT_FIRST:] if is_first else lines), flush=True)
-    for record in seen.records:
+    for record in snapshot.records:
         print(record_line(record, painter(sys.stdout, options.color), width_of(sys.stdout)), flush=True)
 
 
@@ -161,24 +165,24 @@ def _wait(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """A function that waits so many seconds for a key, "" where none came; without a terminal it only waits."""
+    """A function (seconds) that waits for a key and gives it, "" if none came; without a terminal it only waits."""
     try:
         descriptor = sys.stdin.fileno()
-        found = termios.tcgetattr(descriptor)
+        modes = termios.tcgetattr(descriptor)
         if os.tcgetpgrp(descriptor) != os.getpgrp():
             raise OSError("in the background")
     except (termios.error, OSError, ValueError):
         yield _wait
         return
 
-    def pressed(seconds: float) -> str:
+    def read_key(seconds: float) -> str:
         if not select.select([descriptor], [], [], seconds)[0]:
             return ""
         return os.read(descriptor, 1).decode("latin-1") or "q"
 
     try:
         tty.setcbreak(descriptor, termios.TCSADRAIN)
-        yield pressed
+        yield read_key
     finally:
         with contextlib.suppress(termios.error, OSError):
-            termios.tcsetattr(descriptor, termios.TCSADRAIN, found)
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)

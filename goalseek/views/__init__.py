@@ -1,4 +1,4 @@
-"""What people see: lines, the live screen, pages of records, and in ``report`` the report.
+"""Output for people and programs: lines, live panel, pages of records, events; the report is in ``report``.
 
-It imports the floors up to project; never evaluation or loop.
+It may import ``project`` and what that may import; never ``evaluation`` or ``loop``.
 """

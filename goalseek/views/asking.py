@@ -1,4 +1,4 @@
-"""A person at a terminal is asked whether a verdict shall take effect."""
+"""The question to a person at a terminal whether a verdict shall take effect."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class AskingWatch(Watch):
     """Asks where both standard input and output are a terminal; shows nothing else."""
 
     def is_attended(self) -> bool:
-        """Whether somebody can be asked."""
+        """Whether a person can be asked: both streams are terminals."""
         try:
             return sys.stdin.isatty() and sys.stdout.isatty()
         except (AttributeError, ValueError):
             return False
 
-    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
-        """The word typed here, or given elsewhere meanwhile; None where the terminal is closed."""
+    def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
+        """The answer typed here, or given by another command meanwhile; None where the terminal is closed."""
         print("\n".join(question_lines(question)))
         prompt = prompt_of(question)
         print(prompt, end="", flush=True)
-        typed = _Lines(sys.stdin.fileno())
-        while (word := given()) is None:
-            line = typed.next(_POLL_SECONDS)
+        lines = _Lines(sys.stdin.fileno())
+        while (approval := poll_approval()) is None:
+            line = lines.next(_POLL_SECONDS)
             if line is None:
                 continue
             if not line:
@@ -46,12 +46,12 @@ class AskingWatch(Watch):
             if answer in ("d", "diff"):
                 print(_diff(question))
             print(prompt, end="", flush=True)
-        print(f"\n{word}, said goalseek {word} {question.iteration}", flush=True)
-        return word
+        print(f"\n{approval}, said goalseek {approval} {question.iteration}", flush=True)
+        return approval
 
 
 def question_lines(question: Question) -> list[str]:
-    """What a person should know before the answer."""
+    """The facts of a verdict, a line each, for a person who is to answer."""
     verdict = question.verdict
     lines = [f"iteration {question.iteration}: {verdict.outcome}, {verdict.reason}", f"  why        {verdict.why}"]
     lines.append(f"  title      {question.title}")
@@ -61,26 +61,26 @@ def question_lines(question: Question) -> list[str]:
 
 
 def prompt_of(question: Question) -> str:
-    """The question itself; a revert stays one, so there it only asks to go on."""
+    """The text of the prompt. A revert cannot be turned into a keep: there it only asks to go on."""
     if question.verdict:
         return f"keep iteration {question.iteration}? [y]es, [n]o, [d]iff, or ^C to decide later: "
     return f"iteration {question.iteration} is taken back either way; go on? [y]es, [d]iff, or ^C to decide later: "
 
 
 class _Lines:
-    """Lines from a terminal, without waiting for one longer than asked."""
+    """Reads lines from a terminal, each with a timeout."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._rest = b""
 
     def next(self, seconds: float) -> str | None:
-        """A line with its newline, None where none came in time, "" at the end of all."""
+        """A line with its newline, None where none came in time, "" at the end of input."""
         if b"\n" not in self._rest:
-            if not self._is_ours():
+            if not self._is_foreground():
                 time.sleep(seconds)
                 return None
-            if not select.select([self._descriptor], [], [], seconds)[0] or not self._is_ours():
+            if not select.select([self._descriptor], [], [], seconds)[0] or not self._is_foreground():
                 return None
             try:
                 read = os.read(self._descriptor, 4096)
@@ -95,8 +95,8 @@ class _Lines:
         self._rest = rest
         return line.decode("utf-8", "replace") + "\n"
 
-    def _is_ours(self) -> bool:
-        """Whether what is typed is meant for us: reading it in the background would stop the whole run."""
+    def _is_foreground(self) -> bool:
+        """Whether this process is in the foreground: reading in the background would stop it (SIGTTIN)."""
         try:
             return os.tcgetpgrp(self._descriptor) == os.getpgrp()
         except OSError:

@@ -1,4 +1,4 @@
-"""The shapes of what is told while a climb goes on: events for programs, the brief for an agent."""
+"""The events of ``iterate --json``, one JSON object a line; their published schema is generated from these classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NoteEvent:
 
 @dataclass(frozen=True)
 class SandboxEvent:
-    """At which level programs are kept in their place, what they can do in spite of it, and why it is this level."""
+    """The level of the sandbox, what it does not prevent, and why it is this level."""
 
     event: Literal["sandbox"]
     level: Literal["bubblewrap", "landlock", "none"]
@@ -42,7 +42,7 @@ class PhaseEvent:
 
 @dataclass(frozen=True)
 class IterationEvent:
-    """An iteration ended, and counts."""
+    """An iteration was recorded."""
 
     event: Literal["iteration"]
     record: IterationRecord
@@ -50,7 +50,7 @@ class IterationEvent:
 
 @dataclass(frozen=True)
 class SettleEvent:
-    """The result was measured afresh."""
+    """The baseline and the best were settled."""
 
     event: Literal["settle"]
     record: SettleRecord
@@ -83,9 +83,9 @@ Event = NoteEvent | SandboxEvent | PhaseEvent | IterationEvent | SettleEvent | H
 
 
 class EventWatch(Watch):
-    """One JSON event a line: ``sandbox``, ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
+    """Prints an event a line: ``sandbox``, ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
 
-    Of each it prints what ``select`` finds in it.
+    Of each it prints what ``select`` gives for it; nothing for None.
     """
 
     def __init__(self, stream: TextIO, select: Callable[[Any], Any] | None = None) -> None:
@@ -98,19 +98,19 @@ class EventWatch(Watch):
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """The level of the sandbox."""
-        told = {"level": level.name, "not_enforced": not_enforced, "because": level.reason}
-        self._emit({"event": "sandbox", **told})
+        fields = {"level": level.name, "not_enforced": not_enforced, "because": level.reason}
+        self._emit({"event": "sandbox", **fields})
 
     def on_phase(self, iteration: int, name: str) -> None:
         """A phase begins."""
         self._emit({"event": "phase", "iteration": iteration, "phase": name})
 
     def on_record(self, record: IterationRecord) -> None:
-        """An iteration counts: its whole record."""
+        """An iteration was recorded: its whole record."""
         self._emit({"event": "iteration", "record": to_plain(record)})
 
     def on_settled(self, record: SettleRecord) -> None:
-        """The result was measured afresh."""
+        """The baseline and the best were settled."""
         self._emit({"event": "settle", "record": to_plain(record)})
 
     def on_holdout(self, record: HoldoutRecord) -> None:
@@ -119,16 +119,16 @@ class EventWatch(Watch):
 
     def on_stopped(self, stop: Stop) -> None:
         """The end."""
-        told = {"stop_reason": stop.reason, "why": stop.why, "next": stop.next}
-        self._emit({"event": "stopped", **told, "exit": EXIT_CODES.get(stop.reason), "line": stop.line})
+        fields = {"stop_reason": stop.reason, "why": stop.why, "next": stop.next}
+        self._emit({"event": "stopped", **fields, "exit": EXIT_CODES.get(stop.reason), "line": stop.line})
 
     def on_failed(self, stop: Stop) -> None:
-        """The end by an error or a signal; what it says stands on stderr too."""
+        """The end by an error or a signal, which the command shows on stderr too."""
         self.on_stopped(stop)
 
     def _emit(self, event: dict[str, object]) -> None:
-        shown = self._select(event) if self._select else event
-        if shown is None:
+        selected = self._select(event) if self._select else event
+        if selected is None:
             return
-        self._stream.write(json.dumps(shown) + "\n")
+        self._stream.write(json.dumps(selected) + "\n")
         self._stream.flush()

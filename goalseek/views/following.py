@@ -1,4 +1,4 @@
-"""A climb followed from another terminal: what its files say now, and what was added since they were looked at last."""
+"""The state of a climb at work, read from its files by another process: progress, activity, new records and output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECENT = 200
 
 @dataclass(frozen=True)
 class Look:
-    """What one look found: the scene, what goes on, and what is new: records oldest first, and what was printed."""
+    """The state at one moment, the records since the look before, oldest first, and the bytes printed since then."""
 
     scene: Progress
     doing: Activity
@@ -34,40 +34,40 @@ class Look:
 
 @dataclass
 class Following:
-    """Looks at the files of a climb again and again. What did not change is not read again.
+    """Reads the files of a climb repeatedly; a file that did not change is not read again.
 
-    The first look tells no records as new, and of the output what is there by then.
+    The first look has no new records, and all of the output so far.
     """
 
     loaded: Loaded
     _size: int = -1
     _seq: int | None = None
-    _scene: Progress | None = None
-    _scene_at: str = ""
+    _progress: Progress | None = None
+    _progress_at: str = ""
     _offset: int = 0
     _tail: bytes = field(default=b"")
 
     def look(self, is_held: bool) -> Look:
-        """What there is now; ``is_held`` is whether somebody holds the lock, without which nobody is at work."""
-        picture = read_state(self.loaded.state)
+        """The present state. ``is_held`` is whether a process holds the lock: otherwise no climb is at work."""
+        state = read_state(self.loaded.state)
         records = self._read_records()
         printed = self._read_output()
-        assert self._scene is not None
-        is_at_work = is_held and picture.get("status") in AT_WORK
-        return Look(self._scene, self._doing(picture, is_at_work), is_at_work, records, printed)
+        assert self._progress is not None
+        is_at_work = is_held and state.get("status") in AT_WORK
+        return Look(self._progress, self._activity(state, is_at_work), is_at_work, records, printed)
 
     def _read_records(self) -> tuple[IterationRecord, ...]:
         history = History(self.loaded.results)
         size = history.size()
-        if size == self._size and self._scene is not None:
+        if size == self._size and self._progress is not None:
             return ()
         standing = load_standing(self.loaded)
         newest = [record for record in islice(history.newest(), RECENT) if isinstance(record, IterationRecord)]
         manifest = self.loaded.manifest
-        self._scene = scene_of(manifest.project.name, manifest.limits, standing, newest)
-        self._scene_at = standing.last.timestamp if standing.last else ""
-        known, self._seq, self._size = self._seq, standing.seq, size
-        return () if known is None else tuple(record for record in reversed(newest) if record.seq > known)
+        self._progress = scene_of(manifest.project.name, manifest.limits, standing, newest)
+        self._progress_at = standing.last.timestamp if standing.last else ""
+        previous, self._seq, self._size = self._seq, standing.seq, size
+        return () if previous is None else tuple(record for record in reversed(newest) if record.seq > previous)
 
     def _read_output(self) -> bytes:
         path = self.loaded.logs / OUTPUT
@@ -82,51 +82,51 @@ class Following:
         self._tail = (self._tail + printed[-TAIL_BYTES:])[-TAIL_BYTES:]
         return printed
 
-    def _doing(self, picture: dict[str, Any], is_at_work: bool) -> Activity:
-        phase, iteration = picture.get("phase"), picture.get("iteration")
+    def _activity(self, state: dict[str, Any], is_at_work: bool) -> Activity:
+        phase, iteration = state.get("phase"), state.get("iteration")
         if not is_at_work:
-            return Activity(ended=with_manifest_option(_ended(picture), self.loaded.path))
-        waits = one_line(str(picture.get("next", ""))) if picture.get("status") == "waiting" else ""
+            return Activity(ended=with_manifest_option(_ending(state), self.loaded.path))
+        waits = one_line(str(state.get("next", ""))) if state.get("status") == "waiting" else ""
         return Activity(
             iteration=iteration if isinstance(iteration, int) else None,
             phase=phase if isinstance(phase, str) else "",
-            seconds=seconds_since(picture.get("phase_started_at")),
-            since=self._since(picture),
-            turn=one_line(str(picture.get("turn", ""))),
+            seconds=seconds_since(state.get("phase_started_at")),
+            since=self._uncounted_seconds(state),
+            turn=one_line(str(state.get("turn", ""))),
             waits=waits,
             says=last_line_of(self._tail),
         )
 
-    def _since(self, picture: dict[str, Any]) -> float:
-        """The seconds that the scene knows nothing of: since the last record, or since the invocation began."""
-        moments = (self._scene_at, picture.get("started_at"))
+    def _uncounted_seconds(self, state: dict[str, Any]) -> float:
+        """Seconds not yet in a record: since the last record or the start of the invocation, whichever is later."""
+        moments = (self._progress_at, state.get("started_at"))
         return min((seconds_since(moment) for moment in moments if moment), default=0.0)
 
 
-def output_of(path: Path, most: int = 2**16) -> bytes:
-    """The end of what children printed, b"" where nothing is kept."""
+def output_of(path: Path, limit: int = 2**16) -> bytes:
+    """The last ``limit`` bytes of the output of agent and verifier; b"" where there is no such file."""
     try:
         with path.open("rb") as file:
-            file.seek(max(os.fstat(file.fileno()).st_size - most, 0))
+            file.seek(max(os.fstat(file.fileno()).st_size - limit, 0))
             return file.read()
     except OSError:
         return b""
 
 
 def seconds_since(moment: object) -> float:
-    """How long ago a stored time was; 0 where it is none."""
+    """Seconds since a stored time; 0 where ``moment`` is not a time."""
     try:
         return max((datetime.now(UTC) - datetime.fromisoformat(str(moment))).total_seconds(), 0.0)
     except (ValueError, TypeError):
         return 0.0
 
 
-def _ended(picture: dict[str, Any]) -> str:
-    if not picture:
+def _ending(state: dict[str, Any]) -> str:
+    if not state:
         return "nobody has climbed here yet"
-    status = str(picture.get("status", ""))
+    status = str(state.get("status", ""))
     if status in AT_WORK:
         return "interrupted; goalseek iterate goes on"
-    reason = picture.get("stop_reason")
-    told = status + (f" ({reason})" if reason and reason != status else "")
-    return one_line(told + (f"; {picture['next']}" if picture.get("next") else ""))
+    reason = state.get("stop_reason")
+    text = status + (f" ({reason})" if reason and reason != status else "")
+    return one_line(text + (f"; {state['next']}" if state.get("next") else ""))

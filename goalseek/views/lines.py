@@ -1,4 +1,4 @@
-"""One plain line an iteration."""
+"""The plain view of a climb: a line for each iteration on stdout, messages and the sandbox's level on stderr."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def settled_line(record: SettleRecord) -> str:
 
 
 class ConfinedWatch(Watch):
-    """Says the level on stderr, and nothing else; where all is enforced, not to who wants less chatter."""
+    """Prints the level of the sandbox on stderr, and nothing else; with ``is_quiet`` not that of bubblewrap."""
 
     def __init__(self, paint: Paint, is_quiet: bool) -> None:
         self._paint_level = paint
         self._wants_less = is_quiet
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
-        """The level."""
+        """The level of the sandbox."""
         if self._wants_less and level.name == "bubblewrap":
             return
         for line in confined_lines(level, not_enforced, self._paint_level):
@@ -47,7 +47,7 @@ class ConfinedWatch(Watch):
 
 
 class LineWatch(AskingWatch, ConfinedWatch):
-    """Prints a line for each iteration on stdout, and chatter on stderr; asks at a terminal."""
+    """Prints a line for each iteration on stdout, and messages on stderr; asks at a terminal."""
 
     def __init__(self, paint: Paint, is_quiet: bool, is_verbose: bool, paint_chatter: Paint | None = None) -> None:
         """``paint`` is for stdout, ``paint_chatter`` for stderr."""
@@ -57,11 +57,11 @@ class LineWatch(AskingWatch, ConfinedWatch):
         self._is_verbose = is_verbose
 
     def on_note(self, text: str) -> None:
-        """A line of chatter."""
+        """A line on stderr."""
         print(f"note: {harmless(text)}", file=sys.stderr)
 
     def on_phase(self, iteration: int, name: str) -> None:
-        """A line of chatter where it is wanted."""
+        """A line on stderr where ``is_verbose``."""
         if self._is_verbose:
             print(f"{iteration:>4}  {name}", file=sys.stderr)
 
@@ -72,16 +72,16 @@ class LineWatch(AskingWatch, ConfinedWatch):
             self.on_note(note)
         if record.dropped_files and not self._is_quiet:
             self.on_note(f"left out: {', '.join(record.dropped_files)}")
-        took = sum(record.seconds.values())
+        seconds = sum(record.seconds.values())
         if self._is_verbose:
-            print(f"      took {format_duration(took)}", file=sys.stderr)
+            print(f"      took {format_duration(seconds)}", file=sys.stderr)
 
     def on_settled(self, record: SettleRecord) -> None:
-        """The claim."""
+        """The settled result."""
         print(settled_line(record), flush=True)
 
     def on_holdout(self, record: HoldoutRecord) -> None:
-        """What the holdout said."""
+        """The result of a look at the holdout."""
         print(f"holdout, look {record.look}: {one_line(record.why)}", flush=True)
 
     def on_stopped(self, stop: Stop) -> None:
@@ -91,7 +91,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
         self._say_last(stop)
 
     def on_failed(self, stop: Stop) -> None:
-        """What it came to so far; the command says why it ended. The terminal may be closed: that is why, then."""
+        """The last line. The command says why it ended; an OSError is ignored, as the terminal may be closed."""
         with contextlib.suppress(OSError):
             self._say_last(stop)
 
@@ -101,7 +101,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
 
 def confined_lines(level: SandboxLevel, not_enforced: tuple[str, ...], paint: Paint) -> Iterator[str]:
-    """The lines for a person."""
+    """The level of the sandbox for a person: what it does not enforce, why, and how to get a better one."""
     if level.name == "bubblewrap":
         yield f"sandbox: {level.name}" + (f"; {'; '.join(not_enforced)}" if not_enforced else "")
         return

@@ -1,4 +1,4 @@
-"""A climb at a terminal: a panel at the foot, and above it a line for each iteration, which stays."""
+"""The live view of a climb at a terminal: a panel at the bottom, and above it a permanent line for each iteration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ENDING = "interrupted; for what runs to end"
 
 
 class LiveWatch(LineWatch):
-    """Lines as ever, and below them the panel, from the first scene to the end. Close it."""
+    """The lines of ``LineWatch``, and below them the panel, from the first progress to the end. It must be closed."""
 
     def __init__(self, paint: Paint, is_verbose: bool, paint_chatter: Paint, color: str) -> None:
         """``color`` is "auto", "always" or "never"."""
@@ -34,67 +34,67 @@ class LiveWatch(LineWatch):
         self._color = color
         self._signs = signs_for(sys.stdout.encoding)
         self._screen: Screen | None = None
-        self._scene: Progress | None = None
-        self._told_at = self._began = self._waited_at = time.monotonic()
+        self._progress: Progress | None = None
+        self._progress_at = self._phase_start = self._wait_start = time.monotonic()
         self._iteration: int | None = None
         self._phase = self._turn = self._waits = ""
         self._turns = 0
         self._tail = b""
 
     def close(self) -> None:
-        """Takes the panel away."""
+        """Removes the panel."""
         screen, self._screen = self._screen, None
         if screen:
             screen.stop()
 
-    def on_progress(self, scene: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         """The panel shows it."""
-        self._scene, self._told_at = scene, time.monotonic()
+        self._progress, self._progress_at = progress, time.monotonic()
         self._open()
 
     def on_phase(self, iteration: int, name: str) -> None:
-        """The panel shows it; a line of chatter where it is wanted."""
+        """The panel shows it; also a line on stderr where ``is_verbose``."""
         self._iteration, self._phase, self._turn, self._turns = iteration, name, "", 0
-        self._began, self._tail = time.monotonic(), b""
+        self._phase_start, self._tail = time.monotonic(), b""
         super().on_phase(iteration, name)
 
-    def on_measurement(self, of: str, place: int) -> None:
+    def on_measurement(self, side: str, number: int) -> None:
         """The panel shows it."""
         self._turns += 1
         self._tail = b""
         if self._phase == "SETTLE":
-            self._turn = f"run {self._turns}, the {'best' if of == 'incumbent' else 'baseline'}"
+            self._turn = f"run {self._turns}, the {'best' if side == 'incumbent' else 'baseline'}"
         elif self._phase == "VERIFY":
-            self._turn = turn_in_words(of, place)
+            self._turn = turn_in_words(side, number)
 
     def on_wait(self, text: str) -> None:
-        """The panel shows it; neither the phase nor the budget is charged with the time."""
+        """The panel shows it; the time is added neither to the phase nor to the budget."""
         now = time.monotonic()
         if self._waits and not text:
-            self._began += now - self._waited_at
-            self._told_at += now - self._waited_at
-        self._waits, self._waited_at = one_line(text), now
+            self._phase_start += now - self._wait_start
+            self._progress_at += now - self._wait_start
+        self._waits, self._wait_start = one_line(text), now
 
     def on_output(self, chunk: bytes) -> None:
-        """Of what is printed the panel shows the last line."""
+        """The panel shows the last line of the output."""
         self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
 
-    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
-        """Asks in place of the panel. What was typed before the question is no answer to it."""
+    def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
+        """Replaces the panel by the question. Input typed before the question is discarded."""
         self.close()
         with contextlib.suppress(termios.error, OSError, ValueError):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        word = super().ask(question, given)
+        approval = super().ask(question, poll_approval)
         self._open()
-        return word
+        return approval
 
     def on_stopped(self, stop: Stop) -> None:
-        """The panel goes, the last line stays."""
+        """Removes the panel; prints the last line."""
         self.close()
         super().on_stopped(stop)
 
     def on_failed(self, stop: Stop) -> None:
-        """The panel goes."""
+        """Removes the panel."""
         self.close()
         super().on_failed(stop)
 
@@ -107,22 +107,22 @@ class LiveWatch(LineWatch):
         self._screen.start()
 
     def _rows(self, columns: int) -> list[Text]:
-        assert self._scene
+        assert self._progress
         now = time.monotonic()
-        doing = Activity(
+        activity = Activity(
             iteration=self._iteration,
             phase=self._phase,
-            seconds=now - self._began,
-            since=now - self._told_at,
+            seconds=now - self._phase_start,
+            since=now - self._progress_at,
             turn=self._turn,
             waits=_ENDING if is_ending() else self._waits,
             says=last_line_of(self._tail),
         )
-        return rows(self._scene, doing, columns, self._signs)
+        return rows(self._progress, activity, columns, self._signs)
 
 
 def signs_for(encoding: str | None) -> Signs:
-    """Drawn signs, or typed ones where the encoding knows no others."""
+    """Line-drawing characters, or ASCII ones where the encoding lacks those."""
     signs = Signs()
     try:
         (signs.rule + signs.full + signs.rest + signs.heights + signs.dot).encode(encoding or "ascii")

@@ -1,4 +1,4 @@
-"""The history as ``log`` prints it: a line an iteration, in columns that fit the terminal."""
+"""Iterations as ``log`` prints them, a line each in columns that fit the terminal, and one in full as ``show`` does."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LEAST_TAIL = 12
 
 @dataclass(frozen=True)
 class HistoryLines:
-    """``width`` is the terminal's in cells; None for a file or a pipe, which gets whole lines.
+    """Lines of ``log``. ``width`` is the terminal's in cells; None for a file or a pipe, where lines are not cut.
 
-    A narrow terminal gets short times; a narrower one no outcome beside the reason, which says it too.
+    Below 110 cells times are short; below 78 the outcome is left out, as the reason implies it.
     """
 
     paint: Paint
@@ -48,8 +48,8 @@ class HistoryLines:
     def _head(self, iteration: str, when: str, outcome: str, reason: str, value: str) -> str:
         if self.width is None or self.width >= _WIDE:
             return f"{iteration:>5}  {when:>10}  {outcome:<8}  {reason:<16} {value:>11}  "
-        told = f"{outcome:<8} " if self.width >= _WITH_OUTCOME else ""
-        return f"{iteration:>4} {when:>4} {told}{reason:<15} {value:>9}  "
+        outcome_column = f"{outcome:<8} " if self.width >= _WITH_OUTCOME else ""
+        return f"{iteration:>4} {when:>4} {outcome_column}{reason:<15} {value:>9}  "
 
 
 _LABEL = 11
@@ -58,7 +58,7 @@ _LEAST = 20
 
 @dataclass(frozen=True)
 class RecordPage:
-    """``width`` is the terminal's; None for a file or a pipe, where nothing is wrapped."""
+    """The page of ``show``. ``width`` is the terminal's in cells; None for a file or a pipe: nothing is wrapped."""
 
     paint: Paint
     width: int | None
@@ -67,18 +67,18 @@ class RecordPage:
     def lines(self, record: IterationRecord, has_artifacts: bool) -> list[str]:
         """The page's lines; ``has_artifacts`` says whether the iteration's folder is still there."""
         head = f"iteration {record.iteration}: {record.outcome}, {record.reason}"
-        shown = [self.paint(head, OUTCOME_COLORS[record.outcome])]
+        lines = [self.paint(head, OUTCOME_COLORS[record.outcome])]
         for label, text in _rows(record, self.now):
-            shown += self._wrapped(one_line(label), one_line(text))
+            lines += self._wrap(one_line(label), one_line(text))
         if not has_artifacts:
-            shown += self._wrapped("artifacts", "not here: older than log.keep_runs, removed, or on another machine")
-        return shown
+            lines += self._wrap("artifacts", "not here: older than log.keep_runs, removed, or on another machine")
+        return lines
 
-    def _wrapped(self, label: str, text: str) -> Iterator[str]:
+    def _wrap(self, label: str, text: str) -> Iterator[str]:
         pieces = wrapped(text, max(self.width - _LABEL - 2, _LEAST)) if self.width else [text]
-        for place, piece in enumerate(pieces):
-            named = "" if place else label
-            yield f"  {self.paint(f'{named:<{_LABEL - 1}}', 'grey') if named else ' ' * (_LABEL - 1)} {piece}"
+        for index, piece in enumerate(pieces):
+            head = "" if index else label
+            yield f"  {self.paint(f'{head:<{_LABEL - 1}}', 'grey') if head else ' ' * (_LABEL - 1)} {piece}"
 
 
 def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
@@ -95,16 +95,16 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     yield from ((name, format_number(guard)) for name, guard in record.guards.items())
     yield from (("changed", path) for path in record.changed_files)
     yield from (("left out", path) for path in record.dropped_files)
-    named = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))
-    yield from ((name, commit) for name, commit in named if commit)
-    yield from (("attempt", f"{tried.commit_hash or 'no commit'}: {tried.reason}") for tried in record.attempts)
+    hashes = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))
+    yield from ((name, commit) for name, commit in hashes if commit)
+    yield from (("attempt", f"{attempt.commit_hash or 'no commit'}: {attempt.reason}") for attempt in record.attempts)
     for run in record.runs:
         measured = "no number" if run.value is None else format_number(run.value)
         yield "run", f"{run.of} {measured}, seed {run.seed}, {format_duration(run.seconds)}"
     for command in record.verify:
-        left = f", {command.killed} left-over processes ended" if command.killed else ""
+        leftovers = f", {command.killed} left-over processes ended" if command.killed else ""
         code = "killed at its limit" if command.exit_code is None else f"exit {command.exit_code}"
-        yield "command", f"{command.name}: {code}, {format_duration(command.seconds)}{left}"
+        yield "command", f"{command.name}: {code}, {format_duration(command.seconds)}{leftovers}"
     yield "provider", f"{record.provider or 'none'} {record.model}".rstrip()
     if record.usage.tokens or is_told(record.usage):
         yield "usage", _usage(record.usage)

@@ -1,4 +1,4 @@
-"""What ``goalseek noise`` found, as a page for a terminal: a picture, a line a finding, advice in order."""
+"""The result of ``goalseek noise`` as text for a terminal: a plot of the values, a line for each finding, advice."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def noise_page(
     columns: int | None,
     paint: Paint,
 ) -> Iterator[str]:
-    """The lines, none wider than ``columns``; None is for what is no terminal, and leaves the words unwrapped."""
+    """The lines, none wider than ``columns``; None is for a file or a pipe: nothing is wrapped."""
     glyphs = glyphs_for(stream)
-    yield from _wrapped(head, columns, 0)
-    drawn = picture(report, columns or WIDEST, glyphs, paint)
-    if drawn:
+    yield from _wrap(head, columns, 0)
+    plot = picture(report, columns or WIDEST, glyphs, paint)
+    if plot:
         yield ""
-        yield from drawn
+        yield from plot
         yield paint(" " * len("in order  ") + legend(report, glyphs), "grey")
     yield ""
     for name, text in findings:
-        first, *rest = _wrapped(f"{name:<{_LABEL}}{text}", columns, _LABEL)
+        first, *rest = _wrap(f"{name:<{_LABEL}}{text}", columns, _LABEL)
         yield paint(first[:_LABEL], "bold") + first[_LABEL:]
         yield from rest
-    for place, text in enumerate(advice, start=1):
-        first, *rest = _wrapped(f"{'advice' if place == 1 else '':<{_LABEL}}{place}. {text}", columns, _LABEL + 3)
+    for number, text in enumerate(advice, start=1):
+        first, *rest = _wrap(f"{'advice' if number == 1 else '':<{_LABEL}}{number}. {text}", columns, _LABEL + 3)
         yield paint(first[:_LABEL], "bold") + first[_LABEL:]
         yield from rest
 
 
-def _wrapped(text: str, columns: int | None, indent: int) -> list[str]:
+def _wrap(text: str, columns: int | None, indent: int) -> list[str]:
     if columns is None:
         return [text]
     return textwrap.wrap(
@@ -65,7 +65,7 @@ _MARGIN = len("in order  ")
 
 @dataclass(frozen=True)
 class Glyphs:
-    """What a picture is drawn with: heights from low to high, one run, two, more, the median, axis and its ends."""
+    """The characters of the plot: bars from low to high; one run, two, more; the median; the axis and its ends."""
 
     heights: str
     runs: str
@@ -79,7 +79,7 @@ TYPED = Glyphs("12345678", ".:#", "+", "-", "||")
 
 
 def glyphs_for(stream: TextIO) -> Glyphs:
-    """Plain letters for a terminal that says it is dumb, and where the encoding has nothing else."""
+    """Line-drawing characters; ASCII ones where TERM is "dumb" or the encoding lacks the others."""
     if os.environ.get("TERM") == "dumb":
         return TYPED
     try:
@@ -90,7 +90,7 @@ def glyphs_for(stream: TextIO) -> Glyphs:
 
 
 def picture(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> list[str]:
-    """Two lines of at most ``columns``, none of equal values. Of more runs than fit, the last are shown in order."""
+    """Two lines of at most ``columns``; none where all values are equal. The first shows the last runs that fit."""
     if report.deterministic:
         return []
     return [_in_order(report, columns, glyphs, paint), _spread(report, columns, glyphs, paint)]
@@ -98,10 +98,10 @@ def picture(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> 
 
 def _in_order(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> str:
     low, high = min(report.values), max(report.values)
-    shown = report.values[-max(_LEAST, min(columns, WIDEST) - _MARGIN) :]
-    bars = [glyphs.heights[_place(value, low, high, len(glyphs.heights))] for value in shown]
+    values = report.values[-max(_LEAST, min(columns, WIDEST) - _MARGIN) :]
+    bars = [glyphs.heights[_bin_of(value, low, high, len(glyphs.heights))] for value in values]
     colored = [
-        paint(bar, "magenta") if value in report.outliers else bar for bar, value in zip(bars, shown, strict=True)
+        paint(bar, "magenta") if value in report.outliers else bar for bar, value in zip(bars, values, strict=True)
     ]
     return "in order  " + "".join(colored)
 
@@ -110,9 +110,9 @@ def _spread(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> 
     low, high = min(report.values), max(report.values)
     first, last = format_number(low), format_number(high)
     width = max(_LEAST, min(columns, WIDEST) - _MARGIN - len(first) - len(last) - 4)
-    counts = Counter(_place(value, low, high, width) for value in report.values)
-    strip = [_dots(counts[place], glyphs) for place in range(width)]
-    middle = _place(report.middle, low, high, width)
+    counts = Counter(_bin_of(value, low, high, width) for value in report.values)
+    strip = [_dots(counts[index], glyphs) for index in range(width)]
+    middle = _bin_of(report.middle, low, high, width)
     strip[middle] = paint(glyphs.middle, "green")
     return f"spread    {first} {glyphs.ends[0]}{''.join(strip)}{glyphs.ends[1]} {last}"
 
@@ -121,13 +121,13 @@ def _dots(count: int, glyphs: Glyphs) -> str:
     return glyphs.axis if count == 0 else glyphs.runs[min(count, len(glyphs.runs)) - 1]
 
 
-def _place(value: float, low: float, high: float, places: int) -> int:
-    """Which of so many equal places from low to high a value falls into."""
+def _bin_of(value: float, low: float, high: float, count: int) -> int:
+    """The index of the bin that a value falls into, of ``count`` equal bins from low to high."""
     share = (value / 2 - low / 2) / (high / 2 - low / 2)  # halves: the difference of two large numbers stays finite
-    return min(places - 1, int(share * places))
+    return min(count - 1, int(share * count))
 
 
 def legend(report: NoiseReport, glyphs: Glyphs) -> str:
-    """What the marks mean."""
+    """The explanation of the characters; "" where there is no plot."""
     heights = f", {glyphs.heights[0]} lowest to {glyphs.heights[-1]} highest"
     return "" if report.deterministic else f"{glyphs.middle} is the median{heights}"

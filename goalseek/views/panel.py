@@ -1,4 +1,4 @@
-"""The rows of the panel that shows a climb at work: calm, the same rows in the same places, never wider than asked."""
+"""The rows of the live panel: always the same rows in the same order, so that it does not flicker or grow too wide."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Signs:
-    """What a panel is drawn with."""
+    """The characters of the panel."""
 
     rule: str = "─"
     full: str = "━"
@@ -47,10 +47,10 @@ TYPED = Signs("-", "#", ".", "", " | ")
 
 @dataclass(frozen=True)
 class Activity:
-    """What goes on at this moment. ``seconds`` are those of the phase so far, ``since`` those since the scene was told.
+    """The present activity. ``seconds`` are those of the phase so far, ``since`` those since the progress was read.
 
-    ``turn`` says which run of VERIFY it is, ``waits`` what for, ``says`` what the child printed last; each may be "".
-    ``ended`` says how a climb ended that does not go on.
+    ``turn`` is the run of the verifier, ``waits`` what a wait is for, ``says`` the last line of output; each may be
+    "". ``ended`` says how a climb ended that is not at work.
     """
 
     iteration: int | None = None
@@ -63,32 +63,32 @@ class Activity:
     ended: str = ""
 
 
-def rows(scene: Progress, doing: Activity, columns: int, signs: Signs) -> list[Text]:
-    """The panel, in rows of at most ``columns`` cells and 100."""
+def rows(progress: Progress, activity: Activity, columns: int, signs: Signs) -> list[Text]:
+    """The rows of the panel, each at most ``columns - 1`` cells wide, and at most 100."""
     width = max(min(columns - 1, WIDEST), 1)
-    told = [_title(scene, doing, width, signs), _row(*_phase(scene, doing, signs), width)]
-    if scene.best is not None and scene.baseline is not None:
-        told.append(_best(scene, scene.best, scene.baseline, width, signs))
-        told.append(_row("tries", _tries(scene, signs), "", width))
-        told.append(_row("last", _reasons(scene, width, signs), "", width))
-    told += [_bar(spending, doing, width, signs) for spending in scene.spendings]
-    if not doing.ended:
-        told.append(_row("prints", doing.says, "dim", width))
-    for row in told:
+    lines = [_title(progress, activity, width, signs), _row(*_phase(progress, activity, signs), width)]
+    if progress.best is not None and progress.baseline is not None:
+        lines.append(_best(progress, progress.best, progress.baseline, width, signs))
+        lines.append(_row("tries", _tries(progress, signs), "", width))
+        lines.append(_row("last", _reasons(progress, width, signs), "", width))
+    lines += [_bar(spending, activity, width, signs) for spending in progress.spendings]
+    if not activity.ended:
+        lines.append(_row("prints", activity.says, "dim", width))
+    for row in lines:
         row.no_wrap = True
-    return told
+    return lines
 
 
 def duration(seconds: float) -> str:
-    """A duration that does not flicker: whole seconds."""
+    """A duration in whole seconds, which changes once a second only."""
     return f"{int(seconds)}s" if seconds < 60 else format_duration(float(int(seconds)))
 
 
-def _title(scene: Progress, doing: Activity, width: int, signs: Signs) -> Text:
+def _title(progress: Progress, activity: Activity, width: int, signs: Signs) -> Text:
     from rich.text import Text
 
-    iteration = f"{signs.dot}iteration {doing.iteration}" if doing.iteration is not None else ""
-    name = cut(f"{scene.project}{iteration}", max(width - 4, 1))
+    iteration = f"{signs.dot}iteration {activity.iteration}" if activity.iteration is not None else ""
+    name = cut(f"{progress.project}{iteration}", max(width - 4, 1))
     head = f"{signs.rule * 2} "
     row = Text.assemble((head, "dim"), (name, "bold"))
     row.append(f" {signs.rule * max(width - len(head) - cells(name) - 1, 0)}", "dim")
@@ -104,68 +104,74 @@ def _row(label: str, text: str, style: str, width: int) -> Text:
     return row
 
 
-def _phase(scene: Progress, doing: Activity, signs: Signs) -> tuple[str, str, str]:
-    """Label, text and style of the row of what goes on."""
-    if doing.ended:
-        return "ended", doing.ended, ""
-    if doing.waits:
-        return "waiting", doing.waits, "magenta"
-    told = duration(doing.seconds) if doing.phase else ""
-    usual = scene.usual.get(doing.phase)
+def _phase(progress: Progress, activity: Activity, signs: Signs) -> tuple[str, str, str]:
+    """Label, text and style of the row that shows the phase, a wait or the end."""
+    if activity.ended:
+        return "ended", activity.ended, ""
+    if activity.waits:
+        return "waiting", activity.waits, "magenta"
+    text = duration(activity.seconds) if activity.phase else ""
+    usual = progress.usual.get(activity.phase)
     if usual is not None and usual >= 1:
-        told += f", usually {duration(usual)}"
-    return _NAMES.get(doing.phase, doing.phase.lower()), told + (signs.dot + doing.turn if doing.turn else ""), "cyan"
+        text += f", usually {duration(usual)}"
+    return (
+        _NAMES.get(activity.phase, activity.phase.lower()),
+        text + (signs.dot + activity.turn if activity.turn else ""),
+        "cyan",
+    )
 
 
-def _best(scene: Progress, best: float, baseline: float, width: int, signs: Signs) -> Text:
-    told = f"{format_number(best)} {scene.metric}"
+def _best(progress: Progress, best: float, baseline: float, width: int, signs: Signs) -> Text:
+    text = f"{format_number(best)} {progress.metric}"
     against = (
         f", baseline {format_number(baseline)}, {best - baseline:+.6g}" if best != baseline else ", the baseline's"
     )
-    row = _row("best", told + against, "", width)
+    row = _row("best", text + against, "", width)
     row.stylize("green bold", _LABEL, _LABEL + len(format_number(best)))
     room = width - row.cell_len - 3
-    if signs.heights and len(scene.climb) > 1 and room >= 4:
-        row.append("   " + spark(scene.climb[-min(room, 30) :], signs.heights), "green")
+    if signs.heights and len(progress.climb) > 1 and room >= 4:
+        row.append("   " + spark(progress.climb[-min(room, 30) :], signs.heights), "green")
     return row
 
 
 def spark(values: tuple[float, ...], heights: str) -> str:
-    """A letter a value, from the lowest to the highest."""
+    """A sparkline: one character a value, by its height between the lowest and the highest."""
     low, high = min(values) / 2, max(values) / 2  # halves: the difference of two large numbers stays finite
     span = (high - low) or 1.0
     return "".join(heights[round((value / 2 - low) / span * (len(heights) - 1))] for value in values)
 
 
-def _tries(scene: Progress, signs: Signs) -> str:
-    told = f"{scene.kept} kept of {scene.tried}"
-    return told + (f"{signs.dot}{scene.stagnation} since the last keep" if scene.kept and scene.stagnation else "")
+def _tries(progress: Progress, signs: Signs) -> str:
+    text = f"{progress.kept} kept of {progress.tried}"
+    return text + (
+        f"{signs.dot}{progress.stagnation} since the last keep" if progress.kept and progress.stagnation else ""
+    )
 
 
-def _reasons(scene: Progress, width: int, signs: Signs) -> str:
+def _reasons(progress: Progress, width: int, signs: Signs) -> str:
     """As many whole reasons as fit, newest first."""
-    told = ""
-    for reason in scene.reasons:
-        longer = told + (signs.dot if told else "") + reason
+    text = ""
+    for reason in progress.reasons:
+        longer = text + (signs.dot if text else "") + reason
         if cells(longer) > width - _LABEL:
             break
-        told = longer
-    return told
+        text = longer
+    return text
 
 
-def _bar(spending: Spending, doing: Activity, width: int, signs: Signs) -> Text:
+def _bar(spending: Spending, activity: Activity, width: int, signs: Signs) -> Text:
     from rich.text import Text
 
-    spent = spending.spent + (doing.since if spending.name == "time" else 0.0)
+    spent = spending.spent + (activity.since if spending.name == "time" else 0.0)
     share = min(max(spent / spending.most, 0.0), 1.0)
-    told = f"{_amount(spending.name, spent)} of {_amount(spending.name, spending.most)}"
-    told += {"": "", "now": " this time"}.get(spending.of, f", {spending.of}")
-    room = max(min(_BAR, width - _LABEL - cells(told) - 2), 0)
+    text = f"{_amount(spending.name, spent)} of {_amount(spending.name, spending.most)}"
+    text += {"": "", "now": " this time"}.get(spending.of, f", {spending.of}")
+    room = max(min(_BAR, width - _LABEL - cells(text) - 2), 0)
     full = round(share * room)
     row = Text.assemble((f"  {spending.name:<{_LABEL - 2}}", "dim"))
     row.append(signs.full * full, "magenta" if share >= NEAR and spending.of != "now" else "cyan")
     row.append(signs.rest * (room - full) + ("  " if room else ""), "dim")
-    row.append(told)
+    row.append(text)
     row.truncate(width)
     return row
 

@@ -1,4 +1,4 @@
-"""A panel at the foot of a terminal that keeps its place: when somebody resizes it, types, or stops us with ^Z."""
+"""A panel at the bottom of a terminal that survives resizing, typing, ^Z and printed lines."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _Modes = list[int | list[bytes | int]]
 
 
 def console_for(stream: TextIO, is_coloured: bool) -> Console:
-    """A console that writes words as they are: nothing highlighted, nothing wrapped by us.
+    """A rich console without highlighting and wrapping.
 
-    It is as large as the terminal, whatever COLUMNS and LINES say: a panel that was drawn wider cannot be taken back.
+    It has the size of the terminal and ignores COLUMNS and LINES: a panel drawn too wide could not be erased.
     """
     return Console(
         file=stream,
@@ -44,17 +44,17 @@ def console_for(stream: TextIO, is_coloured: bool) -> Console:
 
 
 class Screen(Live):
-    """``rows`` (columns) are shown at the foot, twice a second, until ``stop``; what is printed stands above them.
+    """Shows ``rows(columns)`` at the bottom, drawn twice a second until ``stop``; printed lines go above them.
 
-    A thread of rich's draws. Where the terminal is gone, or belongs to another program, nothing is drawn. ^Z takes the
-    panel away before the process stops, and ``fg`` draws it anew.
+    A thread of rich draws. Where the terminal is gone, or this process is in the background, nothing is drawn. ^Z
+    removes the panel before the process stops, and ``fg`` draws it again.
     """
 
     def __init__(self, console: Console, rows: Callable[[int], list[Text]]) -> None:
         self._rows = _Rows(rows)
-        self._typing: _Modes | None = None
-        self._modes: _Modes | None = None
-        self._stops_at_once = False
+        self._saved_modes: _Modes | None = None
+        self._resumed_modes: _Modes | None = None
+        self._handles_suspend = False
         super().__init__(
             self._rows,
             console=console,
@@ -64,62 +64,62 @@ class Screen(Live):
         )
 
     def start(self, refresh: bool = True) -> None:
-        """Shows the panel; what is typed is not shown from now on, as it would stand in the panel."""
-        self._silence()
+        """Shows the panel, and turns the terminal's echo off: typed characters would appear inside the panel."""
+        self._echo_off()
         with contextlib.suppress(OSError):
             super().start(refresh)
         if threading.current_thread() is threading.main_thread():
-            self._stops_at_once = signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
-        if self._stops_at_once:
+            self._handles_suspend = signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+        if self._handles_suspend:
             signal.signal(signal.SIGTSTP, self._suspend)
 
     def stop(self) -> None:
-        """Takes the panel away, and leaves the terminal as it was found."""
-        if self._stops_at_once and threading.current_thread() is threading.main_thread():
+        """Removes the panel, and restores the modes of the terminal."""
+        if self._handles_suspend and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        if not _is_ours():
-            self._forget()
+        if not _is_foreground():
+            self._reset_render()
         try:
             with contextlib.suppress(OSError):
                 super().stop()
         finally:
-            self._unsilence()
+            self._restore_modes()
 
     def refresh(self) -> None:
-        """Draws the panel where it belongs now."""
-        if not _is_ours():
+        """Draws the panel for the present size of the terminal; nothing in the background."""
+        if not _is_foreground():
             return
         with contextlib.suppress(OSError), self._lock:
-            self._silence()
-            self._follow_size()
+            self._echo_off()
+            self._adjust_to_width()
             super().refresh()
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """What is printed, with the panel below; without it in the background."""
-        if _is_ours():
+        """The printed lines, with the panel below; without it in the background."""
+        if _is_foreground():
             return super().process_renderables(renderables)
-        self._forget()
+        self._reset_render()
         return renderables
 
     def _suspend(self, number: int, frame: FrameType | None) -> None:
-        """Stops the process as ^Z means it, but leaves nothing of the panel behind."""
-        self._modes = _modes()
+        """Handles ^Z: removes the panel, stops the process, and draws the panel again when it is continued."""
+        self._resumed_modes = _modes()
         self.stop()
-        _forget_typed()
-        signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)  # stops here, and goes on at ``fg`` or ``bg``
-        self._forget()
+        _flush_input()
+        signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)  # stops here, and continues at ``fg`` or ``bg``
+        self._reset_render()
         self.start()
 
-    def _forget(self) -> None:
-        """Nothing of what was drawn is on the screen any more, or in its place."""
+    def _reset_render(self) -> None:
+        """Forgets what was drawn: it is not on the screen any more, or not where it was."""
         self.vertical_overflow = "ellipsis"
         self._live_render = LiveRender(self._rows, vertical_overflow=self.vertical_overflow)
         self._rows.columns = 0
 
-    def _follow_size(self) -> None:
-        """In a terminal that wraps long rows anew when it becomes narrower, goes down to where the panel begins now."""
+    def _adjust_to_width(self) -> None:
+        """In a terminal that has become narrower and wraps rows again, erases the lines that the panel takes more."""
         columns = self.console.width
-        if self._rows.columns <= columns or not _wraps_anew():
+        if self._rows.columns <= columns or not _rewraps():
             return
         height = min(len(self._rows.widths), self.console.height)
         more = sum(math.ceil(max(width, 1) / columns) for width in self._rows.widths[:height]) - height
@@ -127,28 +127,28 @@ class Screen(Live):
         if more > 0:
             self.console.control(Control(*[(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)] * more))
 
-    def _silence(self) -> None:
-        found = _modes() if self._typing is None and _is_ours() else None
-        if found is None or not isinstance(found[3], int):
+    def _echo_off(self) -> None:
+        modes = _modes() if self._saved_modes is None and _is_foreground() else None
+        if modes is None or not isinstance(modes[3], int):
             return
-        quiet = self._modes or [*found[:3], found[3] & ~termios.ECHO | termios.NOFLSH, *found[4:]]
+        quiet = self._resumed_modes or [*modes[:3], modes[3] & ~termios.ECHO | termios.NOFLSH, *modes[4:]]
         with contextlib.suppress(termios.error, OSError, ValueError):
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, quiet)
-            self._typing = found
+            self._saved_modes = modes
 
-    def _unsilence(self) -> None:
-        found, self._typing = self._typing, None
-        if found is None or not _is_ours():
+    def _restore_modes(self) -> None:
+        modes, self._saved_modes = self._saved_modes, None
+        if modes is None or not _is_foreground():
             return
-        if is_ending():  # else another ^C takes away what the terminal has not read: that the panel is gone
+        if is_ending():  # else another ^C discards output the terminal has not read yet: the removal of the panel
             time.sleep(_READ_SECONDS)
-            _forget_typed()
+            _flush_input()
         with contextlib.suppress(termios.error, OSError, ValueError):
-            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, found)
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, modes)
 
 
 class _Rows:
-    """The rows as they were drawn last: how many columns there were, and how wide each row was."""
+    """Draws the rows, and records the columns there were and the width of each row, in cells."""
 
     def __init__(self, rows: Callable[[int], list[Text]]) -> None:
         self._rows = rows
@@ -156,9 +156,10 @@ class _Rows:
         self.widths: list[int] = []
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        drawn = self._rows(options.max_width)[: max(options.size.height - 1, 1)]  # a row that scrolls away stays
-        self.columns, self.widths = options.max_width, [row.cell_len for row in drawn]
-        yield from _each(drawn)
+        height = max(options.size.height - 1, 1)  # a row that scrolls out cannot be erased
+        rows = self._rows(options.max_width)[:height]
+        self.columns, self.widths = options.max_width, [row.cell_len for row in rows]
+        yield from _each(rows)
 
 
 def _each(rows: list[Text]) -> Iterator[Text]:
@@ -166,29 +167,29 @@ def _each(rows: list[Text]) -> Iterator[Text]:
 
 
 def _modes() -> _Modes | None:
-    """How the terminal behaves; None where there is none."""
+    """The modes of the terminal (termios); None where stdin is no terminal."""
     try:
         return termios.tcgetattr(sys.stdin.fileno())
     except (termios.error, OSError, ValueError):
         return None
 
 
-def _forget_typed() -> None:
-    """What ^C and ^Z do by themselves, but where they must not take away what we write."""
-    if _is_ours():
+def _flush_input() -> None:
+    """Discards unread input, as ^C and ^Z do without NOFLSH, which is set here as they would discard output too."""
+    if _is_foreground():
         with contextlib.suppress(termios.error, OSError, ValueError):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-def _is_ours() -> bool:
-    """Whether we are in the foreground: who is not must neither draw nor change how the terminal behaves."""
+def _is_foreground() -> bool:
+    """Whether this process is in the foreground: otherwise it must neither draw nor change the terminal's modes."""
     try:
         return sys.__stdout__ is None or os.tcgetpgrp(sys.__stdout__.fileno()) == os.getpgrp()
-    except (OSError, ValueError):  # a terminal that controls nobody
+    except (OSError, ValueError):  # not a controlling terminal
         return True
 
 
-def _wraps_anew() -> bool:
-    """Whether a narrower terminal wraps what it shows already: nearly all do; xterm, screen and the console cut it."""
+def _rewraps() -> bool:
+    """Whether the terminal rewraps its lines when it becomes narrower: most do; xterm, screen and the console cut."""
     kind = os.environ.get("TERM", "")
     return not os.environ.get("XTERM_VERSION") and kind != "linux" and (kind[:6] != "screen" or "TMUX" in os.environ)

@@ -1,4 +1,7 @@
-"""What a child prints, made fit for a terminal that is somebody else's: words only, nothing that moves or colours."""
+"""Text for a terminal: escape sequences and control characters stripped from a child's output, colours, widths.
+
+Output of the agent and the verifier is untrusted: an escape sequence in it could change the user's terminal.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ def words_of(line: str) -> str:
 
 
 def text_of(text: str) -> str:
-    """A text of several lines, each of them so."""
+    """A text of several lines, each without escape sequences and control characters."""
     return "\n".join(map(words_of, text.split("\n")))
 
 
 def lines_of(printed: bytes) -> list[str]:
-    """The lines, without empty ones; what a carriage return would have overwritten stands on a line of its own."""
+    """The cleaned lines of output, without empty ones; a carriage return begins a new line too."""
     text = _ESCAPES.sub("", printed.decode("utf-8", "replace"))
     return [line for part in _LINES.split(text) if (line := words_of(part).rstrip())]
 
@@ -42,32 +45,32 @@ _SIZES = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 def painted_patch(text: str, paint: Paint) -> str:
-    """The patch as ``git diff`` colours it. The text keeps its length in lines."""
+    """The patch in the colours of ``git diff``, with the same number of lines."""
     old = new = 0
-    shown = []
+    lines = []
     for line in text.split("\n"):
         clean = harmless(line)
         sizes = _SIZES.match(line)
         if sizes:
             old, new = (int(size) if size else 1 for size in sizes.groups())
-            shown.append(paint(clean, "cyan"))
+            lines.append(paint(clean, "cyan"))
         elif old <= 0 and new <= 0:
-            shown.append(paint(clean, "bold") if clean else clean)
+            lines.append(paint(clean, "bold") if clean else clean)
         else:
             old -= line[:1] not in ("+", "\\")
             new -= line[:1] not in ("-", "\\")
             color = {"+": "green", "-": "red"}.get(line[:1])
-            shown.append(paint(clean, color) if color else clean)
-    return "\n".join(shown)
+            lines.append(paint(clean, color) if color else clean)
+    return "\n".join(lines)
 
 
 def without_colour(text: str) -> str:
-    """The text without the sequences by which a program coloured its output, and with plain line ends."""
+    """The text without colour sequences, and with newlines as line ends."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
 
 
 def harmless(text: str) -> str:
-    """The text with each character that cannot be printed replaced, but for newlines and tabs."""
+    """The text with each unprintable character replaced by U+FFFD, except newlines and tabs."""
     if text.isprintable():
         return text
     return "".join(
@@ -75,14 +78,14 @@ def harmless(text: str) -> str:
     )
 
 
-def one_line(text: str, most: int | None = None) -> str:
-    """The text in one line; where ``most`` is given, what is longer is cut to so many characters and ends in ``…``."""
+def one_line(text: str, limit: int | None = None) -> str:
+    """The text in one line, without unprintable characters; cut to ``limit`` characters, the last a ``…``, if given."""
     is_cut = False
-    if most is not None and len(text) > 2 * most:
-        is_cut = not text[2 * most :].isspace()
-        text = text[: 2 * most]
+    if limit is not None and len(text) > 2 * limit:
+        is_cut = not text[2 * limit :].isspace()
+        text = text[: 2 * limit]
     line = harmless(" ".join(text.split()))
-    return line if most is None or (len(line) <= most and not is_cut) else line[: most - 1] + "…"
+    return line if limit is None or (len(line) <= limit and not is_cut) else line[: limit - 1] + "…"
 
 
 Paint = Callable[[str, str], str]
@@ -115,7 +118,7 @@ def painter(stream: TextIO, color: str) -> Paint:
 
 
 def width_of(stream: TextIO) -> int | None:
-    """How wide a terminal is; None for anything else, which gets whole lines."""
+    """The width of a terminal in cells; None for a file or a pipe, which gets whole lines."""
     if not stream.isatty():
         return None
     import shutil
@@ -124,7 +127,7 @@ def width_of(stream: TextIO) -> int | None:
 
 
 def cells(text: str) -> int:
-    """How many cells a text takes."""
+    """The width of a text in cells of a terminal."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -132,21 +135,21 @@ def cells(text: str) -> int:
     return cell_len(text)
 
 
-def cut(text: str, most: int) -> str:
-    """The text in at most so many cells; what is cut ends in ``…``."""
-    if cells(text) <= most:
+def cut(text: str, limit: int) -> str:
+    """The text in at most ``limit`` cells; where it is cut it ends in ``…``."""
+    if cells(text) <= limit:
         return text
     from rich.cells import set_cell_size
 
-    return set_cell_size(text, most - 1).rstrip() + "…"
+    return set_cell_size(text, limit - 1).rstrip() + "…"
 
 
-def wrapped(text: str, most: int) -> list[str]:
-    """The text in lines of at most so many cells, broken between words; a longer word stays whole, to be copied."""
+def wrapped(text: str, limit: int) -> list[str]:
+    """The text in lines of at most ``limit`` cells, broken between words; a longer word stays whole, to be copied."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and cells(longer) > most:
+        if lines[-1] and cells(longer) > limit:
             lines.append(word)
         else:
             lines[-1] = longer

@@ -1,4 +1,4 @@
-"""The commands, a module each: ``arguments`` for its parser and ``run`` for what it does.
+"""The commands, one module each: ``arguments`` fills the parser, ``run`` does the work and gives the exit code.
 
-They import every floor; what only looks imports late, so that it starts quickly.
+They may import every package; a read-only command imports inside functions, so that it starts quickly.
 """

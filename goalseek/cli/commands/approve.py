@@ -1,4 +1,4 @@
-"""``goalseek approve`` and ``goalseek decline``: a person's word on the iteration that waits for it."""
+"""``goalseek approve`` and ``goalseek decline``: a person's answer for the iteration that waits for approval."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from goalseek.views.terminal_text import one_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What both take."""
+    """The arguments of both commands."""
     parser.add_argument("iteration", type=int, metavar="N", help="the iteration that waits")
     other = "approve" if parser.prog.endswith("decline") else "decline"
     parser.epilog = f"A verdict that rejects stays one: then this only lets the climb go on, as {other} does."
 
 
 def run(options: argparse.Namespace) -> int:
-    """Gives the word."""
+    """Stores the answer of the command that was called."""
     return give(options, options.command_name)
 
 
-def give(options: argparse.Namespace, word: Approval) -> int:
-    """Stores the word. Raises GoalseekError for an iteration that does not wait for one."""
+def give(options: argparse.Namespace, approval: Approval) -> int:
+    """Stores the answer. Raises GoalseekError for an iteration that does not wait for one."""
     manifest = climb_at_work(loaded(options))
     history = History(manifest.results)
     standing = load_standing(manifest)
@@ -44,44 +44,44 @@ def give(options: argparse.Namespace, word: Approval) -> int:
         repository.close()
     question = waiting(manifest.manifest, manifest.runs, standing, run_id)
     if question is None or question.iteration != options.iteration:
-        refusal = _refusal(manifest, history, standing, question, options.iteration, word)
+        refusal = _refusal(manifest, history, standing, question, options.iteration, approval)
         if question is None and last.name and last != manifest.path.resolve():
             refusal.hint += f"; the climb was last at work in {last.parent}"
         raise refusal
-    save_approval(manifest.logs, question, word)
+    save_approval(manifest.logs, question, approval)
     if wants_json(options):
-        told = {
+        fields = {
             "iteration": question.iteration,
-            "word": word,
+            "word": approval,
             "commit": question.commit,
             "holder": str(holder) if holder else None,
         }
-        answer(options, {**told, "outcome": _outcome(question, word), "why": question.verdict.why})
+        answer(options, {**fields, "outcome": _outcome(question, approval), "why": question.verdict.why})
     else:
         goes_on = f"{holder} goes on" if holder else with_manifest_option("goalseek iterate goes on", options.manifest)
         why = one_line(question.verdict.why)
-        print(f"iteration {question.iteration} will be {_outcome(question, word)}: {why}; {goes_on}")
+        print(f"iteration {question.iteration} will be {_outcome(question, approval)}: {why}; {goes_on}")
     return 0
 
 
-def _outcome(question: Question, word: Approval) -> str:
-    return "kept" if question.verdict and word == "approve" else "reverted"
+def _outcome(question: Question, approval: Approval) -> str:
+    return "kept" if question.verdict and approval == "approve" else "reverted"
 
 
 def _refusal(
-    manifest: Loaded, history: History, standing: Standing, question: Question | None, number: int, word: Approval
+    manifest: Loaded, history: History, standing: Standing, question: Question | None, number: int, approval: Approval
 ) -> GoalseekError:
-    """Why no word can be given on this iteration."""
+    """The error that says why this iteration cannot be approved or declined."""
     recorded = history.iteration(number) if 0 <= number <= standing.last_iteration else None
-    named = f"goalseek {word} {number}: "
+    prefix = f"goalseek {approval} {number}: "
     if recorded is not None:
-        done = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
-        return GoalseekError(named + done, f"see: goalseek show {number}")
+        text = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
+        return GoalseekError(prefix + text, f"see: goalseek show {number}")
     if question is not None:
         message = f"iteration {number} does not wait for a word; iteration {question.iteration} does"
-        return GoalseekError(named + message, commands_for(question))
+        return GoalseekError(prefix + message, commands_for(question))
     if manifest.manifest.approve.before == "never":
         hint = 'the manifest asks for no word; [approve] before = "kept" does'
     else:
         hint = "goalseek status says where it stands"
-    return GoalseekError(named + "nothing waits for a word", hint)
+    return GoalseekError(prefix + "nothing waits for a word", hint)

@@ -1,4 +1,4 @@
-"""``goalseek audit``: records against git against seals; ``--rebuild`` writes ``results.jsonl`` again from git.
+"""``goalseek audit``: checks the records against git and the seals; ``--rebuild`` restores ``results.jsonl`` from git.
 
 ``--rerun N`` measures an old commit again with the pinned ruler, and compares.
 """
@@ -29,51 +29,51 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Names every difference, a line each; 0 where there is none."""
+    """Prints a line for each difference; gives 0 where there is none."""
     manifest = loaded(options)
     if options.rerun is not None:
-        return _run_again(options, manifest)
+        return _rerun(options, manifest)
     repository = open_repository(manifest)
     try:
-        _refuse_nothing(manifest, repository)
+        _refuse_empty(manifest, repository)
         repository.make_own()
         with only_writer(repository.own, doing="audit", manifest=manifest.path.resolve()):
             repository.is_ours = options.rebuild
-            found = audit(manifest, repository, options.rebuild)
+            report = audit(manifest, repository, options.rebuild)
     finally:
         repository.close()
     if wants_json(options):
-        answer_lines(options, found.deviations)
-        for line in (*found.notes, _summary(found)):
+        answer_lines(options, report.deviations)
+        for line in (*report.notes, _summary(report)):
             say(options, line)
     else:
-        print("\n".join([*found.notes, *map(_line, found.deviations), _summary(found)]))
-    return BAD_FINDING if found.deviations else 0
+        print("\n".join([*report.notes, *map(_line, report.deviations), _summary(report)]))
+    return BAD_FINDING if report.deviations else 0
 
 
-def _run_again(options: argparse.Namespace, manifest: Loaded) -> int:
-    """Says how the number of then and that of now compare; 0 where they are the same as far as the ruler tells."""
+def _rerun(options: argparse.Namespace, manifest: Loaded) -> int:
+    """Measures again and compares with the record; gives 0 where the numbers are equal or differ within the noise."""
     repository = open_repository(manifest)
     try:
-        _refuse_nothing(manifest, repository)
+        _refuse_empty(manifest, repository)
     finally:
         repository.close()
-    with opened(manifest, doing="audit --rerun") as run:
-        made = rerun(run, options.rerun, lambda text: say(options, text))
+    with opened(manifest, doing="audit --rerun") as project:
+        result = rerun(project, options.rerun, lambda text: say(options, text))
     if wants_json(options):
-        answer(options, made)
+        answer(options, result)
     else:
-        seed = "a seed of its own" if made.seed is None else f"the seed of then, {made.seed}"
-        within = "the noise" if any(found.is_noise for found in made.found.numbers) else "what decides"
-        how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[made.found.how]
-        print(f"iteration {made.iteration}, {made.commit[:12]}, with the pinned ruler and {seed}: {how}")
-        print("\n".join(f"  {one_line(line)}" for line in made.found.text))
-        say(options, f"audit: it took {format_duration(made.seconds)}; nothing was recorded")
-    return BAD_FINDING if made.found.how == "differs" else 0
+        seed = "a seed of its own" if result.seed is None else f"the seed of then, {result.seed}"
+        within = "the noise" if any(number.is_noise for number in result.found.numbers) else "what decides"
+        how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[result.found.how]
+        print(f"iteration {result.iteration}, {result.commit[:12]}, with the pinned ruler and {seed}: {how}")
+        print("\n".join(f"  {one_line(line)}" for line in result.found.text))
+        say(options, f"audit: it took {format_duration(result.seconds)}; nothing was recorded")
+    return BAD_FINDING if result.found.how == "differs" else 0
 
 
-def _refuse_nothing(manifest: Loaded, repository: Repository) -> None:
-    """Raises GoalseekError, and leaves no trace, where nothing was ever recorded or fetched."""
+def _refuse_empty(manifest: Loaded, repository: Repository) -> None:
+    """Raises GoalseekError, and writes nothing, where nothing was ever recorded or fetched."""
     refs = repository.refs()
     if refs.ledger or refs.tip or manifest.results.exists():
         return
@@ -89,5 +89,5 @@ def _line(deviation: Deviation) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def _summary(found: Audit) -> str:
-    return f"{pluralize(found.records, 'record')}, {pluralize(len(found.deviations), 'difference')}; {found.seals}"
+def _summary(report: Audit) -> str:
+    return f"{pluralize(report.records, 'record')}, {pluralize(len(report.deviations), 'difference')}; {report.seals}"

@@ -1,4 +1,4 @@
-"""``goalseek baseline``: a new ruler."""
+"""``goalseek baseline``: a new baseline, and with it a new ruler."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measures a baseline."""
-    with opened(loaded(options), watch_for(options), doing="baseline") as opened_run:
-        refuse_baseline(opened_run)
-        check_fit_for_baseline(opened_run, code_asked_for(opened_run.repository, options.source))
-        check_refs(opened_run)
-        with shown_at_the_end(opened_run):
-            loop.baseline(opened_run, options.source)
+    with opened(loaded(options), watch_for(options), doing="baseline") as project:
+        refuse_baseline(project)
+        check_fit_for_baseline(project, code_asked_for(project.repository, options.source))
+        check_refs(project)
+        with shown_at_the_end(project):
+            loop.baseline(project, options.source)
     return 0

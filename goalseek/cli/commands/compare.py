@@ -1,4 +1,4 @@
-"""``goalseek compare``: two revisions measured afresh in turn: which is better, by how much, how sure."""
+"""``goalseek compare``: two revisions measured alternately: which is better, by how much, how sure."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def run(options: argparse.Namespace) -> int:
     manifest = loaded(options)
     try:
         return _compare(options, manifest)
-    except _Ended as ended:
-        return ended.code
+    except _ExitWithCode as exit_error:
+        return exit_error.code
 
 
-class _Ended(NothingToKeep):
-    """Leaves a project that has no records as it was, once all was said."""
+class _ExitWithCode(NothingToKeep):
+    """Ends with an exit code, and leaves nothing behind in a project that has no records."""
 
     def __init__(self, code: int) -> None:
         super().__init__("nothing was recorded")
@@ -69,13 +69,13 @@ class _Ended(NothingToKeep):
 
 
 def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
-    with opened(manifest, watch_in_words(options), doing="compare") as opened_run:
-        named = ["HEAD" if side is None else side for side in (options.before, options.after)]
-        before, after = sides(opened_run, named[0], None if options.dirty else named[1])
+    with opened(manifest, watch_in_words(options), doing="compare") as project:
+        names = ["HEAD" if side is None else side for side in (options.before, options.after)]
+        before, after = sides(project, names[0], None if options.dirty else names[1])
         pairs: Pairs = []
         code = 0
         try:
-            _measure(options, opened_run, (before, after), pairs)
+            _measure(options, project, (before, after), pairs)
         except (KeyboardInterrupt, Interrupted) as error:
             code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
             say(
@@ -85,66 +85,67 @@ def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
         if pairs:
             _show(options, before.subject.config.manifest, (before, after), pairs)
         sys.stdout.flush()
-        if opened_run.standing.seq < 0:
-            raise _Ended(code)
+        if project.standing.seq < 0:
+            raise _ExitWithCode(code)
     return code
 
 
-def _measure(options: argparse.Namespace, opened_run: Project, both: tuple[Revision, Revision], pairs: Pairs) -> None:
-    for pair in pairs_in_turn(opened_run, *both, options.count):
+def _measure(options: argparse.Namespace, project: Project, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
+    for pair in pairs_in_turn(project, *revisions, options.count):
         pairs.append(pair)
-        left = options.count - len(pairs)
+        remaining = options.count - len(pairs)
         values = ", ".join(
-            f"{side.name} {format_number(made.value)} ({format_duration(made.seconds)})"
-            for side, made in zip(both, pair, strict=True)
+            f"{side.name} {format_number(measurement.value)} ({format_duration(measurement.seconds)})"
+            for side, measurement in zip(revisions, pair, strict=True)
         )
-        took = median([first.seconds + second.seconds for first, second in pairs])
-        to_go = f"; {left} to go, about {format_duration(left * took)}" if left else ""
+        seconds = median([first.seconds + second.seconds for first, second in pairs])
+        to_go = f"; {remaining} to go, about {format_duration(remaining * seconds)}" if remaining else ""
         say(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
 
 
-def _show(options: argparse.Namespace, manifest: Manifest, both: tuple[Revision, Revision], pairs: Pairs) -> None:
+def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
     metric = manifest.metric
-    found = compare_revisions(metric.direction, pairs)
+    comparison = compare_revisions(metric.direction, pairs)
     columns = list(zip(*pairs, strict=True))
     if wants_json(options):
-        settled = found.settled
+        settled = comparison.settled
         answer(
             options,
             {
                 "metric": metric.name,
                 "direction": metric.direction,
-                "before": _plain(both[0], columns[0], settled.before),
-                "after": _plain(both[1], columns[1], settled.after),
+                "before": _plain(revisions[0], columns[0], settled.before),
+                "after": _plain(revisions[1], columns[1], settled.after),
                 "pairs": settled.pairs,
                 "difference": settled.difference,
                 "interval": settled.interval,
                 "in_percent": settled.in_percent,
-                "better": found.better,
-                "is_sure": found.is_exact or settled.is_sure,
-                "is_exact": found.is_exact,
+                "better": comparison.better,
+                "is_sure": comparison.is_exact or settled.is_sure,
+                "is_exact": comparison.is_exact,
             },
         )
         return
     paint = painter(sys.stdout, options.color)
-    names = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in both]
+    names = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in revisions]
     width = max(map(len, names))
     print(f"{metric.name}, to {metric.direction}:")
-    for name, made, middle in zip(names, columns, (found.settled.before, found.settled.after), strict=True):
-        values = " ".join(format_number(one.value) for one in made)
+    medians = (comparison.settled.before, comparison.settled.after)
+    for name, runs, middle in zip(names, columns, medians, strict=True):
+        values = " ".join(format_number(run.value) for run in runs)
         print(f"  {name:<{width}}  median {format_number(middle):<9} of {values}")
     for guard in manifest.guard:
-        low, high = (format_number(median([made.guards[guard.name] for made in side])) for side in columns)
+        low, high = (format_number(median([run.guards[guard.name] for run in runs])) for runs in columns)
         print(f"  {guard.name}: {low} and {high}")
-    color = {"after": "green", "before": "red", None: "grey"}[found.better]
-    print(paint(found.in_words(both[0].name, both[1].name), color))
+    color = {"after": "green", "before": "red", None: "grey"}[comparison.better]
+    print(paint(comparison.in_words(revisions[0].name, revisions[1].name), color))
 
 
-def _plain(side: Revision, made: tuple[Measurement, ...], middle: float) -> dict[str, Any]:
+def _plain(side: Revision, runs: tuple[Measurement, ...], middle: float) -> dict[str, Any]:
     return {
         "revision": side.name,
         "commit": side.commit,
         "tree": side.subject.tree,
         "median": middle,
-        "runs": [{"value": one.value, "seed": one.seed, "seconds": one.seconds, "guards": one.guards} for one in made],
+        "runs": [{"value": run.value, "seed": run.seed, "seconds": run.seconds, "guards": run.guards} for run in runs],
     }

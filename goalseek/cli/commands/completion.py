@@ -1,4 +1,4 @@
-"""``goalseek completion``: a script that completes commands, options and their values, made from the parsers."""
+"""``goalseek completion``: completion scripts for bash, zsh and fish, generated from the commands' parsers."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _bash(shapes: dict[str, Shape], top: Shape) -> str:
         for option in shape.options:
             if option.takes_value and not option.takes_file:
                 patterns = "|".join(f'"{name} {word}"' for word in option.words)
-                chosen = " ".join(option.choices)
-                values.append(f'        {patterns}) COMPREPLY=($(compgen -W "{chosen}" -- "$current")); return ;;')
+                choices = " ".join(option.choices)
+                values.append(f'        {patterns}) COMPREPLY=($(compgen -W "{choices}" -- "$current")); return ;;')
     cases = [f'        {name}) words="{" ".join(shape.words)}" ;;' for name, shape in shapes.items()]
     return _BASH % {
         "valued": "|".join(word for option in top.options if option.takes_value for word in option.words),
@@ -97,48 +97,48 @@ def _zsh(shapes: dict[str, Shape], top: Shape) -> str:
     cases = []
     for name, shape in shapes.items():
         specs = [spec for option in shape.options for spec in _zsh_option(option)]
-        specs += [f"'{place}: :({' '.join(choices)})'" for place, choices in enumerate(shape.places, start=1)]
+        specs += [f"'{index}: :({' '.join(choices)})'" for index, choices in enumerate(shape.places, start=1)]
         cases.append(f"                {name}) _arguments {' '.join(specs)} '*:file:_files' ;;")
     return _ZSH % {
-        "described": "\n".join(f"        {_single(f'{name}:{COMMANDS[name][1]}')}" for name in shapes),
+        "described": "\n".join(f"        {_quote(f'{name}:{COMMANDS[name][1]}')}" for name in shapes),
         "top": "\n".join(f"        {spec} \\" for option in top.options for spec in _zsh_option(option)),
         "cases": "\n".join(cases),
     }
 
 
 def _zsh_option(option: Option) -> list[str]:
-    told = option.help.translate({ord(letter): "\\" + letter for letter in "[]:\\"})
+    help_text = option.help.translate({ord(letter): "\\" + letter for letter in "[]:\\"})
     value = f":{'file' if option.takes_file else 'value'}:" if option.takes_value else ""
     value += "_files" if option.takes_file else f"({' '.join(option.choices)})" if value else ""
-    return [_single(f"{word}[{told}]{value}") for word in option.words]
+    return [_quote(f"{word}[{help_text}]{value}") for word in option.words]
 
 
 def _fish(shapes: dict[str, Shape], top: Shape) -> str:
     lines = []
     for name, shape in shapes.items():
-        lines.append(f"complete -c goalseek -n __fish_use_subcommand -f -a {name} -d {_single(COMMANDS[name][1])}")
-        seen = f"-n '__fish_seen_subcommand_from {name}'"
-        lines += [f"complete -c goalseek {seen} {_fish_option(option)}" for option in shape.options]
-        lines += [f"complete -c goalseek {seen} -a '{' '.join(choices)}'" for choices in shape.places]
+        lines.append(f"complete -c goalseek -n __fish_use_subcommand -f -a {name} -d {_quote(COMMANDS[name][1])}")
+        condition = f"-n '__fish_seen_subcommand_from {name}'"
+        lines += [f"complete -c goalseek {condition} {_fish_option(option)}" for option in shape.options]
+        lines += [f"complete -c goalseek {condition} -a '{' '.join(choices)}'" for choices in shape.places]
     lines += [f"complete -c goalseek -n __fish_use_subcommand {_fish_option(option)}" for option in top.options]
     return "\n".join(lines) + "\n"
 
 
 def _fish_option(option: Option) -> str:
-    named = [f"-l {word[2:]}" if word.startswith("--") else f"-s {word[1:]}" for word in option.words]
+    words = [f"-l {word[2:]}" if word.startswith("--") else f"-s {word[1:]}" for word in option.words]
     value = "-r" if option.takes_file else "-x" if option.takes_value else ""
-    chosen = f"-a '{' '.join(option.choices)}'" if option.choices else ""
-    return " ".join(filter(None, [*named, value, chosen, f"-d {_single(option.help)}" if option.help else ""]))
+    choices = f"-a '{' '.join(option.choices)}'" if option.choices else ""
+    return " ".join(filter(None, [*words, value, choices, f"-d {_quote(option.help)}" if option.help else ""]))
 
 
-def _single(text: str) -> str:
-    """In single quotes, for all three shells: none of them needs a quote of its own in a help text."""
-    return "'" + text.replace("'", "’") + "'"  # noqa: RUF001 - that is the point of it
+def _quote(text: str) -> str:
+    """In single quotes, for all three shells; an apostrophe in it becomes a typographic one."""
+    return "'" + text.replace("'", "’") + "'"  # noqa: RUF001 - a typographic apostrophe
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option: its spellings, what it is for, and its value's choices where it takes one of so many."""
+    """An option: its spellings, its help, and the choices of its value where those are limited."""
 
     words: tuple[str, ...]
     help: str
@@ -149,27 +149,27 @@ class Option:
 
 @dataclass(frozen=True)
 class Shape:
-    """The options of a command, and for each place that takes one of so many words, these."""
+    """The options of a command, and the choices of each positional argument that has any."""
 
     options: tuple[Option, ...]
     places: tuple[tuple[str, ...], ...]
 
     @property
     def words(self) -> list[str]:
-        """Every word that may come next, the values of options aside."""
-        found = [word for option in self.options for word in option.words]
-        return list(dict.fromkeys([*found, *(choice for choices in self.places for choice in choices)]))
+        """Every word that may follow the command, except the values of options."""
+        words = [word for option in self.options for word in option.words]
+        return list(dict.fromkeys([*words, *(choice for choices in self.places for choice in choices)]))
 
 
 def shape_of(name: str) -> Shape:
-    """Of a command, with the options that every command takes."""
+    """The shape of a command, global options included."""
     parser = _parser(name)
     importlib.import_module(f"goalseek.cli.commands.{module_of(name)}").arguments(parser)
     return _shape(parser)
 
 
 def top_shape() -> Shape:
-    """Of what may come before the command."""
+    """The shape of what may come before the command."""
     parser = _parser("goalseek")
     parser.add_argument("--version", action="store_true", help="say which version this is")
     return _shape(parser)

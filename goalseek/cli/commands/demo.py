@@ -1,4 +1,4 @@
-"""The fixtures that come with goalseek, and a fresh repository made of one."""
+"""``goalseek demo``: a new repository from a fixture that comes with goalseek, a baseline and a climb in it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from goalseek.providers.registry import chosen_provider
 from goalseek.providers.scripted import read_script
 
 DEFAULT = "digits"
-_TUNED = 20
+_TUNE_ITERATIONS = 20
 _IDENTITY = ("goalseek demo", "demo@localhost")
 
 
 @dataclass(frozen=True)
 class Fixture:
-    """A small plain tree, and its manifest."""
+    """An example project: a folder of files, and its manifest."""
 
     name: str
     folder: Path
@@ -55,64 +55,64 @@ class Fixture:
 
 def fixtures() -> dict[str, Fixture]:
     """Every fixture by its name. Raises GoalseekError where this installation has none."""
-    trees, manifests = _packaged("fixtures"), _packaged("manifests")
-    named = {path.stem: path for path in sorted(manifests.glob("*.toml"))}
-    return {name: Fixture(name, trees / name, path) for name, path in named.items() if (trees / name).is_dir()}
+    trees, manifests = _data_folder("fixtures"), _data_folder("manifests")
+    paths = {path.stem: path for path in sorted(manifests.glob("*.toml"))}
+    return {name: Fixture(name, trees / name, path) for name, path in paths.items() if (trees / name).is_dir()}
 
 
 def fixture(name: str) -> Fixture:
     """The fixture of this name. Raises GoalseekError naming them all where there is none."""
-    found = fixtures()
-    if name not in found:
-        raise GoalseekError(f"there is no demo {name!r}", f"one of {', '.join(found)}", USAGE)
-    return found[name]
+    by_name = fixtures()
+    if name not in by_name:
+        raise GoalseekError(f"there is no demo {name!r}", f"one of {', '.join(by_name)}", USAGE)
+    return by_name[name]
 
 
-def asked_of(chosen: Fixture, provider: str | None) -> ProviderTable | None:
-    """Who proposes where it is not the manifest's provider.
+def asked_of(source: Fixture, provider: str | None) -> ProviderTable | None:
+    """The table of ``provider`` where that is given and is not the manifest's, else None.
 
-    Raises GoalseekError where that one cannot start, before anything is written.
+    Raises GoalseekError where the provider cannot start, before anything is written.
     """
-    loaded = Loaded(chosen.folder / loading.FILE_NAME, loading.load(chosen.manifest).manifest)
-    asked = asked_provider(loaded, provider, None)
-    table = asked or loaded.manifest.provider
+    loaded = Loaded(source.folder / loading.FILE_NAME, loading.load(source.manifest).manifest)
+    override = asked_provider(loaded, provider, None)
+    table = override or loaded.manifest.provider
     if table:
         chosen_provider(loaded, table).check()
     git("--version")
-    return asked
+    return override
 
 
-def iterations(loaded: Loaded, asked: ProviderTable | None) -> int:
-    """How many iterations show it all in well under a minute: every move of a script, some twenty where tune turns."""
-    table = asked or loaded.manifest.provider
+def iterations(loaded: Loaded, override: ProviderTable | None) -> int:
+    """The default number of iterations, well under a minute: the length of a script, or 20 for ``tune``."""
+    table = override or loaded.manifest.provider
     if table and table.name == "scripted":
         return len(read_script(loaded.folder / table.script))
     if table and table.name == "tune":
-        return _TUNED
-    return loaded.manifest.limits.iterations or _TUNED
+        return _TUNE_ITERATIONS
+    return loaded.manifest.limits.iterations or _TUNE_ITERATIONS
 
 
-def make_repository(chosen: Fixture, folder: Path) -> Loaded:
-    """A repository in ``folder`` with the fixture as its first commit, whatever the user's git is told elsewhere.
+def make_repository(source: Fixture, folder: Path) -> Loaded:
+    """A new repository in ``folder`` with the fixture as its first commit, independent of the user's git configuration.
 
     Raises GoalseekError where the folder has something in it.
     """
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise GoalseekError(f"{folder} is there already", "name another folder: goalseek demo NAME DIR", USAGE)
     ignored: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns("__pycache__", ".git", ".goalseek")
-    shutil.copytree(chosen.folder, folder, ignore=ignored, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    shutil.copytree(source.folder, folder, ignore=ignored, copy_function=shutil.copyfile, dirs_exist_ok=True)
     path = folder / loading.FILE_NAME
-    shutil.copyfile(chosen.manifest, path)
+    shutil.copyfile(source.manifest, path)
     git("init", "--quiet", "--initial-branch=main", "--template=", str(folder))
     git("add", "--all", "--force", folder=folder)
     name, mail = _IDENTITY
     who = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": mail, "GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": mail}
-    git("commit", "--quiet", "--message", f"The fixture {chosen.name}", folder=folder, variables=who)
+    git("commit", "--quiet", "--message", f"The fixture {source.name}", folder=folder, variables=who)
     return loading.load(path)
 
 
-def _packaged(name: str) -> Path:
-    """A folder of data: in the package where it is installed, beside it in a source checkout."""
+def _data_folder(name: str) -> Path:
+    """A folder of data: inside the installed package, or beside it in a source checkout."""
     package = Path(__file__).resolve().parents[2]
     for folder in (package / name, package.parent / name):
         if folder.is_dir():
@@ -135,32 +135,32 @@ def run(options: argparse.Namespace) -> int:
         return _list(options)
     if options.count is not None and options.count < 1:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10")
-    chosen = fixture(options.name)
-    folder = start_folder(options) / (options.target or f"goalseek-demo-{chosen.name}")
-    asked = asked_of(chosen, options.provider)
-    loaded = make_repository(chosen, folder)
-    count = options.count or iterations(loaded, asked)
+    source = fixture(options.name)
+    folder = start_folder(options) / (options.target or f"goalseek-demo-{source.name}")
+    override = asked_of(source, options.provider)
+    loaded = make_repository(source, folder)
+    count = options.count or iterations(loaded, override)
     say(
         options,
-        f"{chosen.summary}\na fresh repository in {folder}; {pluralize(count, 'iteration')} of goalseek iterate in it:",
+        f"{source.summary}\na fresh repository in {folder}; {pluralize(count, 'iteration')} of goalseek iterate in it:",
     )
-    with watch_live(options) as watch, opened(loaded, watch, asked, doing="iterate") as opened_run:
-        exit_code = climb(opened_run, stop.Ends(count))
-        standing = opened_run.standing
+    with watch_live(options) as watch, opened(loaded, watch, override, doing="iterate") as project:
+        exit_code = climb(project, stop.Ends(count))
+        standing = project.standing
     if wants_json(options):
         answer(options, {"event": "demo", "folder": str(folder), **_numbers(standing)})
     else:
-        print("\n".join(_closing(loaded)))
+        print("\n".join(_closing_lines(loaded)))
     return exit_code
 
 
 def _list(options: argparse.Namespace) -> int:
-    found = fixtures().values()
+    sources = fixtures().values()
     if wants_json(options):
-        answer_lines(options, [{"name": one.name, "summary": one.summary} for one in found])
+        answer_lines(options, [{"name": source.name, "summary": source.summary} for source in sources])
         return 0
-    for one in found:
-        print(f"{one.name:<12} {one.summary}")
+    for source in sources:
+        print(f"{source.name:<12} {source.summary}")
     return 0
 
 
@@ -174,7 +174,7 @@ def _numbers(standing: Standing) -> dict[str, object]:
     }
 
 
-def _closing(loaded: Loaded) -> list[str]:
+def _closing_lines(loaded: Loaded) -> list[str]:
     name = loaded.manifest.project.name
     where = shlex.quote(_from_here(loaded.folder))
     return [

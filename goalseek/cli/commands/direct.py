@@ -1,4 +1,4 @@
-"""``goalseek direct``: tell the agent something, from the next iteration on."""
+"""``goalseek direct``: directions for the agent, from the next iteration on: add, list or drop one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Adds, lists or drops."""
+    """Adds, lists or drops a direction."""
     manifest = climb_at_work(loaded(options))
     refuse_missing_home(manifest)
     folder = manifest.directions
@@ -40,20 +40,20 @@ def run(options: argparse.Namespace) -> int:
             print(f"direction {options.drop} is dropped")
         return 0
     if options.list:
-        found = directions.directions(folder)
+        listed = directions.directions(folder)
         if wants_json(options):
-            answer_lines(options, found)
+            answer_lines(options, listed)
             return 0
-        for one in found:
-            until = f" to {one.last}" if one.last is not None else " on"
-            print(f"{one.number:>4}  from {one.first}{until}: {one.text}")
+        for direction in listed:
+            until = f" to {direction.last}" if direction.last is not None else " on"
+            print(f"{direction.number:>4}  from {direction.first}{until}: {direction.text}")
         return 0
-    following = load_standing(manifest).last_iteration + 1
-    first = options.first if options.first is not None else max(following, 1)
-    made = directions.add(folder, options.text, first, options.last)
+    next_iteration = load_standing(manifest).last_iteration + 1
+    first = options.first if options.first is not None else max(next_iteration, 1)
+    direction = directions.add(folder, options.text, first, options.last)
     ignore_home(manifest)
     if wants_json(options):
-        answer(options, made)
+        answer(options, direction)
     else:
-        print(f"direction {made.number}, from iteration {made.first}: {made.text}")
+        print(f"direction {direction.number}, from iteration {direction.first}: {direction.text}")
     return 0

@@ -1,4 +1,4 @@
-"""``goalseek doctor``: fit for the night?"""
+"""``goalseek doctor``: checks of a project before it runs unattended, each failure with its remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Shows each finding as it is made; 1 where something must be mended."""
+    """Prints each finding as it comes; gives 1 where one must be corrected."""
     paint = painter(sys.stdout, options.color)
     is_well = True
     may_leave = functools.partial(_may_leave, options)
@@ -35,14 +35,14 @@ def run(options: argparse.Namespace) -> int:
             answer_lines(options, [finding])
             sys.stdout.flush()
         else:
-            print(_shown(finding, paint, options.manifest), flush=True)
+            print(_finding_lines(finding, paint, options.manifest), flush=True)
     return 0 if is_well else BAD_FINDING
 
 
 def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
-    """Whether a command may run outside the sandbox: asked for by the flag, or allowed by who sits at the terminal.
+    """Whether a command may run outside the sandbox: by ``--outside``, or by the answer of a person at the terminal.
 
-    Nobody is asked where the cause of its failure ``is_known``.
+    Nothing is asked where the cause of its failure ``is_known``.
     """
     if options.outside or is_known or not (sys.stdin.isatty() and sys.stderr.isatty()) or wants_json(options):
         return bool(options.outside)
@@ -53,8 +53,8 @@ def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
         return False
 
 
-def _shown(finding: Finding, paint: Paint, manifest: str | None) -> str:
-    """``✗ verifier     what was found``, its further lines and its remedy below."""
+def _finding_lines(finding: Finding, paint: Paint, manifest: str | None) -> str:
+    """``✗ verifier     the finding``, with its further lines and its remedy below."""
     first, *rest = text_of(finding.text).split("\n")
     lines = [f"{paint(finding.mark, _COLORS[finding.mark])} {finding.name:<12} {first}"]
     lines += [f"  {'':<12} {line}" for line in rest]

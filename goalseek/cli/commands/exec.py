@@ -1,4 +1,4 @@
-"""``goalseek exec``: a command, or a shell, exactly where the agent or the verifier runs."""
+"""``goalseek exec``: a command, or a shell, in the tree, sandbox and environment of the agent or the verifier."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs it on this terminal; gives its exit code. What it changes there is undone."""
+    """Runs the command on this terminal; gives its exit code. What it changes in the tree is undone."""
     manifest = loaded(options)
     words = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     with opened(manifest, doing="exec") as project:
@@ -56,15 +56,15 @@ def run(options: argparse.Namespace) -> int:
                 raise GoalseekError(f"iteration {record.iteration} has no candidate", "name one that has", USAGE)
             tree, iteration = record.tree_hash, record.iteration
         command = words or [os.environ.get("SHELL", "/bin/sh")]
-        # The caches that measurements keep are not the command's to fill: it gets empty ones.
-        confines = replace(project.confines, kept=project.places.scratch / "cache")
+        # The command gets empty caches: it must not fill those of measurements.
+        policy = replace(project.confines, kept=project.places.scratch / "cache")
         if options.who == "verify":
-            made = project.loaded.runs / f"{iteration:04d}" / OUTPUTS
-            job, environment, folder = _verify(project, config, tree, command, made)
+            outputs = project.loaded.runs / f"{iteration:04d}" / OUTPUTS
+            access, environment, folder = _verify(project, config, tree, command, outputs)
         else:
-            job, environment, folder = _agent(project, config, tree, command)
+            access, environment, folder = _agent(project, config, tree, command)
         try:
-            ready = standalone_command(confines.launch(job, command, environment, folder))
+            ready = standalone_command(policy.launch(access, command, environment, folder))
             return process.run_in_terminal(ready.arguments, ready.environment, ready.folder)
         except FileNotFoundError:
             raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
@@ -74,11 +74,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _verify(
-    project: Project, config: Config, tree: str, words: list[str], made: Path
+    project: Project, config: Config, tree: str, words: list[str], outputs: Path
 ) -> tuple[ProgramAccess, dict[str, str], Path]:
-    """The place of the last verify command, the environment, and the folder.
+    """The access, environment and folder of the last verify command.
 
-    What ``setup`` gives is there, and what commands before it ``made`` when this tree was measured, where that is kept.
+    The folder has what ``setup`` gives, and from ``outputs`` those of the earlier commands where they were kept.
     """
     *earlier, command = config.manifest.verify
     standing, bench = project.standing, project.bench(config)
@@ -89,35 +89,35 @@ def _verify(
     below = root / project.places.prefix
     if command.sees != "hidden":
         give(verifier, below)
-    if wanted := tuple(pattern for one in earlier for pattern in one.outputs):
-        taken = files.take(made, below, matcher(wanted), 2**63) if made.is_dir() else {}
-        missing = [pattern for pattern in wanted if not any(map(matcher((pattern,)), taken))]
+    if patterns := tuple(pattern for other in earlier for pattern in other.outputs):
+        copied = files.take(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
+        missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
         if missing:
-            told = f"not kept of that measurement, and not here: {abbreviate(missing)}; see log.keep_outputs"
-            print(f"goalseek: {told}", file=sys.stderr)
-    if any(one.keep for one in config.manifest.verify):
+            text = f"not kept of that measurement, and not here: {abbreviate(missing)}; see log.keep_outputs"
+            print(f"goalseek: {text}", file=sys.stderr)
+    if any(other.keep for other in config.manifest.verify):
         bench.forget(command.sees)
     scratch, folder = project.places.scratch, project.places.run_folder(command.sees)
     make_anew(folder)
-    given = {
+    variables = {
         "GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, below)),
         "GOALSEEK_RUN_DIR": str(folder),
         "GOALSEEK_ITERATION": str(project.standing.last_iteration + 1),
         "GOALSEEK_SEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    _tell(f"{command.name}: sees {command.sees}; run folder {folder}")
-    job = job_of(verifier, command, root, terminal=True)
-    job = replace(job, commands=[*job.commands, words])
+    _print_note(f"{command.name}: sees {command.sees}; run folder {folder}")
+    access = job_of(verifier, command, root, terminal=True)
+    access = replace(access, commands=[*access.commands, words])
     return (
-        job,
-        environment.program_environment(config.manifest.env.verify, given, scratch / "tmp"),
+        access,
+        environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp"),
         below / command.cwd,
     )
 
 
 def _set_up(verifier: Verifier) -> None:
-    """Runs ``setup`` where what it gave to this ruler is gone. Raises GoalseekError where it fails."""
+    """Runs ``setup`` where its result for this ruler is gone. Raises GoalseekError where it fails."""
     log = HeadAndTail()
     try:
         prepare(verifier, log)
@@ -127,7 +127,7 @@ def _set_up(verifier: Verifier) -> None:
 
 
 def _agent(project: Project, config: Config, tree: str, words: list[str]) -> tuple[ProgramAccess, dict[str, str], Path]:
-    """The agent's place, environment and folder: the workspace, or for another tree a copy of what it would see."""
+    """The agent's access, environment and folder: the workspace, or of another tree the files visible to an agent."""
     workspace = project.workspace(config)
     root = workspace.root
     scratch = project.places.scratch
@@ -138,14 +138,14 @@ def _agent(project: Project, config: Config, tree: str, words: list[str]) -> tup
         objects = project.repository.objects
         objects.fill(root, visible(objects.files(tree), config.scope.seen_by("agent")))
     folder = root / project.places.prefix
-    given = {"GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
+    variables = {"GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
     commands = [words, *programs_of(project.loaded)]
     network = config.manifest.sandbox.agent_network
-    job = ProgramAccess(root, commands, network=network, terminal=True)
-    _tell("the agent's tree; what you change is undone")
-    return job, environment.program_environment(config.manifest.env.agent, given, scratch / "tmp"), folder
+    access = ProgramAccess(root, commands, network=network, terminal=True)
+    _print_note("the agent's tree; what you change is undone")
+    return access, environment.program_environment(config.manifest.env.agent, variables, scratch / "tmp"), folder
 
 
-def _tell(text: str) -> None:
+def _print_note(text: str) -> None:
     if sys.stderr.isatty():
         print(f"goalseek: {text}", file=sys.stderr)

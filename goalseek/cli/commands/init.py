@@ -1,4 +1,7 @@
-"""The five answers of ``goalseek init``: from flags, from questions, or from looking around."""
+"""``goalseek init``: a manifest from five answers, after one measurement.
+
+The answers come from flags, from questions at a terminal, or from guesses by file names (``--yes``).
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,12 @@ def answers_from(options: argparse.Namespace, folder: Path, paths: list[str]) ->
     """
     guess = survey(folder.name, paths, lambda name: _text(folder / name))
     if sys.stdin.isatty() and not options.yes:
-        return _asked(options, guess, paths)
+        return _ask_answers(options, guess, paths)
     if not options.yes:
         guess = Guess(guess.name)
     direction, query, regex = _reading(options, guess.reading)
     hidden = options.hidden if options.hidden is not None else _without(guess.hidden, options.writable)
-    answers = _answers(
+    answers = _build_answers(
         options,
         options.name or guess.name,
         options.writable or guess.writable,
@@ -47,8 +50,8 @@ def answers_from(options: argparse.Namespace, folder: Path, paths: list[str]) ->
         (direction, query, regex),
     )
     how = "--query or --regex"
-    wanted = {"--writable": answers.writable, "--run": answers.run, "--direction": direction, how: query or regex}
-    missing = [flag for flag, given in wanted.items() if not given]
+    required = {"--writable": answers.writable, "--run": answers.run, "--direction": direction, how: query or regex}
+    missing = [flag for flag, value in required.items() if not value]
     if missing:
         hint = "or run it at a terminal, where it asks" if options.yes else "or --yes, to take what is found by looking"
         raise GoalseekError(f"goalseek init: give {', '.join(missing)}", hint, USAGE)
@@ -57,28 +60,28 @@ def answers_from(options: argparse.Namespace, folder: Path, paths: list[str]) ->
     return answers
 
 
-def _asked(options: argparse.Namespace, guess: Guess, paths: list[str]) -> Answers:
-    """Asks what no flag says."""
+def _ask_answers(options: argparse.Namespace, guess: Guess, paths: list[str]) -> Answers:
+    """Asks for each answer that no flag gives."""
     name = options.name or ask("1/5 name of the project", guess.name, _name)
     writable = tuple(options.writable or ()) or ask(
-        "2/5 what may change? files or globs, with spaces between", _joined(guess.writable), lambda t: _globs(t, paths)
+        "2/5 what may change? files or globs, with spaces between", _join(guess.writable), lambda t: _globs(t, paths)
     )
     hidden = options.hidden
     if hidden is None:
-        found = _joined(_without(guess.hidden, writable)) or "none"
+        default = _join(_without(guess.hidden, writable)) or "none"
         hidden = ask(
             "3/5 what must stay hidden from the agent? globs, or none",
-            found,
+            default,
             lambda text: () if text == "none" else _globs(text, paths),
         )
     command = options.command or ask("4/5 the command that measures", guess.run, _not_empty)
     direction, query, regex = _reading(options, "")
     if not (direction and (query or regex)):
         direction, query, regex = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_run.reading)
-    return _answers(options, name, writable, hidden, command, (direction, query, regex))
+    return _build_answers(options, name, writable, hidden, command, (direction, query, regex))
 
 
-def _answers(
+def _build_answers(
     options: argparse.Namespace,
     name: str,
     writable: Iterable[str],
@@ -86,7 +89,7 @@ def _answers(
     command: str,
     reading: tuple[str, str, str],
 ) -> Answers:
-    """The five answers, with what only flags say."""
+    """The five answers, and what only flags give."""
     direction, query, regex = reading
     return Answers(
         name=name,
@@ -102,29 +105,29 @@ def _answers(
     )
 
 
-def _reading(options: argparse.Namespace, guessed: str) -> tuple[str, str, str]:
-    """Direction, query and regex as the flags say; what they leave open from a guess, where there is one."""
+def _reading(options: argparse.Namespace, default: str) -> tuple[str, str, str]:
+    """Direction, query and regex from the flags; what they leave open from ``default``, a text or ""."""
     direction, query, regex = options.direction or "", options.query or "", options.regex or ""
     if query and regex:
         raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
     if _is_sentence(options.metric):
-        told, named, matched = first_run.reading(options.metric)
-        direction = direction or told
-        query, regex = (query, regex) if query or regex else (named, matched)
+        default_direction, name, pattern = first_run.reading(options.metric)
+        direction = direction or default_direction
+        query, regex = (query, regex) if query or regex else (name, pattern)
     elif options.metric and not (query or regex):
         query = options.metric
-    if guessed and not (query or regex):
-        told, query, regex = first_run.reading(guessed)
-        direction = direction or told
+    if default and not (query or regex):
+        default_direction, query, regex = first_run.reading(default)
+        direction = direction or default_direction
     return direction, query, regex
 
 
 def _metric_name(options: argparse.Namespace) -> str:
-    """The name that ``--metric`` gives; of ``maximize /REGEX/`` none."""
+    """The name that ``--metric`` gives; "" for ``maximize /REGEX/``."""
     if not _is_sentence(options.metric):
         return options.metric or ""
-    _, named, _ = first_run.reading(options.metric)
-    return named
+    _, name, _ = first_run.reading(options.metric)
+    return name
 
 
 def _is_sentence(metric: str | None) -> bool:
@@ -145,7 +148,7 @@ def _not_empty(text: str) -> str:
 
 
 def _globs(text: str, paths: list[str]) -> tuple[str, ...]:
-    """The globs of an answer; one with a space in it stands between double quotes."""
+    """The globs of an answer, in which one with a space is in double quotes. Raises GoalseekError for a useless one."""
     patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
     if not patterns:
         raise GoalseekError("name at least one", "experiment.py src/**, say")
@@ -155,13 +158,13 @@ def _globs(text: str, paths: list[str]) -> tuple[str, ...]:
     return patterns
 
 
-def _joined(patterns: tuple[str, ...]) -> str:
-    """The globs as an answer has them."""
+def _join(patterns: tuple[str, ...]) -> str:
+    """The globs as one text, as ``_globs`` reads it."""
     return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
 
 
-def _without(patterns: tuple[str, ...], taken: tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
-    return tuple(pattern for pattern in patterns if pattern not in (taken or ()))
+def _without(patterns: tuple[str, ...], excluded: tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
+    return tuple(pattern for pattern in patterns if pattern not in (excluded or ()))
 
 
 def _text(path: Path) -> str:
@@ -187,27 +190,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Asks, measures once, writes."""
+    """Gets the answers, measures once, and writes the manifest."""
     path = _path(start_folder(options), options.manifest)
     first_run.refuse_existing(path)
-    answers = answers_from(options, path.parent, _committed(path.parent))
+    answers = answers_from(options, path.parent, _committed_files(path.parent))
     plain = first_run.plain_manifest(answers)
     loaded = first_run.checked(path, plain)
     say(options, f"measuring once: {answers.run}")
-    made = first_run.try_and_write(loaded, plain, watch_in_words(options))
+    measurement = first_run.try_and_write(loaded, plain, watch_in_words(options))
     metric = loaded.manifest.metric
     if options.json:
-        told = {"manifest": str(path), "metric": metric.name, "value": made.value, "seconds": made.seconds}
-        print(json.dumps(told))
+        fields = {"value": measurement.value, "seconds": measurement.seconds}
+        print(json.dumps({"manifest": str(path), "metric": metric.name, **fields}))
         return 0
-    value, took = format_number(made.value), format_duration(made.seconds)
-    print(f"{metric.name} = {value}, in {took}: the number to {metric.direction}")
+    value, duration = format_number(measurement.value), format_duration(measurement.seconds)
+    print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}")
     print(f"written: {path}")
-    print(f"next: {with_manifest_option(_next(answers), path)}")
+    print(f"next: {with_manifest_option(_next_command(answers), path)}")
     return 0
 
 
-def _next(answers: Answers) -> str:
+def _next_command(answers: Answers) -> str:
     if answers.provider:
         return "goalseek doctor, then goalseek iterate"
     return (
@@ -216,13 +219,13 @@ def _next(answers: Answers) -> str:
     )
 
 
-def _path(folder: Path, asked: str | None) -> Path:
-    if asked and ("/" in asked or asked.endswith(".toml")):
-        return (folder / asked).resolve()
-    return folder / (f"goalseek.{asked}.toml" if asked else "goalseek.toml")
+def _path(folder: Path, name: str | None) -> Path:
+    if name and ("/" in name or name.endswith(".toml")):
+        return (folder / name).resolve()
+    return folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
 
 
-def _committed(folder: Path) -> list[str]:
+def _committed_files(folder: Path) -> list[str]:
     """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
     repository = Repository(locate(folder), "init")
     try:

@@ -1,4 +1,4 @@
-"""``goalseek iterate``: one iteration, so many, or until a limit."""
+"""``goalseek iterate``: one iteration, a number of them, or until a limit; also in the background (``--detach``)."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Climbs."""
+    """Runs the iterations; gives the exit code of the stop."""
     manifest = loaded(options)
     ends = _ends(options, manifest)
     if options.detach:
         return detach(options, manifest)
-    asked = asked_provider(manifest, options.provider, options.model)
+    override = asked_provider(manifest, options.provider, options.model)
     try:
-        with watch_live(options) as watch, opened(manifest, watch, asked, options.new, "iterate") as opened_run:
-            return climb(opened_run, ends)
+        with watch_live(options) as watch, opened(manifest, watch, override, options.new, "iterate") as project:
+            return climb(project, ends)
     except GoalseekError as error:
         if error.exit_code == LOCKED and options.no_wait:
             return 0
         raise
 
 
-def climb(opened_run: Project, ends: stop.Ends) -> int:
-    """Iterates to an end; gives the exit code."""
-    deque(loop.iterate(opened_run, ends), maxlen=0)  # no line of ours between two records: a signal meets the loop
-    return opened_run.stop.exit_code if opened_run.stop else 0
+def climb(project: Project, ends: stop.Ends) -> int:
+    """Iterates until ``ends`` or a limit; gives the exit code."""
+    deque(loop.iterate(project, ends), maxlen=0)  # no Python code between two records: the loop gets every signal
+    return project.stop.exit_code if project.stop else 0
 
 
 def _ends(options: argparse.Namespace, manifest: Loaded) -> stop.Ends:
@@ -77,9 +77,9 @@ _LINES_SHOWN = 20
 
 
 def detach(options: argparse.Namespace, manifest: Loaded) -> int:
-    """Starts it, and says how to watch once it climbs. Where it ends before that: what it said, and its code.
+    """Starts a climb in the background, waits until its first phase begins, and says how to watch it.
 
-    One that has begun no phase yet does not climb: a limit that was reached before may end it at once.
+    Where it ends before that, by an error or a limit: prints the end of its output, and gives its exit code.
     """
     repository = open_repository(manifest)
     own = repository.own
@@ -90,32 +90,32 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
     log.parent.mkdir(parents=True, exist_ok=True)
     before = log.stat().st_size if log.exists() else 0
     arguments = [word for word in options.command_line if word != "--detach"]
-    started = process.detach(arguments, log)
-    while started.poll() is None:
-        picture = read_state(manifest.state)
-        is_at_work = picture.get("pid") == started.pid and picture.get("status") in AT_WORK
-        if is_at_work and (holder := holder_of(own)) and holder.pid == started.pid:
+    child = process.detach(arguments, log)
+    while child.poll() is None:
+        state = read_state(manifest.state)
+        is_at_work = state.get("pid") == child.pid and state.get("status") in AT_WORK
+        if is_at_work and (holder := holder_of(own)) and holder.pid == child.pid:
             break
         time.sleep(0.02)
-    code, picture = started.poll(), read_state(manifest.state)
+    code, state = child.poll(), read_state(manifest.state)
     if code:
-        print(_said(log, before), file=sys.stderr)
+        print(_output_since(log, before), file=sys.stderr)
         return code
     if wants_json(options):
-        told = {"stop_reason": picture.get("stop_reason"), "next": picture.get("next")} if code == 0 else {}
-        answer(options, {"pid": started.pid, "log": str(log), "ended": code is not None, **told})
+        fields = {"stop_reason": state.get("stop_reason"), "next": state.get("next")} if code == 0 else {}
+        answer(options, {"pid": child.pid, "log": str(log), "ended": code is not None, **fields})
         return 0
     if code == 0:
-        print(f"process {started.pid} has ended already; it printed, and {log} has it:\n{_said(log, before)}")
+        print(f"process {child.pid} has ended already; it printed, and {log} has it:\n{_output_since(log, before)}")
         return 0
-    print(f"process {started.pid} climbs on, away from this terminal; what it prints is in {log}")
+    print(f"process {child.pid} climbs on, away from this terminal; what it prints is in {log}")
     words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
     print(with_manifest_option(words, options.manifest))
     return 0
 
 
-def _said(log: Path, before: int) -> str:
-    """The last lines that it printed."""
+def _output_since(log: Path, before: int) -> str:
+    """The last lines of the log after byte ``before``."""
     with log.open("rb") as file:
         file.seek(before)
         return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-_LINES_SHOWN:])

@@ -1,4 +1,4 @@
-"""``goalseek log``: the iterations, a line each, oldest first; it starts to print at once."""
+"""``goalseek log``: the iterations, a line each, oldest first, streamed; or an export to a file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints or exports the records."""
-    wanted = _wanted(options)
+    selection = _selection(options)
     if options.file is not None and options.query:
         hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
         raise GoalseekError("-o takes whole records, and no --query", hint)
@@ -49,8 +49,8 @@ def run(options: argparse.Namespace) -> int:
     history = History(manifest.results)
     export = _exporter(Path(options.file), history.path) if options.file is not None else None
     if not history.size():
-        _say_why_none(options, manifest)
-    records = chosen(history, wanted)
+        _explain_empty(options, manifest)
+    records = chosen(history, selection)
     if export:
         count = export(records)
         if options.json:
@@ -73,14 +73,14 @@ def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]]
     return exporter(path)
 
 
-def _say_why_none(options: argparse.Namespace, manifest: Loaded) -> None:
+def _explain_empty(options: argparse.Namespace, manifest: Loaded) -> None:
     from goalseek.project.paths import fetch_hint
 
     why = fetch_hint(manifest) or "there are no records yet; goalseek iterate makes the first"
     say(options, with_manifest_option(why, options.manifest))
 
 
-def _wanted(options: argparse.Namespace) -> Wanted:
+def _selection(options: argparse.Namespace) -> Wanted:
     if options.last is not None and options.last < 1:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
     iteration, moment = since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)

@@ -1,4 +1,4 @@
-"""``goalseek noise``: how much the metric moves when nothing changes; with ``--run``, of any command, in any folder."""
+"""``goalseek noise``: the spread of the metric over repeated measurements of unchanged code, or of any command."""
 
 from __future__ import annotations
 
@@ -51,58 +51,58 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs, and says what came of it; 1 where a run failed."""
+    """Measures and prints the statistics; gives 1 where a run failed."""
     if options.count < 2:
         raise GoalseekError(f"-n {options.count}: noise is seen in two runs at least", "-n 10", USAGE)
     if options.command is not None:
-        return _alone(options)
+        return _run_command(options)
     for name in _ONLY_WITH_RUN:
         if getattr(options, name) is not None:
             raise GoalseekError(f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD", USAGE)
     if wants_json(options):
         queried(options, {})
-    return _of_project(options)
+    return _run_project(options)
 
 
-def _of_project(options: argparse.Namespace) -> int:
-    with opened(loaded(options), watch_in_words(options), doing="noise") as opened_run:
-        subject = unchanged_subject(opened_run)
-        manifest, standing = subject.config.manifest, opened_run.standing
+def _run_project(options: argparse.Namespace) -> int:
+    with opened(loaded(options), watch_in_words(options), doing="noise") as project:
+        subject = unchanged_subject(project)
+        manifest, standing = subject.config.manifest, project.standing
         metric, limit = manifest.metric, manifest.limits.iterations
-        commit = standing.incumbent.commit if standing.incumbent else opened_run.repository.head()
+        commit = standing.incumbent.commit if standing.incumbent else project.repository.head()
         what = f"{metric.name} of {commit[:12]}, {'the incumbent' if standing.incumbent else 'HEAD'}"
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": subject.tree, "ruler": subject.ruler}
-        runs = _Runs(options, unchanged_runs(opened_run, subject, options.count))
+        runs = _Runs(options, unchanged_runs(project, subject, options.count))
 
         def show() -> None:
-            asked = Asked(
+            request = Asked(
                 metric.direction, runs.seconds, metric.min_delta, limit or ITERATIONS, metric.source == "wall"
             )
-            _show(options, runs, asked, what, plain)
+            _show(options, runs, request, what, plain)
 
         try:
-            runs.make()
-        except (KeyboardInterrupt, Interrupted):  # what was measured is recorded
+            runs.collect()
+        except (KeyboardInterrupt, Interrupted):  # completed measurements are recorded
             show()
             raise
         show()
     return BAD_FINDING if runs.failures else 0
 
 
-def _alone(options: argparse.Namespace) -> int:
-    """Of a command without a manifest."""
-    ways = [name for name in ("regex", "query", "wall") if getattr(options, name)]
-    if len(ways) != 1:
-        said = "one of --regex, --query and --wall says what the number is"
-        raise GoalseekError(said, "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'", USAGE)
+def _run_command(options: argparse.Namespace) -> int:
+    """Measures the command of ``--run``, without a manifest."""
+    sources = [name for name in ("regex", "query", "wall") if getattr(options, name)]
+    if len(sources) != 1:
+        message = "one of --regex, --query and --wall says what the number is"
+        raise GoalseekError(message, "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'", USAGE)
     if options.manifest:
         raise GoalseekError("-m and --run: a manifest has its own command", "leave one of them out", USAGE)
     if options.wall and options.direction == "maximize":
         raise GoalseekError("--wall: of a time, less is better", "leave out --direction", USAGE)
     if options.matches and not options.regex:
         raise GoalseekError("--matches is for --regex", "leave it out", USAGE)
-    source = {"regex": "stdout", "query": "json", "wall": "wall"}[ways[0]]
+    source = {"regex": "stdout", "query": "json", "wall": "wall"}[sources[0]]
     reading = Reading(
         name="seconds" if options.wall else "the number",
         source=source,  # type: ignore[arg-type]
@@ -119,13 +119,13 @@ def _alone(options: argparse.Namespace) -> int:
     runs = _Runs(options, alone_runs(command, options.count))
     code = 0
     try:
-        runs.make()
+        runs.collect()
     except (KeyboardInterrupt, Interrupted) as error:
         code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
-        say(options, f"noise: interrupted after {len(runs.made)} of {pluralize(options.count, 'run')}")
-    asked = Asked(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
+        say(options, f"noise: interrupted after {len(runs.measurements)} of {pluralize(options.count, 'run')}")
+    request = Asked(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or command.reading.query}"
-    _show(options, runs, asked, what, {"command": options.command, "direction": direction})
+    _show(options, runs, request, what, {"command": options.command, "direction": direction})
     return code or (BAD_FINDING if runs.failures else 0)
 
 
@@ -137,76 +137,85 @@ def _timeout(options: argparse.Namespace) -> float | None:
 
 
 class _Runs:
-    """The runs as they come; each is told on stderr."""
+    """The measurements and failures so far; each is reported on stderr."""
 
-    def __init__(self, options: argparse.Namespace, coming: Iterator[Measurement | Failure]) -> None:
-        self.made: list[Measurement] = []
+    def __init__(self, options: argparse.Namespace, results: Iterator[Measurement | Failure]) -> None:
+        self.measurements: list[Measurement] = []
         self.failures: list[Failure] = []
         self._options = options
-        self._coming = coming
+        self._results = results
 
-    def make(self) -> None:
-        """Makes them all."""
+    def collect(self) -> None:
+        """Waits for all of them."""
         count = self._options.count
-        for found in self._coming:
-            if isinstance(found, Failure):
-                self.failures.append(found)
-                say(self._options, f"a run failed: {found.reason}: {found.why}")
+        for result in self._results:
+            if isinstance(result, Failure):
+                self.failures.append(result)
+                say(self._options, f"a run failed: {result.reason}: {result.why}")
                 continue
-            self.made.append(found)
-            if found.before:
+            self.measurements.append(result)
+            if result.before:
                 continue
-            left = count - len(self.made)
-            told = f"{len(self.made):>4} of {count}  {format_number(found.value):>9}  {format_duration(found.seconds)}"
-            say(self._options, told + (f"; {left} to go, about {format_duration(left * self.seconds)}" if left else ""))
+            remaining = count - len(self.measurements)
+            value, seconds = format_number(result.value), format_duration(result.seconds)
+            line = f"{len(self.measurements):>4} of {count}  {value:>9}  {seconds}"
+            say(
+                self._options,
+                line + (f"; {remaining} to go, about {format_duration(remaining * self.seconds)}" if remaining else ""),
+            )
 
     @property
     def values(self) -> list[float]:
         """In the order in which they were measured."""
-        return [made.value for made in self.made]
+        return [measurement.value for measurement in self.measurements]
 
     @property
     def seconds(self) -> float:
-        """What one usually takes; 0 before the first."""
-        return median([made.seconds for made in self.made]) if self.made else 0.0
+        """The median seconds of one; 0 before the first."""
+        return median([measurement.seconds for measurement in self.measurements]) if self.measurements else 0.0
 
 
-def _show(options: argparse.Namespace, runs: _Runs, asked: Asked, what: str, plain: dict[str, Any]) -> None:
-    report = noise_report(asked.direction or "maximize", runs.values) if len(runs.made) > 1 else None
+def _show(options: argparse.Namespace, runs: _Runs, request: Asked, what: str, plain: dict[str, Any]) -> None:
+    report = noise_report(request.direction or "maximize", runs.values) if len(runs.measurements) > 1 else None
     if wants_json(options):
-        answer(options, {**plain, **_figures(runs, report, asked)})
+        answer(options, {**plain, **_figures(runs, report, request)})
         return
     if report is None:
-        made = "1 run" if runs.made else "no run"
-        say(options, f"noise: {made} with a number, and two at least are needed to see it")
+        count = "1 run" if runs.measurements else "no run"
+        say(options, f"noise: {count} with a number, and two at least are needed to see it")
         return
-    before = sum(made.before for made in runs.made)
-    made = pluralize(len(runs.made), "run") + (
+    before = sum(measurement.before for measurement in runs.measurements)
+    count = pluralize(len(runs.measurements), "run") + (
         f", {before} of them made before (-n says how many together)" if before else ""
     )
-    head = f"{what}: {made}; one takes about {format_duration(runs.seconds)}"
+    head = f"{what}: {count}; one takes about {format_duration(runs.seconds)}"
     if runs.failures:
         head += f"; {len(runs.failures)} failed"
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     paint = painter(sys.stdout, options.color)
     lines: Iterable[str] = noise_page(
-        head, report, findings(report, asked), advice(report, asked), sys.stdout, columns, paint
+        head, report, findings(report, request), advice(report, request), sys.stdout, columns, paint
     )
     print("\n".join(lines), flush=True)
 
 
-def _figures(runs: _Runs, report: NoiseReport | None, asked: Asked) -> dict[str, Any]:
+def _figures(runs: _Runs, report: NoiseReport | None, request: Asked) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "runs": [
-            {"value": made.value, "seed": made.seed, "seconds": made.seconds, "before": made.before}
-            for made in runs.made
+            {
+                "value": measurement.value,
+                "seed": measurement.seed,
+                "seconds": measurement.seconds,
+                "before": measurement.before,
+            }
+            for measurement in runs.measurements
         ],
         "failures": [{"reason": failure.reason, "why": failure.why} for failure in runs.failures],
         "seconds": runs.seconds,
     }
     if report is None:
         return plain
-    cost = costs(report, asked)
+    cost = costs(report, request)
     return {
         **plain,
         "deterministic": report.deterministic,
@@ -222,5 +231,5 @@ def _figures(runs: _Runs, report: NoiseReport | None, asked: Asked) -> dict[str,
         "power": [{"effect": effect, "kept": share} for effect, share in cost.power],
         "min_delta": cost.wished,
         "repeats": cost.repeats,
-        "advice": advice(report, asked),
+        "advice": advice(report, request),
     }

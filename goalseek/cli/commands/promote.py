@@ -1,4 +1,4 @@
-"""``goalseek promote``: the kept changes as ordinary commits of yours."""
+"""``goalseek promote``: the kept changes as commits of the user, on a branch or as a patch; or a preview of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from goalseek.workspace.scope import scope_of
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be committed on which base. ``unlike`` are files in which the result is not the best commit."""
+    """The commits to make on ``base``. ``unlike`` are the files in which the result differs from the best commit."""
 
     base: str
     promoted: tuple[Promoted, ...]
@@ -53,7 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Previews, or makes branch or patch; measures what came of it where that is asked for."""
+    """Prints a preview, or makes a branch or a patch; ``--measure`` measures the result and gives 1 if it is worse."""
     if options.patch == "-" and wants_json(options):
         raise GoalseekError("--patch - and --json would both write to standard output", "name a file for the patch")
     manifest = loaded(options)
@@ -76,74 +76,77 @@ def _promote(options: argparse.Namespace, manifest: Loaded, project: Project | N
         chain = kept_chain(repository, is_writable)
         base = chain.base if options.onto is None else _onto(repository, options.onto)
 
-        def planned(objects: Objects) -> Plan:
+        def make_plan(objects: Objects) -> Plan:
             base_tree = repository.tree_of(base)
-            made = promote.replay(objects, chain, base_tree)
-            unlike = promote.unlike_best(objects, chain, base_tree, made[-1].tree, is_writable) if made else ()
-            made = promote.squashed(objects, made, base_tree) if options.squash else made
-            return Plan(base, tuple(made), unlike)
+            commits = promote.replay(objects, chain, base_tree)
+            unlike = promote.unlike_best(objects, chain, base_tree, commits[-1].tree, is_writable) if commits else ()
+            commits = promote.squashed(objects, commits, base_tree) if options.squash else commits
+            return Plan(base, tuple(commits), unlike)
 
-        return _carry_out(options, repository, planned, project)
+        return _carry_out(options, repository, make_plan, project)
     finally:
         repository.close()
 
 
 def _is_writable(manifest: Loaded, repository: Repository) -> Callable[[str], bool]:
-    place = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
-    scope = scope_of(manifest, manifest.manifest, place.prefix)
+    paths = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
+    scope = scope_of(manifest, manifest.manifest, paths.prefix)
     return lambda path: scope.kind(path) == "writable"
 
 
 def _onto(repository: Repository, revision: str) -> str:
-    found = repository.resolve(revision)
-    if found is None:
+    commit = repository.resolve(revision)
+    if commit is None:
         raise GoalseekError(f"--onto {revision}: there is no such commit", "name a commit, branch or tag", USAGE)
-    return found
+    return commit
 
 
 def _carry_out(
-    options: argparse.Namespace, repository: Repository, planned: Callable[[Objects], Plan], project: Project | None
+    options: argparse.Namespace, repository: Repository, make_plan: Callable[[Objects], Plan], project: Project | None
 ) -> int:
-    """What may be refused comes before the measurement, and what lasts after it: what ends early can be repeated."""
-    with as_user.objects_apart(repository) as apart:
-        plan = planned(apart)
+    """Checks first, then measures, then writes: after an early end the same command can be repeated."""
+    with as_user.objects_apart(repository) as objects:
+        plan = make_plan(objects)
         patch = None
         if options.patch is not None and plan.promoted:
-            last = as_user.commit_plainly(repository, apart, plan.promoted, plan.base)
-            patch = as_user.mailbox(apart, plan.base, last)
+            last = as_user.commit_plainly(repository, objects, plan.promoted, plan.base)
+            patch = as_user.mailbox(objects, plan.base, last)
     if not plan.promoted:
         say(options, "nothing was kept, or the base has it all: there is nothing to promote")
-    with contextlib.ExitStack() as written:
+    with contextlib.ExitStack() as stack:
         if patch is not None and options.patch != "-":
-            written.enter_context(exported(Path(options.patch), "--patch")).write(patch)
+            stack.enter_context(exported(Path(options.patch), "--patch")).write(patch)
         commit = None
         if (options.branch or project) and plan.promoted:
-            plan = planned(repository.objects)
+            plan = make_plan(repository.objects)
         if options.branch and plan.promoted:
             commit = as_user.commit_all(repository, plan.promoted, plan.base)
-        made = _measured(options, project, plan) if project and plan.promoted else None
+        result = _measure(options, project, plan) if project and plan.promoted else None
         if commit:
             as_user.make_branch(repository, options.branch, commit)
     if options.patch == "-":
         print_bytes(patch or b"")
-        for line in (*([_measured_line(made)] if made else []), *([_branch_line(options, commit)] if commit else [])):
+        for line in (
+            *([_measurement_line(result)] if result else []),
+            *([_branch_line(options, commit)] if commit else []),
+        ):
             say(options, line)
     elif wants_json(options):
-        answer(options, _plain(options, plan, commit, made))
+        answer(options, _plain(options, plan, commit, result))
     else:
-        _show(options, plan, commit, made)
-    return BAD_FINDING if made and made.is_worse else 0
+        _show(options, plan, commit, result)
+    return BAD_FINDING if result and result.is_worse else 0
 
 
-def _measured(options: argparse.Namespace, project: Project, plan: Plan) -> SettledOnBase:
+def _measure(options: argparse.Namespace, project: Project, plan: Plan) -> SettledOnBase:
     base = project.repository.tree_of(plan.base)
     return settle_on_base(project, base, plan.promoted[-1].tree, PAIRS, lambda text: say(options, text))
 
 
-def _measured_line(made: SettledOnBase) -> str:
-    settled = made.compared.settled
-    told = f"measured on this base: {format_number(settled.before)} → {format_number(settled.after)}"
-    return "; ".join([f"{told}, {made.compared.in_words('the base', 'the result')}", *made.broken])
+def _measurement_line(result: SettledOnBase) -> str:
+    settled = result.compared.settled
+    text = f"measured on this base: {format_number(settled.before)} → {format_number(settled.after)}"
+    return "; ".join([f"{text}, {result.compared.in_words('the base', 'the result')}", *result.broken])
 
 
 def _branch_line(options: argparse.Namespace, commit: str) -> str:
@@ -151,33 +154,35 @@ def _branch_line(options: argparse.Namespace, commit: str) -> str:
 
 
 def _plain(
-    options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None
+    options: argparse.Namespace, plan: Plan, commit: str | None, result: SettledOnBase | None
 ) -> dict[str, object]:
-    rows = [{"iterations": one.iterations, "message": one.message, "files": one.files} for one in plan.promoted]
-    told = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
-    return {**told, "unlike_best": plan.unlike, "measured": made}
+    rows = [
+        {"iterations": change.iterations, "message": change.message, "files": change.files} for change in plan.promoted
+    ]
+    fields = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
+    return {**fields, "unlike_best": plan.unlike, "measured": result}
 
 
-def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: SettledOnBase | None) -> None:
+def _show(options: argparse.Namespace, plan: Plan, commit: str | None, result: SettledOnBase | None) -> None:
     paint, promoted = painter(sys.stdout, options.color), plan.promoted
     if not promoted:
         return
     print(f"{pluralize(len(promoted), 'commit')} on {plan.base[:12]}:")
-    for one in promoted:
-        title, *_, last = map(one_line, one.message.strip().split("\n"))
-        print(f"  {', '.join(map(str, one.iterations)):>4}  {title}  {paint(last, 'green')}")
-        for path in one.files:
+    for change in promoted:
+        title, *_, last = map(one_line, change.message.strip().split("\n"))
+        print(f"  {', '.join(map(str, change.iterations)):>4}  {title}  {paint(last, 'green')}")
+        for path in change.files:
             print(f"        {paint(path, 'grey')}")
-    if plan.unlike and not made:
-        named = ", ".join(plan.unlike)
-        print(f"the base changed {named} as well: what comes out there was never measured; --measure does")
+    if plan.unlike and not result:
+        unlike = ", ".join(plan.unlike)
+        print(f"the base changed {unlike} as well: what comes out there was never measured; --measure does")
     elif not plan.unlike:
         print("in its writable files this is the best commit, as it was measured")
-    if made:
+    if result:
         print(
             paint(
-                _measured_line(made),
-                "red" if made.is_worse else "green" if made.compared.settled.is_sure else "magenta",
+                _measurement_line(result),
+                "red" if result.is_worse else "green" if result.compared.settled.is_sure else "magenta",
             )
         )
     if commit:
@@ -185,6 +190,6 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, made: Set
     if options.patch:
         print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
     elif not commit:
-        asked = f" --onto {options.onto}" * bool(options.onto) + " --squash" * options.squash
-        following = with_manifest_option("goalseek promote --branch NAME", options.manifest)
-        print(f"this was a preview; make them with: {following}{asked}")
+        flags = f" --onto {options.onto}" * bool(options.onto) + " --squash" * options.squash
+        command = with_manifest_option("goalseek promote --branch NAME", options.manifest)
+        print(f"this was a preview; make them with: {command}{flags}")

@@ -1,4 +1,4 @@
-"""``goalseek prune``: what can be made again, or is old, goes; records and commits never."""
+"""``goalseek prune``: removes workspaces, benches and old artifacts; never records or commits."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def run(options: argparse.Namespace) -> int:
     if options.keep is not None and options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
     manifest = loaded(options)
-    going = _prune(options, manifest) if _ever_ran(manifest) else []
+    removals = _prune(options, manifest) if _has_run(manifest) else []
     if wants_json(options):
-        answer(options, {"removed": [str(path) for path in going], "dry_run": options.dry_run})
+        answer(options, {"removed": [str(path) for path in removals], "dry_run": options.dry_run})
         return 0
     verb = "would remove" if options.dry_run else "removed"
-    for path in going:
+    for path in removals:
         print(f"{verb} {path}")
-    if not going:
+    if not removals:
         print("nothing to remove")
     return 0
 
 
-def _ever_ran(manifest: Loaded) -> bool:
+def _has_run(manifest: Loaded) -> bool:
     repository = open_repository(manifest)
     try:
         return repository.own.exists()
@@ -47,15 +47,15 @@ def _ever_ran(manifest: Loaded) -> bool:
 
 
 def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
-    """Removes what can go while nobody else writes; gives what that is."""
+    """Removes under the lock of the project what can be removed; gives those paths, also with ``--dry-run``."""
     with opened(manifest, doing="prune") as project:
         home, standing = project.places.home, project.standing
         newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
         always = {standing.last_iteration + 1, *of_marks(standing)}
         old = beyond_newest(manifest.runs, newest, always) if newest is not None else []
-        going = [*([home] if home.exists() else []), *old]
+        removals = [*([home] if home.exists() else []), *old]
         if not options.dry_run:
             remove_own(home)
             for path in old:
                 remove(path)
-    return going
+    return removals

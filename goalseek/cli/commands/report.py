@@ -1,4 +1,4 @@
-"""``goalseek report``: the morning report, as a page, a plot, or text for a pull request."""
+"""``goalseek report``: the report as an HTML page, an SVG plot, or Markdown for a pull request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the report; prints where it is."""
+    """Writes the report; prints its path."""
     if options.file == "-" and wants_json(options):
         raise GoalseekError("-o - and --json would both write to standard output", "name a file for the report")
     if options.settle:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     kind = _kind(options)
     reader = Reader(source)
     if options.file == "-":
-        print_bytes(_made(reader, source, kind))
+        print_bytes(_render(reader, source, kind))
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
@@ -53,11 +53,11 @@ def run(options: argparse.Namespace) -> int:
         )
     refuse_records(path, source.results)
     with exported(path) as file:
-        content = _made(reader, source, kind)
+        content = _render(reader, source, kind)
         file.write(content)
     if wants_json(options):
-        told = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
-        answer(options, told)
+        fields = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
+        answer(options, fields)
         return 0
     say(options, f"{claim_of(reader.night.climb).headline}; {kept_in_words(reader.night.climb)}")
     print(path)
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settle(options: argparse.Namespace) -> None:
-    """Measures baseline and best afresh, and records what came of it."""
+    """Measures baseline and best again, and records the result."""
     if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
     with opened(loaded(options), watch_in_words(options), doing="report --settle") as project:
@@ -74,7 +74,7 @@ def _settle(options: argparse.Namespace) -> None:
 
 
 def source_of(options: argparse.Namespace) -> Source:
-    """The records that the command line names. Raises GoalseekError where there are none such."""
+    """The records that the command line names. Raises GoalseekError where there are none."""
     return of_project(loaded(options)) if options.results is None else of_copy(start_folder(options) / options.results)
 
 
@@ -91,7 +91,7 @@ def _kind(options: argparse.Namespace) -> str:
     return kind
 
 
-def _made(reader: Reader, source: Source, kind: str) -> bytes:
+def _render(reader: Reader, source: Source, kind: str) -> bytes:
     night = reader.read_on()
     has_kept = night.climb.kept.added > 0
     if kind == "svg":

@@ -1,4 +1,4 @@
-"""``goalseek serve``: the report as a page that stays open, on this machine only."""
+"""``goalseek serve``: the report as a live page, reachable from this machine only."""
 
 from __future__ import annotations
 

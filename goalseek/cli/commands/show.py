@@ -1,4 +1,4 @@
-"""``goalseek show``: one record in full, with its artifacts."""
+"""``goalseek show``: one record in full, or its artifacts: patch, plan, prompts, output, files."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Shows the record, or the parts that were asked for."""
+    """Prints the record, or the parts that the options name."""
     manifest = loaded(options)
     record = find_record(manifest, options.which)
     folder = manifest.runs / f"{record.iteration:04d}"
     if (options.files is not None or options.output) and not folder.is_dir():
-        raise _gone(record)
+        raise _missing_artifacts(record)
     parts = _parts(options, manifest, record, folder)
-    count = _bring_files(options, folder, Path(options.files)) if options.files is not None else 0
+    count = _copy_files(options, folder, Path(options.files)) if options.files is not None else 0
     if wants_json(options):
-        told: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
-        told |= {"files": count, "folder": options.files} if options.files else {}
-        answer(options, told or record)
+        fields: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
+        fields |= {"files": count, "folder": options.files} if options.files else {}
+        answer(options, fields or record)
     elif parts:
         for name, content in parts.items():
             _write(options, content, is_patch=name == "diff")
@@ -67,12 +67,12 @@ def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecor
         prompts = prompts_in(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
         parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
     if options.output:
-        parts["output"] = _printed(folder)
+        parts["output"] = _printed_output(folder)
     return parts
 
 
-def _printed(folder: Path) -> bytes:
-    """What was printed in the iteration: earlier attempts, provider, verifier, reviews."""
+def _printed_output(folder: Path) -> bytes:
+    """The output of the iteration: earlier attempts, provider, verifier, reviews."""
     from goalseek.ledger.artifacts import ATTEMPTS, REVIEWS, others_in
 
     last = ("provider_output.md", "verifier.log")
@@ -83,7 +83,7 @@ def _printed(folder: Path) -> bytes:
 
 
 def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
-    """As it is for a file or a pipe; on a terminal, or where colour is wanted, without what would act on one."""
+    """Prints the bytes unchanged to a file or pipe; on a terminal, or in colour, without control characters."""
     if not sys.stdout.isatty() and options.color != "always":
         print_bytes(content)
         return
@@ -96,26 +96,26 @@ def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
 def find_record(manifest: Loaded, which: str) -> IterationRecord:
     """The record of an iteration, the best, the baseline, or the last. Raises GoalseekError where there is none."""
     history = History(manifest.results)
-    found: IterationRecord | None = None
+    record: IterationRecord | None = None
     if which == "last":
-        found = load_standing(manifest).last
+        record = load_standing(manifest).last
     elif which in ("best", "baseline"):
         standing = load_standing(manifest)
         mark = standing.best if which == "best" else standing.baseline
-        found = history.iteration(mark.iteration) if mark else None
+        record = history.iteration(mark.iteration) if mark else None
     elif which.isascii() and which.isdigit() and len(which) <= _DIGITS_MOST:
-        found = history.iteration(int(which))
+        record = history.iteration(int(which))
     else:
         raise GoalseekError(f"{which!r} is no iteration's number, best or baseline", "see: goalseek log")
-    if found is None:
+    if record is None:
         from goalseek.project.paths import fetch_hint
 
         raise GoalseekError(f"there is no record of {which}", fetch_hint(manifest) or "see: goalseek log")
-    return found
+    return record
 
 
 def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
-    """The stored patch; where the artifacts are gone, git's."""
+    """The stored patch; where that is gone, the one git computes."""
     path = folder / "changes.diff"
     if path.exists():
         return path.read_bytes()
@@ -135,10 +135,10 @@ def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
         raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*") from None
 
 
-def _gone(record: IterationRecord) -> GoalseekError:
+def _missing_artifacts(record: IterationRecord) -> GoalseekError:
     message = f"the artifacts of iteration {record.iteration} are gone: older than log.keep_runs, or removed"
-    kept = f"what it committed is in git: git show {record.commit_hash}" if record.commit_hash else "its record stays"
-    return GoalseekError(message, kept)
+    hint = f"what it committed is in git: git show {record.commit_hash}" if record.commit_hash else "its record stays"
+    return GoalseekError(message, hint)
 
 
 def _artifact(record: IterationRecord, folder: Path, name: str) -> bytes:
@@ -146,11 +146,11 @@ def _artifact(record: IterationRecord, folder: Path, name: str) -> bytes:
         return (folder / name).read_bytes()
     except OSError:
         if not folder.is_dir():
-            raise _gone(record) from None
+            raise _missing_artifacts(record) from None
         raise GoalseekError(f"there is no {folder / name}", "its phase was not reached, or it was pruned") from None
 
 
-def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
+def _copy_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
     if not options.files:
         raise GoalseekError("--files names no folder", "name a new folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -164,9 +164,9 @@ def _bring_files(options: argparse.Namespace, folder: Path, target: Path) -> int
     from goalseek.own_folders import add_own
 
     add_own(target)
-    taken = 0
+    count = 0
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
-            taken += len(files.take(folder / name, target / name, None, 2**63))
-    say(options, f"{pluralize(taken, 'file')} in {target}")
-    return taken
+            count += len(files.take(folder / name, target / name, None, 2**63))
+    say(options, f"{pluralize(count, 'file')} in {target}")
+    return count

@@ -1,4 +1,4 @@
-"""``goalseek status``: where the climb stands, and what to do next."""
+"""``goalseek status``: the state of the climb (best, last, spend, warnings), and what to do next."""
 
 from __future__ import annotations
 
@@ -25,81 +25,81 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Shows the overview."""
-    asked = loaded(options)
-    location = locate(asked.folder / asked.manifest.project.repo)
-    manifest = climb_at_work(asked, location)
+    local = loaded(options)
+    location = locate(local.folder / local.manifest.project.repo)
+    manifest = climb_at_work(local, location)
     if options.watch:
         from goalseek.cli.watch import watch
 
         return watch(options, manifest)
-    seen = overview(manifest, location if manifest is asked else None)
-    printed = _printed(manifest) if options.output else []
+    summary = overview(manifest, location if manifest is local else None)
+    printed = _output_lines(manifest) if options.output else []
     if wants_json(options):
-        answer(options, {**to_plain(seen), "output": printed} if options.output else seen)
+        answer(options, {**to_plain(summary), "output": printed} if options.output else summary)
         return 0
-    lines = _lines(seen, painter(sys.stdout, options.color), options.manifest)
-    if manifest is not asked:
+    lines = _lines(summary, painter(sys.stdout, options.color), options.manifest)
+    if manifest is not local:
         lines.insert(1, f"  at work in {manifest.folder}")
     print("\n".join([*lines, *(f"  | {line}" for line in printed)]))
     return 0
 
 
-def _printed(manifest: Loaded) -> list[str]:
+def _output_lines(manifest: Loaded) -> list[str]:
     from goalseek.views.following import output_of
     from goalseek.views.terminal_text import lines_of
 
     return lines_of(output_of(manifest.logs / OUTPUT))
 
 
-def _lines(seen: Overview, paint: Paint, manifest: str | None) -> list[str]:
-    why = f" ({seen.stop_reason})" if seen.stop_reason and seen.stop_reason != seen.status else ""
-    lines = [f"{paint(seen.project, 'bold')}: {seen.status}{why}"]
-    if seen.phase:
-        lines[0] += f", in {seen.phase} since {seen.phase_started_at}"
-    if seen.silent:
-        lines.append(f"  {paint('silent', 'magenta')}     {seen.silent}")
-    if seen.best is None or seen.baseline is None:
-        return [*lines, "nothing is measured yet", f"next: {one_line(seen.next)}"]
-    better = "higher" if seen.direction == "maximize" else "lower"
-    gain = seen.best.value - seen.baseline.value
+def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
+    why = f" ({summary.stop_reason})" if summary.stop_reason and summary.stop_reason != summary.status else ""
+    lines = [f"{paint(summary.project, 'bold')}: {summary.status}{why}"]
+    if summary.phase:
+        lines[0] += f", in {summary.phase} since {summary.phase_started_at}"
+    if summary.silent:
+        lines.append(f"  {paint('silent', 'magenta')}     {summary.silent}")
+    if summary.best is None or summary.baseline is None:
+        return [*lines, "nothing is measured yet", f"next: {one_line(summary.next)}"]
+    better = "higher" if summary.direction == "maximize" else "lower"
+    gain = summary.best.value - summary.baseline.value
     lines.append(
-        f"  best       {paint(format_number(seen.best.value), 'green')} {seen.metric} ({better} is better), iteration "
-        f"{seen.best.iteration}; baseline {format_number(seen.baseline.value)}, {gain:+.6g}"
+        f"  best       {paint(format_number(summary.best.value), 'green')} {summary.metric} ({better} is better), "
+        f"iteration {summary.best.iteration}; baseline {format_number(summary.baseline.value)}, {gain:+.6g}"
     )
-    if seen.last:
-        last = seen.last
+    if summary.last:
+        last = summary.last
         why = one_line(last["why"])
         lines.append(f"  last       {last['iteration']}: {last['outcome']}/{last['reason']}, {why}")
-    counts = ", ".join(f"{count} {outcome}" for outcome, count in seen.outcomes.items())
-    lines.append(f"  this run   {counts or 'nothing yet'}; {seen.stagnation} since the last keep")
-    lines.append(f"  spend      {format_duration(seen.spend.seconds)}, {_tokens(seen)}")
-    if seen.settled:
-        lines.append(f"  settled    {seen.settled.why}")
-    lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in seen.holdout]
-    if seen.cost:
-        lines.append(f"  deciding   {seen.cost}")
-    lines += [f"  {paint('warning', 'magenta')}    {text}" for text in seen.warnings]
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
+    lines.append(f"  this run   {counts or 'nothing yet'}; {summary.stagnation} since the last keep")
+    lines.append(f"  spend      {format_duration(summary.spend.seconds)}, {_tokens(summary)}")
+    if summary.settled:
+        lines.append(f"  settled    {summary.settled.why}")
+    lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in summary.holdout]
+    if summary.cost:
+        lines.append(f"  deciding   {summary.cost}")
+    lines += [f"  {paint('warning', 'magenta')}    {text}" for text in summary.warnings]
     adopts = with_manifest_option("goalseek baseline adopts it", manifest)
-    lines += [f"  {paint('differs', 'magenta')}    {name}; {adopts}" for name in seen.differs]
-    if seen.waits:
+    lines += [f"  {paint('differs', 'magenta')}    {name}; {adopts}" for name in summary.differs]
+    if summary.waits:
         from goalseek.views.asking import question_lines
 
-        lines += ["", *question_lines(seen.waits)]
-    return [*lines, f"next: {one_line(seen.next)}"]
+        lines += ["", *question_lines(summary.waits)]
+    return [*lines, f"next: {one_line(summary.next)}"]
 
 
-def _tokens(seen: Overview) -> str:
-    usage = seen.spend.usage
+def _tokens(summary: Overview) -> str:
+    usage = summary.spend.usage
     cost = f", ${usage.cost_usd:.2f}" if usage.cost_usd is not None else ""
     about = f", about ${usage.about_usd:.2f} by subscription" if usage.about_usd is not None else ""
     marked = " (estimated)" if usage.estimated and usage.cost_usd is not None else ""
-    return f"{usage.tokens} tokens{cost}{marked}{about}{_each(seen)}"
+    return f"{usage.tokens} tokens{cost}{marked}{about}{_cost_per_keep(summary)}"
 
 
-def _each(seen: Overview) -> str:
-    """What a kept change cost."""
-    kept, cost = seen.outcomes.get("kept", 0), seen.spend.usage.cost_usd
-    if not kept or not seen.spend.tokens:
+def _cost_per_keep(summary: Overview) -> str:
+    """The average tokens and dollars of a kept change, as text; "" before the first."""
+    keeps, cost = summary.outcomes.get("kept", 0), summary.spend.usage.cost_usd
+    if not keeps or not summary.spend.tokens:
         return ""
-    dollars = "" if cost is None else f", ${cost / kept:.2f}"
-    return f"; a kept change {round(seen.spend.tokens / kept)} tokens{dollars}"
+    dollars = "" if cost is None else f", ${cost / keeps:.2f}"
+    return f"; a kept change {round(summary.spend.tokens / keeps)} tokens{dollars}"

@@ -1,4 +1,4 @@
-"""``goalseek step``: exactly one phase."""
+"""``goalseek step``: one phase of an iteration, then stop and name the next."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Does one phase, and names the next."""
+    """Runs one phase, and names the next."""
     manifest = loaded(options)
     is_silent = options.quiet or wants_json(options)
     kind = ConfinedWatch if wants_json(options) else _StepWatch
     watch = kind(painter(sys.stderr, options.color), is_silent)
-    asked = asked_provider(manifest, options.provider, options.model)
-    with opened(manifest, watch, asked, doing="step") as opened_run:
-        done, following = loop.step(opened_run)
+    override = asked_provider(manifest, options.provider, options.model)
+    with opened(manifest, watch, override, doing="step") as project:
+        phase, next_phase = loop.step(project)
     if wants_json(options):
-        answer(options, {"done": done, "next": following})
+        answer(options, {"done": phase, "next": next_phase})
     else:
-        print(f"done: {done}; next: {following}")
+        print(f"done: {phase}; next: {next_phase}")
     return 0

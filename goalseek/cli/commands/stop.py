@@ -23,11 +23,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Asks, and says how long that may take; or that there is nothing to stop."""
+    """Asks the run to stop, and says how long that may take; or that nothing is running."""
     manifest = climb_at_work(loaded(options))
-    holder, run_id = _ask(manifest)
+    holder, run_id = _ask_to_stop(manifest)
     standing = load_standing(manifest)
-    waits = waiting(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
+    question = waiting(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
     usual = (
         pace(record for record in History(manifest.results).newest() if isinstance(record, IterationRecord))
         if holder
@@ -43,13 +43,15 @@ def run(options: argparse.Namespace) -> int:
     else:
         taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none has ended yet"
         print(f"asked {holder}: it finishes its iteration, then stops; {taking}")
-        if waits:
-            print(f"it waits for a person's word first: {with_manifest_option(commands_for(waits), options.manifest)}")
+        if question:
+            print(
+                f"it waits for a person's word first: {with_manifest_option(commands_for(question), options.manifest)}"
+            )
     return 0
 
 
-def _ask(manifest: Loaded) -> tuple[Holder | None, str]:
-    """Who was asked, and the run that is about to begin, or ""."""
+def _ask_to_stop(manifest: Loaded) -> tuple[Holder | None, str]:
+    """The holder of the lock that was asked to stop, or None; and the id of the run about to begin, or ""."""
     repository = open_repository(manifest)
     try:
         return ask_to_stop(repository.own), pending_run(repository.own)

@@ -1,4 +1,4 @@
-"""The report: one fold over the records, and the page, the text and the plot that are drawn from it.
+"""The report: figures folded from the records, and the HTML page, Markdown text and SVG plot made of them.
 
-It imports what ``views`` may import.
+It may import what ``views`` may import.
 """

@@ -1,4 +1,4 @@
-"""The figures of a night: a fold over the rows of ``results.jsonl`` that stays small however many there are."""
+"""The figures of the report: a fold over the rows of ``results.jsonl``, of bounded size for any number of rows."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ KEPT_MOST = 5_000
 NO_RECORD = "a line of results.jsonl that is no record"
 _LEVELS_MOST = 20
 _LABELS_MOST = 100
-_BROUGHT_MOST = 100
+_LIST_MOST = 100
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """A climb under a ruler of before, in numbers; they are never compared with those of another ruler."""
+    """The figures of a climb under an earlier ruler; numbers of different rulers are never compared."""
 
     epoch: int
     first: int
@@ -50,16 +50,16 @@ Item = TypeVar("Item")
 
 
 class Thinned(Generic[Item]):
-    """Every item up to ``most``; beyond that every second one, then every fourth, and so on, evenly spread."""
+    """A list of at most ``limit`` items: all up to that, then every second one added, every fourth, and so on."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        self.most = limit
         self.items: list[Item] = []
         self.added = 0
         self._stride = 1
 
     def add(self, make: Callable[[], Item]) -> None:
-        """Adds an item, or leaves it out without making it."""
+        """Adds the item that ``make`` gives, or leaves it out without calling that."""
         if self.added % self._stride == 0:
             self.items.append(make())
         self.added += 1
@@ -75,9 +75,9 @@ class Thinned(Generic[Item]):
 
 @dataclass
 class Climb:
-    """What happened under one ruler. ``best`` is the newest kept try, or the baseline, ``last`` the last iteration.
+    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
 
-    ``measured`` are the candidates that had a number.
+    ``measured`` counts the candidates that had a number.
     """
 
     epoch: int = 0
@@ -101,17 +101,17 @@ class Climb:
 
     @property
     def tried(self) -> int:
-        """Iterations but the baseline."""
+        """The number of iterations without the baseline."""
         return self.kept.added + self.rejected.added
 
     @property
     def is_settled(self) -> bool:
-        """Whether the best was measured afresh since it was kept."""
+        """Whether the best was settled since it was kept."""
         return self.settled is not None and self.best is not None and self.settled_at >= self.best.iteration
 
 
 class Night:
-    """Grown a row at a time. ``climb`` is what happened under the newest ruler, ``earlier`` what was before."""
+    """The whole fold, fed a row at a time. ``climb`` is the one under the newest ruler, ``earlier`` those before."""
 
     def __init__(self) -> None:
         self.project = ""
@@ -125,7 +125,7 @@ class Night:
         self._worked: datetime | None = None
 
     def add(self, row: Row | None) -> None:
-        """One more line of the file; None where it is no record."""
+        """Adds one line of the file; None where it is no record."""
         if row is None:
             self.climb.incidents.add(Incident(NO_RECORD, None))
             return
@@ -141,8 +141,8 @@ class Night:
             self.climb.repeats.add_measurement(row)
             self.climb.spending.add_measurement(row)
         elif kind == "settle":
-            if found := settled_of(row):
-                self.climb.settled, self.climb.settled_at = found, self.climb.last
+            if settled := settled_of(row):
+                self.climb.settled, self.climb.settled_at = settled, self.climb.last
             self.climb.spending.add_settled(row)
         elif kind == "holdout":
             self._add_look(row)
@@ -153,15 +153,15 @@ class Night:
 
     def _add_run(self, row: Row) -> None:
         self.runs += 1
-        found = at(row, "versions")
-        if isinstance(found, dict):
-            told = list(found.items())[:_LEVELS_MOST]
-            self.versions = {one_line(name, 40): one_line(str(version), 60) for name, version in told}
+        versions = at(row, "versions")
+        if isinstance(versions, dict):
+            items = list(versions.items())[:_LEVELS_MOST]
+            self.versions = {one_line(name, 40): one_line(str(version), 60) for name, version in items}
         if self.runs > 1 and self.climb.last >= 0:
-            following = self.climb.last + 1
-            self.climb.runs_at = [*self.climb.runs_at, following][-_BROUGHT_MOST:]
+            next_iteration = self.climb.last + 1
+            self.climb.runs_at = [*self.climb.runs_at, next_iteration][-_LIST_MOST:]
             why = one_line(text_at(row, "began"), 200)
-            self.climb.incidents.add(Incident("a new run began", following, why))
+            self.climb.incidents.add(Incident("a new run began", next_iteration, why))
 
     def _add_iteration(self, row: Row) -> None:
         label = label_of(row)
@@ -193,20 +193,20 @@ class Night:
             climb.incidents.add(pause)
 
     def _begin(self, row: Row) -> None:
-        """A ruler's first record: numbers of two rulers are never compared."""
+        """Begins a climb at the first record under a ruler: numbers of two rulers are never compared."""
         before = self.climb
         epoch = int(number_at(row, "epoch") or 0)
         if before.baseline is None:
             before.epoch = epoch
             return
         if before.best and before.baseline.value is not None and before.best.value is not None:
-            whole = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)
-            told = Earlier(before.epoch, *whole, before.kept.added)
-            self.earlier = [*self.earlier, told][-_BROUGHT_MOST:]
+            figures = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)
+            earlier = Earlier(before.epoch, *figures, before.kept.added)
+            self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
         self.climb = Climb(epoch)
 
     def _add_look(self, row: Row) -> None:
-        """A look is told twice: as begun, and with its value."""
+        """Adds a look, or replaces it: each has two records, one when it begins and one with its value."""
         look = look_of(row)
-        others = [known for known in self.climb.looks if known.number != look.number]
-        self.climb.looks = [*others, look][-_BROUGHT_MOST:]
+        others = [other for other in self.climb.looks if other.number != look.number]
+        self.climb.looks = [*others, look][-_LIST_MOST:]

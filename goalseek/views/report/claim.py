@@ -1,4 +1,4 @@
-"""The one sentence that a night comes to, and how far it can be believed."""
+"""The claim at the head of the report: from which number to which, and how far it can be trusted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from goalseek.views.report.rows import has_medians, reach
 
 @dataclass(frozen=True)
 class Claim:
-    """``before`` and ``after`` are the numbers in large, "" where there are none; the rest are sentences or "".
+    """``before`` and ``after`` are the numbers in large type, "" where there are none; the rest are sentences or "".
 
-    ``is_warning`` is of the caution. ``unmeasured`` stands for numbers where there are none.
+    ``is_warning`` says whether the caution is one. ``unmeasured`` is shown in place of the numbers.
     """
 
     metric: str
@@ -35,7 +35,7 @@ class Claim:
 
 
 def claim_of(climb: Climb) -> Claim:
-    """What may be claimed."""
+    """The claim that the records of a climb support."""
     baseline, best = climb.baseline, climb.best
     if baseline is None or best is None or baseline.value is None or best.value is None:
         return _unmeasured(climb)
@@ -44,23 +44,23 @@ def claim_of(climb: Climb) -> Claim:
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
         return Claim(climb.metric, format_number(baseline.value), "", gain, "", "")
     before, after = baseline.value, best.value
-    gain, told = gain_in_words(before, after, climb.direction), ""
+    gain, settled = gain_in_words(before, after, climb.direction), ""
     if climb.settled and climb.is_settled:
         if has_medians(climb.settled):
             before, after = climb.settled.before, climb.settled.after
-        gain, told = reach(climb.settled), f"Settled: {climb.settled.in_words()}, measured afresh in turn."
-    told_before, told_after = format_distinct(before, after)
-    return Claim(climb.metric, told_before, told_after, gain, told, *_caution(climb))
+        gain, settled = reach(climb.settled), f"Settled: {climb.settled.in_words()}, measured afresh in turn."
+    before_text, after_text = format_distinct(before, after)
+    return Claim(climb.metric, before_text, after_text, gain, settled, *_caution(climb))
 
 
 def _unmeasured(climb: Climb) -> Claim:
-    """A climb begins with its baseline: where that is not there, and other lines are, some were lost."""
+    """The claim without numbers: nothing is measured yet, or records are lost (some exist, but not the baseline's)."""
     is_lost = climb.baseline is None and (climb.tried or climb.incidents.counts[NO_RECORD])
     if not is_lost:
         return Claim(climb.metric, "", "", "", "", "The first measurement of the unchanged code is still to come.")
-    told = "Its record is not among these lines: some were cut off, or are no records. Where the repository is, "
-    told += "goalseek audit --rebuild writes them again."
-    return Claim(climb.metric, "", "", "", "", told, True, "The baseline's record is missing")
+    text = "Its record is not among these lines: some were cut off, or are no records. Where the repository is, "
+    text += "goalseek audit --rebuild writes them again."
+    return Claim(climb.metric, "", "", "", "", text, True, "The baseline's record is missing")
 
 
 def gain_in_words(before: float, after: float, direction: str) -> str:
@@ -73,17 +73,17 @@ def gain_in_words(before: float, after: float, direction: str) -> str:
 
 
 def kept_in_words(climb: Climb) -> str:
-    """``3 kept of 12 tries``; of a metric that moves, also what luck alone would have kept."""
-    told = f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
+    """``3 kept of 12 tries``; for a noisy metric also the number that luck alone would have kept."""
+    text = f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
     luck = luck_in_words(climb.measured, climb.repeats.differed)
-    return f"{told}; {luck}" if luck else told
+    return f"{text}; {luck}" if luck else text
 
 
 def _caution(climb: Climb) -> tuple[str, bool]:
-    """What a reader should know who takes the number at its word, and whether it is a warning."""
+    """The reservation to state beside the number, and whether it is a warning."""
     if climb.settled and not climb.is_settled:
-        told = "It was settled before the newest keep; the number shown is the one that this keep was decided by."
-        return told, True
+        text = "It was settled before the newest keep; the number shown is the one that this keep was decided by."
+        return text, True
     if climb.is_settled and climb.settled and not climb.settled.is_sure:
         return "Zero lies within the interval, or there was only one pair: this may be no gain at all.", True
     if climb.is_settled:
@@ -91,6 +91,6 @@ def _caution(climb: Climb) -> tuple[str, bool]:
     if climb.repeats.differed:
         return "Not settled: the number that decided is a lucky pick among many, and flatters.", True
     if climb.repeats.agreed >= 2:
-        told = "The same code gave the same number to the last digit each time, so there was nothing to settle."
-        return told, False
+        text = "The same code gave the same number to the last digit each time, so there was nothing to settle."
+        return text, False
     return "Not settled: this is the number that the keep was decided by.", False

@@ -1,4 +1,4 @@
-"""Time and money, split between the agent and the verifier."""
+"""Time and money by agent, verifier and goalseek itself, and the noise that the measured runs show."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMELESS = "not named"
 
 @dataclass
 class Spending:
-    """Seconds by who spent them, by verify command, and the usage by provider and model."""
+    """Active seconds of agent, verifier and goalseek, seconds of each verify command, usage by provider and model."""
 
     agent: float = 0.0
     verifier: float = 0.0
@@ -34,19 +34,19 @@ class Spending:
 
     @property
     def seconds(self) -> float:
-        """All active time."""
+        """All active seconds."""
         return self.agent + self.verifier + self.goalseek
 
     @property
     def total(self) -> Usage:
-        """What all providers cost together."""
+        """The usage of all providers together."""
         whole = Usage()
         for usage in self.usage.values():
             whole = whole.plus(usage)
         return whole
 
     def add_iteration(self, row: Row) -> None:
-        """One more iteration."""
+        """Adds an iteration."""
         for phase, seconds in numbers_at(row, "seconds").items():
             if phase in _AGENTS:
                 self.agent += seconds
@@ -66,13 +66,13 @@ class Spending:
             self.usage[who] = self.usage.get(who, Usage()).plus(usage)
 
     def add_measurement(self, row: Row) -> None:
-        """One more run of the verifier outside an iteration, or a look at the holdout."""
+        """Adds a run of the verifier outside an iteration, or a look at the holdout."""
         seconds = number_at(row, "seconds") or 0.0
         self.verifier += seconds
         self._settling += seconds if text_at(row, "asked_by") == "settle" else 0.0
 
     def add_settled(self, row: Row) -> None:
-        """What was settled: its seconds are those of its measurements, which may be records of their own."""
+        """Adds a settling: of its seconds only those that are not in measurement records already."""
         self.verifier += max(0.0, (number_at(row, "seconds") or 0.0) - self._settling)
         self._settling = 0.0
 
@@ -90,7 +90,7 @@ Band = tuple[float, float]
 
 
 class Repeats:
-    """What the runs of a climb tell of its noise. What a record lacks is read as not having been there."""
+    """The noise of a climb, from its repeated runs. A key that a record lacks is ignored."""
 
     def __init__(self) -> None:
         self.state = NoiseState()
@@ -106,7 +106,7 @@ class Repeats:
         return self.state.agreed
 
     def add_iteration(self, row: Row) -> None:
-        """The candidate's and the incumbent's runs of an iteration."""
+        """Adds the runs of the candidate and of the incumbent in an iteration."""
         runs, outcome = tuple(_runs(row)), text_at(row, "outcome")
         if outcome == "baseline":
             self.state = after_baseline(runs)
@@ -117,7 +117,7 @@ class Repeats:
             self.state = replace(self.state, tree=text_at(row, "tree_hash"), ruler=ruler)
 
     def add_measurement(self, row: Row) -> None:
-        """A run outside an iteration: a repeat where it is one of the incumbent."""
+        """Adds a run outside an iteration; it counts as a repeat if it measured the incumbent."""
         value = number_at(row, "value")
         if value is not None:
             is_incumbent = (text_at(row, "tree"), text_at(row, "ruler")) == (self.state.tree, self.state.ruler)
@@ -125,7 +125,7 @@ class Repeats:
             self.state = self.state.with_runs((run,))
 
     def bands(self, direction: str, values: Sequence[float | None]) -> tuple[Band | None, ...]:
-        """One sd of a single run below and above each value; None where the metric was not seen to move."""
+        """For each value the interval of one standard deviation of a single run; None where no run ever differed."""
         if not self.differed:
             return (None,) * len(values)
         sd_of = cache(lambda in_percent: spread(scale_of(direction, in_percent), self.state.pairs))

@@ -1,4 +1,4 @@
-"""The patches of kept changes as lines to show, from the stored artifacts or from git, within a budget."""
+"""The patches of kept changes as lines to show, from the artifacts or from git, within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DiffLine:
 
 @dataclass(frozen=True)
 class Diff:
-    """The lines to show, and how many more there are."""
+    """The lines to show, and the number of lines left out."""
 
     lines: tuple[DiffLine, ...]
     left_out: int
@@ -41,19 +41,19 @@ PatchOf = Callable[[Try], bytes | None]
 
 
 def patches(runs: Path | None, repository: Path | None) -> PatchOf:
-    """Where a try's patch is found: in its artifacts, else in git; None where it is in neither."""
+    """A function that gives a try's patch: from its artifacts, else from git; None where it is in neither."""
 
-    def patch_of(done: Try) -> bytes | None:
+    def patch_of(try_: Try) -> bytes | None:
         if runs is not None:
             try:
-                return (runs / f"{done.iteration:04d}" / "changes.diff").read_bytes()
+                return (runs / f"{try_.iteration:04d}" / "changes.diff").read_bytes()
             except OSError:
                 pass
-        if repository is None or not done.commit or not done.parent:
+        if repository is None or not try_.commit or not try_.parent:
             return None
         try:
             git_dir = locate(repository).git_dir
-            return git("diff-tree", "-p", "--no-ext-diff", "--no-textconv", done.parent, done.commit, git_dir=git_dir)
+            return git("diff-tree", "-p", "--no-ext-diff", "--no-textconv", try_.parent, try_.commit, git_dir=git_dir)
         except (GitFailed, GoalseekError, OSError):
             return None
 
@@ -61,25 +61,25 @@ def patches(runs: Path | None, repository: Path | None) -> PatchOf:
 
 
 def most_for(count: int) -> int:
-    """How many bytes of each patch to show where about so many are shown: the same as for one more, mostly."""
+    """The limit in bytes of each of ``count`` patches; rounded, so that it seldom changes as one is added."""
     return share(_WHOLE, 10 * 2 ** max(0, math.ceil(math.log2(max(1, count) / 10))), _ONE_MOST)
 
 
-def diff_of(patch: bytes, most: int) -> Diff:
-    """A patch as lines: whole ones, until ``most`` bytes are shown."""
-    shown: list[DiffLine] = []
+def diff_of(patch: bytes, limit: int) -> Diff:
+    """A patch as whole lines, as many as fit into ``limit`` bytes of markup."""
+    lines: list[DiffLine] = []
     left_out = length = 0
     for line in _lines(patch.decode("utf-8", "replace")):
         length += written(line.text) + _MARKUP
-        if length > most:
+        if length > limit:
             left_out += 1
         else:
-            shown.append(line)
-    return Diff(tuple(shown), left_out)
+            lines.append(line)
+    return Diff(tuple(lines), left_out)
 
 
 def _lines(text: str) -> Iterator[DiffLine]:
-    """The lines by what they are. Within a hunk a line of ``---`` is one that was removed."""
+    """The lines with their kinds. Within a hunk ``---`` begins a removed line, not a header."""
     in_hunk = is_binary = False
     for raw in text.split("\n"):
         line = harmless(raw if len(raw) <= _LINE_MOST else raw[: _LINE_MOST - 1] + "…")

@@ -1,4 +1,4 @@
-"""The sections of the page about how far to trust it: guards, holdout, time and money, incidents, isolation."""
+"""The sections of the page on guards, holdout, time and money, incidents and isolation."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ def guards_section(climb: Climb, around: Surroundings) -> Html:
         for name in dict.fromkeys([*before, *after])
     ]
     broken = sum(count for label, count in climb.counts.items() if label.reason == "guard")
-    told = [tag("p", f"{broken} {'try was' if broken == 1 else 'tries were'} refused for a guard.")] if broken else []
-    guards = [table(("guard", "baseline", "best", "bound"), rows), *told] if rows else [_quiet("No guard is set.")]
-    looks = [_look(look) for look in climb.looks] or [_quiet("No holdout was looked at.")]
+    tries = "try was" if broken == 1 else "tries were"
+    remarks = [tag("p", f"{broken} {tries} refused for a guard.")] if broken else []
+    guards = [table(("guard", "baseline", "best", "bound"), rows), *remarks] if rows else [_quiet("No guard is set.")]
+    looks = [_look_paragraph(look) for look in climb.looks] or [_quiet("No holdout was looked at.")]
     return tag("section", tag("h2", "Guards and holdout"), *guards, *looks, id="guards")
 
 
 def spending_section(spending: Spending) -> Html:
-    """Time and money, of the agent and of the verifier."""
+    """Time and money of agent, verifier and goalseek."""
     if not spending.seconds:
         return tag("section", tag("h2", "Time and money"), _quiet("Nothing was spent yet."), id="spending")
     parts = (("agent", spending.agent), ("verifier", spending.verifier), ("goalseek", spending.goalseek))
@@ -60,7 +61,7 @@ def incidents_section(climb: Climb) -> Html:
     entries: list[Html] = []
     for kind, count in climb.incidents.counts.most_common():
         items = [
-            tag("li", _told(incident.iteration, within(incident.text, _INCIDENT_MOST)))
+            tag("li", _incident_text(incident.iteration, within(incident.text, _INCIDENT_MOST)))
             for incident in climb.incidents.newest[kind]
         ]
         more = _quiet(f"The newest {len(items)} of {count:,}.") if count > len(items) else Html()
@@ -72,34 +73,34 @@ def incidents_section(climb: Climb) -> Html:
 
 
 def isolation_section(night: Night) -> Html:
-    """At which level programs were kept in their place, and under which rulers."""
+    """The levels of sandbox and verifier, and the results under earlier rulers."""
     levels = night.climb.levels
-    told: list[str] = []
+    paragraphs: list[str] = []
     for (sandbox, verifier), count in levels.most_common():
         share = f" ({count:,} of {sum(levels.values()):,} iterations)" if len(levels) > 1 else ""
         head = tag("strong", f"Sandbox {sandbox}, verifier {verifier}{share}.")
-        told.append(tag("p", head, f" {SANDBOXES.get(sandbox, '')} {VERIFIERS.get(verifier, '')}".rstrip()))
+        paragraphs.append(tag("p", head, f" {SANDBOXES.get(sandbox, '')} {VERIFIERS.get(verifier, '')}".rstrip()))
     earlier = [
         (
-            str(one.epoch),
-            f"{one.first} to {one.last}",
-            format_number(one.baseline),
-            format_number(one.best),
-            str(one.kept),
+            str(past.epoch),
+            f"{past.first} to {past.last}",
+            format_number(past.baseline),
+            format_number(past.best),
+            str(past.kept),
         )
-        for one in night.earlier
+        for past in night.earlier
     ]
     before = [
         tag("h3", "Under earlier rulers"),
         _quiet("Numbers of two rulers are never compared."),
         table(("epoch", "iterations", "baseline", "best", "kept"), earlier, is_stacked=True),
     ]
-    nothing = [_quiet("Nothing ran yet.")]
-    return tag("section", tag("h2", "Isolation"), *(told or nothing), *(before if earlier else []), id="isolation")
+    empty = [_quiet("Nothing ran yet.")]
+    return tag("section", tag("h2", "Isolation"), *(paragraphs or empty), *(before if earlier else []), id="isolation")
 
 
 def table(heads: tuple[str, ...], rows: Iterable[Iterable[str]], is_stacked: bool = False) -> Html:
-    """A table whose first column names its rows; stacked, a row's cells stand below each other on a narrow page."""
+    """A table whose first column has the row headers; with ``is_stacked`` a narrow page puts cells below each other."""
     head = tag("thead", tag("tr", *(tag("th", text, scope="col") for text in heads)))
     body = [tag("tr", *_cells(heads, list(row))) for row in rows]
     return tag("div", tag("table", head, tag("tbody", *body)), class_="wide stacked" if is_stacked else "wide")
@@ -107,42 +108,42 @@ def table(heads: tuple[str, ...], rows: Iterable[Iterable[str]], is_stacked: boo
 
 def look_in_words(look: Look) -> str:
     """One look at the holdout in a sentence."""
-    of = f" at the {look.of}" if look.of else ""
-    of += f", iteration {look.iteration}" if of and look.iteration is not None else ""
+    target = f" at the {look.of}" if look.of else ""
+    target += f", iteration {look.iteration}" if target and look.iteration is not None else ""
     if look.value is None:
-        return f"Look {look.number}{of}: {look.why.rstrip('.') or 'begun, and not measured'}."
-    told = f"Look {look.number}{of}: {format_number(look.value)}"
+        return f"Look {look.number}{target}: {look.why.rstrip('.') or 'begun, and not measured'}."
+    text = f"Look {look.number}{target}: {format_number(look.value)}"
     if look.gap is not None:
-        told += f"; the verifier's gain is {_more(look.gap)} the holdout's"
-    return f"{told}."
+        text += f"; the verifier's gain is {_gap_in_words(look.gap)} the holdout's"
+    return f"{text}."
 
 
-def _more(gap: float) -> str:
-    """How the verifier's gain compares: what it has more than the holdout's was not gained where it counts."""
+def _gap_in_words(gap: float) -> str:
+    """The verifier's gain compared with the holdout's, in words: what it has more is not a real gain."""
     if gap == 0:
         return "the same as"
     return f"{format_number(abs(gap))} {'more' if gap > 0 else 'less'} than"
 
 
-def _look(look: Look) -> Html:
+def _look_paragraph(look: Look) -> Html:
     return tag("p", tag("strong", "Holdout. "), look_in_words(look))
 
 
 def _cells(heads: tuple[str, ...], cells: list[str]) -> Iterator[Html]:
-    for place, cell in enumerate(cells):
-        yield tag("td", cell, data_head=heads[place]) if place else tag("th", cell, scope="row")
+    for index, cell in enumerate(cells):
+        yield tag("td", cell, data_head=heads[index]) if index else tag("th", cell, scope="row")
 
 
-def _split(parts: Iterable[tuple[str, float]], whole: float) -> Html:
+def _split(parts: Iterable[tuple[str, float]], total: float) -> Html:
     """The shares of the time as one bar."""
-    place, drawn = 0.0, []
+    x, bars = 0.0, []
     for name, seconds in parts:
-        width = 100 * seconds / whole
-        drawn.append(tag("rect", x=round(place, 2), width=round(width, 2), height=4, class_=name))
-        place += width
+        width = 100 * seconds / total
+        bars.append(tag("rect", x=round(x, 2), width=round(width, 2), height=4, class_=name))
+        x += width
     words = "the shares of the time, as in the table below"
     return tag(
-        "svg", *drawn, viewBox="0 0 100 4", preserveAspectRatio="none", role="img", aria_label=words, class_="split"
+        "svg", *bars, viewBox="0 0 100 4", preserveAspectRatio="none", role="img", aria_label=words, class_="split"
     )
 
 
@@ -152,7 +153,7 @@ def _money(who: str, spending: Spending) -> str:
     )
 
 
-def _told(iteration: int | None, text: str) -> Html:
+def _incident_text(iteration: int | None, text: str) -> Html:
     parts = [f"iteration {iteration}" if iteration is not None else "", text]
     return fragment(": ".join(part for part in parts if part))
 

@@ -1,4 +1,4 @@
-"""The report as one HTML file: no network, and a policy under which nothing but its own script runs."""
+"""The report as one HTML file: no network, and a content security policy that allows its own script only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ONE_MOST = 1_200
 
 
 def page(night: Night, around: Surroundings, diff_of: Callable[[Try, int], Diff | None]) -> str:
-    """The whole file. ``diff_of`` gives the patch of a kept try where so many are shown, None where it is not here."""
+    """The whole file. ``diff_of(try, number of tries shown)`` gives the patch of a kept try, or None."""
     plot = plot_of(night.climb)
     title = f"{night.project or 'goalseek'}: {claim_of(night.climb).headline}"
     head = tag(
@@ -51,8 +51,8 @@ def page(night: Night, around: Surroundings, diff_of: Callable[[Try, int], Diff 
 
 
 def policy(is_live: bool) -> str:
-    """The content security policy; a page that stays open may ask the server that it came from."""
-    told = [
+    """The content security policy; a live page may also send requests to its own server."""
+    directives = [
         "default-src 'none'",
         f"style-src '{_digest(_asset('page.css'))}'",
         f"script-src '{_digest(_asset('page.js'))}'",
@@ -60,7 +60,7 @@ def policy(is_live: bool) -> str:
         "base-uri 'none'",
         "form-action 'none'",
     ]
-    return "; ".join([*told, "connect-src 'self'"] if is_live else told)
+    return "; ".join([*directives, "connect-src 'self'"] if is_live else directives)
 
 
 def _header(night: Night, around: Surroundings) -> Html:
@@ -87,30 +87,30 @@ def _sections(
 
 
 def _footer(night: Night, around: Surroundings) -> Html:
-    made = f"Made {around.made_at}" if around.made_at else "Made"
-    told = f"{made} from {night.records:,} records by goalseek {around.version}".rstrip()
+    start = f"Made {around.made_at}" if around.made_at else "Made"
+    text = f"{start} from {night.records:,} records by goalseek {around.version}".rstrip()
     by = night.versions.get("goalseek", "")
-    return tag("footer", tag("p", f"{told}, of goalseek {by}." if by and by != around.version else f"{told}."))
+    return tag("footer", tag("p", f"{text}, of goalseek {by}." if by and by != around.version else f"{text}."))
 
 
 def _rows(plot: Plot | None) -> dict[str, object]:
-    """What the script shows of each dot, in the order of the dots: texts within a budget, labels by number."""
+    """The data of each dot for the page's script, in the order of the dots: texts cut to a budget, labels by index."""
     tries = plot.tries if plot else ()
-    most = share(_TEXTS_MOST, len(tries), _ONE_MOST)
+    limit = share(_TEXTS_MOST, len(tries), _ONE_MOST)
     labels: dict[Label, int] = {}
     rows = [
         [
-            done.iteration,
-            labels.setdefault(done.label, len(labels)),
-            None if done.value is None else format_number(done.value),
-            within(done.title, most * 4 // 10),
-            within(done.why, most * 4 // 10),
-            within(", ".join(done.files), most * 2 // 10),
-            done.commit[:12],
-            round(done.seconds, 1),
-            done.when[:19],
+            try_.iteration,
+            labels.setdefault(try_.label, len(labels)),
+            None if try_.value is None else format_number(try_.value),
+            within(try_.title, limit * 4 // 10),
+            within(try_.why, limit * 4 // 10),
+            within(", ".join(try_.files), limit * 2 // 10),
+            try_.commit[:12],
+            round(try_.seconds, 1),
+            try_.when[:19],
         ]
-        for done in tries
+        for try_ in tries
     ]
     return {"labels": [list(label) for label in labels], "rows": rows}
 
@@ -121,5 +121,5 @@ def _digest(text: str) -> str:
 
 @cache
 def _asset(name: str) -> Html:
-    """A file of this package; a script or a style that would end its own element is none of ours."""
+    """A script or style of this package, not escaped: neither contains the end of its own element."""
     return Html((Path(__file__).parent / name).read_text("utf-8"))

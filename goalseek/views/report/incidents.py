@@ -1,4 +1,4 @@
-"""What went otherwise than planned, read from the records: timeouts, kills, waits, failures, and what a note says."""
+"""Incidents read from the records: timeouts, kills, waits, failures, pauses, and notes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
 
 @dataclass(frozen=True)
 class Incident:
-    """One event: of which kind, in which iteration (None outside of one), and a sentence or ""."""
+    """One incident: its kind, its iteration (None outside of one), and a sentence or ""."""
 
     kind: str
     iteration: int | None
@@ -46,44 +46,43 @@ class Incident:
 
 
 class Incidents:
-    """All of them counted by kind, and the newest of each."""
+    """The number of incidents of each kind, and the newest of each."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.newest: dict[str, deque[Incident]] = {}
 
     def add(self, incident: Incident) -> None:
-        """One more."""
+        """Adds an incident."""
         self.counts[incident.kind] += 1
         self.newest.setdefault(incident.kind, deque(maxlen=_SHOWN_MOST)).append(incident)
 
 
 def incidents_of(row: Row) -> Iterator[Incident]:
-    """What an iteration's row tells of."""
+    """The incidents in the row of an iteration."""
     iteration = int(number_at(row, "iteration") or 0)
     if reason := _REASONS.get(text_at(row, "reason")):
         yield Incident(reason, iteration, one_line(text_at(row, "why"), 300))
     for command in rows_at(row, "verify"):
         if killed := int(number_at(command, "killed") or 0):
-            left = "a program" if killed == 1 else f"{killed} programs"
-            named = one_line(text_at(command, "name"), 60)
-            yield Incident("programs ended that the verifier left running", iteration, f"{named} left {left}")
+            programs = "a program" if killed == 1 else f"{killed} programs"
+            name = one_line(text_at(command, "name"), 60)
+            yield Incident("programs ended that the verifier left running", iteration, f"{name} left {programs}")
     for note in list_at(row, "notes"):
         if isinstance(note, str):
             yield Incident(_kind_of(note), iteration, one_line(note, 400))
 
 
 def pause_before(row: Row, previous: datetime | None) -> Incident | None:
-    """The time before an iteration's end in which nobody is known to have been at work, where it is long.
+    """The pause since ``previous`` that the iteration's seconds and noted waits do not explain; None under two minutes.
 
-    A stop, a kill, a machine asleep, a person asked: what it was the records do not tell. Waits that a note tells of
-    are not in it.
+    The records do not say what it was: a stop, a kill, a machine asleep, a question to a person.
     """
     moment = moment_of(text_at(row, "timestamp"))
     if moment is None or previous is None:
         return None
     idle = (moment - previous).total_seconds() - sum(numbers_at(row, "seconds").values())
-    idle -= sum(_waited(note) for note in list_at(row, "notes") if isinstance(note, str))
+    idle -= sum(_wait_seconds(note) for note in list_at(row, "notes") if isinstance(note, str))
     if idle < PAUSE_SECONDS:
         return None
     iteration = int(number_at(row, "iteration") or 0)
@@ -91,7 +90,7 @@ def pause_before(row: Row, previous: datetime | None) -> Incident | None:
 
 
 def moment_of(text: str) -> datetime | None:
-    """The aware time that a timestamp tells, or None."""
+    """The time of a timestamp, with its zone (UTC where it has none), or None."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -99,10 +98,10 @@ def moment_of(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _waited(note: str) -> float:
-    """The seconds of a wait that a note tells of."""
-    found = _WAITED.match(note)
-    return seconds(found[1]) if found else 0.0
+def _wait_seconds(note: str) -> float:
+    """The seconds of the wait in a note; 0 where it is about something else."""
+    match = _WAITED.match(note)
+    return seconds(match[1]) if match else 0.0
 
 
 def _kind_of(note: str) -> str:

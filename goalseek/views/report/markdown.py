@@ -1,6 +1,6 @@
 """The report for a pull request, in GitHub's Markdown.
 
-What an agent wrote stands in code spans only: there no mention, link, image or HTML comes to life.
+Text by an agent is in code spans only, where no mention, link, image or HTML takes effect.
 """
 
 from __future__ import annotations
@@ -47,42 +47,42 @@ def code(text: str) -> str:
     longest = max((len(run) for run in re.findall("`+", line)), default=0)
     fence = "`" * (longest + 1)
     room = " " if longest or line.startswith(" ") else ""
-    return f"{fence}{room}{_without_bar(line)}{room}{fence}"
+    return f"{fence}{room}{_replace_bars(line)}{room}{fence}"
 
 
-def _without_bar(line: str) -> str:
-    """A bar would end the cell; one that is escaped shows its backslash where there is no table, so it is replaced."""
+def _replace_bars(line: str) -> str:
+    """Replaces ``|``, which would end a cell; escaped, it would show a backslash outside of tables."""
     return line.replace("\\|", "\u2223").replace("|", "\u2223")
 
 
 def _time(climb: Climb) -> str:
     spending = climb.spending
     agent, verifier = format_duration(spending.agent), format_duration(spending.verifier)
-    took = f"{format_duration(spending.seconds)}: agent {agent}, verifier {verifier}"
-    return joined([took, tokens_in_words(spending.total)])
+    text = f"{format_duration(spending.seconds)}: agent {agent}, verifier {verifier}"
+    return joined([text, tokens_in_words(spending.total)])
 
 
 def _kept(climb: Climb) -> Iterator[str]:
-    shown = climb.kept.items[-_KEPT_MOST:]
-    if not shown:
+    tries = climb.kept.items[-_KEPT_MOST:]
+    if not tries:
         return
     yield "### Kept"
     yield ""
     yield from _table(
-        (" ", code(climb.metric), "change", "what", "why", "commit"), (_kept_row(climb, done) for done in shown)
+        (" ", code(climb.metric), "change", "what", "why", "commit"), (_kept_row(climb, try_) for try_ in tries)
     )
-    if climb.kept.added > len(shown):
-        yield f"The newest {len(shown)} of {climb.kept.added}."
+    if climb.kept.added > len(tries):
+        yield f"The newest {len(tries)} of {climb.kept.added}."
         yield ""
 
 
-def _kept_row(climb: Climb, done: Try) -> tuple[str, ...]:
-    value = "" if done.value is None else format_number(done.value)
+def _kept_row(climb: Climb, try_: Try) -> tuple[str, ...]:
+    value = "" if try_.value is None else format_number(try_.value)
     change = ""
-    if done.value is not None and done.incumbent is not None:
-        change = gain_in_words(done.incumbent, done.value, climb.direction)
-    why = joined([code(done.why), odds_in_words(done.odds)])
-    return str(done.iteration), value, change, code(done.title), why, done.commit[:12]
+    if try_.value is not None and try_.incumbent is not None:
+        change = gain_in_words(try_.incumbent, try_.value, climb.direction)
+    why = joined([code(try_.why), odds_in_words(try_.odds)])
+    return str(try_.iteration), value, change, code(try_.title), why, try_.commit[:12]
 
 
 def _rejected(climb: Climb) -> Iterator[str]:
@@ -93,12 +93,12 @@ def _rejected(climb: Climb) -> Iterator[str]:
     yield ""
     rows = []
     for label in labels:
-        newest = [done for done in reversed(climb.rejected.items) if done.label == label][:_NEWEST]
-        told = "<br>".join(
-            f"{done.iteration}: {code(done.title or 'without a title')}, {code(done.why)}" for done in newest
+        newest = [try_ for try_ in reversed(climb.rejected.items) if try_.label == label][:_NEWEST]
+        titles = "<br>".join(
+            f"{try_.iteration}: {code(try_.title or 'without a title')}, {code(try_.why)}" for try_ in newest
         )
         meaning = REASONS.get(label.reason, "")
-        rows.append((code(label.reason), meaning, str(climb.counts[label]), told))
+        rows.append((code(label.reason), meaning, str(climb.counts[label]), titles))
     yield from _table(("reason", " ", "tries", "the newest"), rows)
 
 
@@ -143,15 +143,15 @@ _COMMAND = re.compile(rf"\bgoalseek (?:-m (?:'[^']*'|\S+) )?[a-z]+(?: (?:{_OPTIO
 
 
 def with_commands(text: str, code: Callable[[str], str]) -> str:
-    """``text`` with ``code`` of each goalseek command, and of each word that is none: nothing else comes to life."""
+    """``text`` with ``code`` around each goalseek command, and around all that is not a plain word or number."""
     parts, end = [], 0
-    for found in _COMMAND.finditer(text):
-        parts += [_words(text[end : found.start()], code), code(found[0])]
-        end = found.end()
-    return "".join([*parts, _words(text[end:], code)])
+    for match in _COMMAND.finditer(text):
+        parts += [_escape_words(text[end : match.start()], code), code(match[0])]
+        end = match.end()
+    return "".join([*parts, _escape_words(text[end:], code)])
 
 
-def _words(text: str, code: Callable[[str], str]) -> str:
+def _escape_words(text: str, code: Callable[[str], str]) -> str:
     return "".join(_pieces(text, code))
 
 

@@ -1,4 +1,4 @@
-"""HTML and SVG in which nothing can be forgotten to be escaped: text is escaped unless it is Html already."""
+"""HTML and SVG elements that escape all text which is not ``Html`` already, so that none is forgotten."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def tag(name: str, /, *inside: str, **attributes: object) -> Html:
 
     An attribute of True stands alone; one of None or False is left out.
     """
-    told = "".join(
+    text = "".join(
         _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
     )
     if name in _EMPTY:
-        return Html(f"<{name}{told}/>")
-    return Html(f"<{name}{told}>{fragment(*inside)}</{name}>")
+        return Html(f"<{name}{text}/>")
+    return Html(f"<{name}{text}>{fragment(*inside)}</{name}>")
 
 
 def fragment(*inside: str) -> Html:
@@ -37,7 +37,7 @@ def fragment(*inside: str) -> Html:
 
 
 def data(identifier: str, value: Any) -> Html:
-    """A JSON value for the page's script to read: a block that no browser runs, which no text in it can end."""
+    """A JSON value for the page's script: an element that is not executed, and that no text in it can close."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -56,18 +56,18 @@ _LONGEST_ESCAPE = 6
 
 
 def written(text: str) -> int:
-    """How many bytes the text takes at most, in an element or as JSON, where some characters are escaped."""
+    """The largest size of the text in bytes, in an element or as JSON, where some characters are escaped."""
     return len(text.encode("utf-8", "replace")) + (_LONGEST_ESCAPE - 1) * sum(text.count(sign) for sign in _ESCAPED)
 
 
-def within(text: str, most: int) -> str:
-    """The text, cut so that it takes no more bytes than this where it is written."""
-    if _LONGEST_ESCAPE * len(text) <= most or written(text) <= most:
+def within(text: str, limit: int) -> str:
+    """The text, cut to at most ``limit`` bytes after escaping; where it is cut it ends in ``…``."""
+    if _LONGEST_ESCAPE * len(text) <= limit or written(text) <= limit:
         return text
-    fitting = bisect(range(len(text)), most - len("…".encode()), key=lambda length: written(text[:length]))
+    fitting = bisect(range(len(text)), limit - len("…".encode()), key=lambda length: written(text[:length]))
     return text[: max(0, fitting - 1)] + "…"
 
 
-def share(whole: int, count: int, most: int) -> int:
-    """How many bytes each of so many may take of a whole, and no more than ``most``."""
-    return min(most, whole // max(1, count))
+def share(total: int, count: int, limit: int) -> int:
+    """An equal share of ``total`` bytes for each of ``count``, at most ``limit``."""
+    return min(limit, total // max(1, count))

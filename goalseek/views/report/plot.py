@@ -1,4 +1,4 @@
-"""The progress plot: a dot for each try, the step line of the best, and the noise around it."""
+"""The progress plot as SVG: a dot for each try, the step line of the best, a band of its noise, and the axes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOP = 70
 
 @dataclass(frozen=True)
 class Plot:
-    """What to draw. ``tries`` are in the order of the dots: what was not kept, then the baseline and what was kept."""
+    """The data of the plot. ``tries`` are in the order of the dots: those not kept, the baseline, the kept ones."""
 
     across: Axis
     upward: Axis
@@ -37,7 +37,7 @@ class Plot:
     @property
     def has_lane(self) -> bool:
         """Whether a try has no number."""
-        return any(done.value is None for done in self.tries)
+        return any(try_.value is None for try_ in self.tries)
 
 
 def plot_of(climb: Climb) -> Plot | None:
@@ -48,26 +48,26 @@ def plot_of(climb: Climb) -> Plot | None:
     kept = list(climb.kept.items)
     if climb.kept.added and kept[-1:] != [climb.best]:
         kept.append(climb.best)
-    best = (baseline, *(done for done in kept if done.value is not None))
-    rejected = [*climb.rejected.items, *(done for done in kept if done.value is None)]
-    upward = value_axis(_values(best), _values(rejected))
+    best = (baseline, *(try_ for try_ in kept if try_.value is not None))
+    rejected = [*climb.rejected.items, *(try_ for try_ in kept if try_.value is None)]
+    upward = value_axis(_known_values(best), _known_values(rejected))
     tries = (*rejected, *best)
     return Plot(
         across=count_axis(baseline.iteration, climb.last),
         upward=upward,
         tries=tries,
         best=best,
-        band=climb.repeats.bands(climb.direction, [done.value for done in best]),
+        band=climb.repeats.bands(climb.direction, [try_.value for try_ in best]),
         runs_at=tuple(climb.runs_at),
         last=climb.last,
         left_out=climb.tried + 1 - len(tries),
-        beyond=sum(not -0.01 <= upward.place(value) <= 1.01 for value in _values(tries)),
+        beyond=sum(not -0.01 <= upward.place(value) <= 1.01 for value in _known_values(tries)),
         words=_words(climb),
     )
 
 
 def marks(plot: Plot) -> Html:
-    """The inside of an ``<svg>`` of WIDTH by HEIGHT: grid, band, line and dots, to be coloured by their classes."""
+    """The content of an ``<svg>`` of WIDTH by HEIGHT: grid, band, line and dots, coloured by their classes."""
     many = " many" if len(plot.tries) > 1500 else ""
     count = len(plot.tries) - len(plot.best)
     behind, before = (_dots(plot, tries) for tries in (plot.tries[:count], plot.tries[count:]))
@@ -79,8 +79,8 @@ def marks(plot: Plot) -> Html:
 
 
 def _dots(plot: Plot, tries: Sequence[Try]) -> str:
-    places = ((done.label.outcome, _x(plot, done), _y(plot, done.value)) for done in tries)
-    return "".join(f'<path class="dot {outcome}" d="M{x} {y}h0"/>' for outcome, x, y in places)
+    positions = ((try_.label.outcome, _x(plot, try_), _y(plot, try_.value)) for try_ in tries)
+    return "".join(f'<path class="dot {outcome}" d="M{x} {y}h0"/>' for outcome, x, y in positions)
 
 
 def standalone(climb: Climb) -> str:
@@ -90,14 +90,14 @@ def standalone(climb: Climb) -> str:
     if plot is None:
         inner: list[Html] = [tag("text", "nothing is measured yet", x=30, y=60)]
     else:
-        drawn = tag("svg", marks(plot), x=80, y=_TOP, width=900, height=360, overflow="visible", **_BOX)
+        svg = tag("svg", marks(plot), x=80, y=_TOP, width=900, height=360, overflow="visible", **_BOX)
         inner = [
             tag("text", headline, x=20, y=26, class_="title"),
             tag("text", kept, x=20, y=48),
-            drawn,
-            *_written_labels(plot),
+            svg,
+            *_labels(plot),
         ]
-    whole = tag(
+    document = tag(
         "svg",
         tag("title", f"{headline}; {kept}"),
         tag("desc", plot.words if plot else "nothing is measured yet"),
@@ -110,11 +110,11 @@ def standalone(climb: Climb) -> str:
         height=490,
         role="img",
     )
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{whole}\n'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{document}\n'
 
 
 def stretched(plot: Plot) -> Html:
-    """The plot for a page: as wide as there is room, with labels of their own size beside it."""
+    """The plot as an element of the page: it scales to the width, while the labels around it keep their size."""
     lane = tag("span", "none", class_="lane") if plot.has_lane else Html()
     return tag(
         "div",
@@ -131,12 +131,12 @@ def stretched(plot: Plot) -> Html:
 _BOX = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "preserveAspectRatio": "none"}
 
 
-def _values(tries: Sequence[Try]) -> list[float]:
-    return [done.value for done in tries if done.value is not None]
+def _known_values(tries: Sequence[Try]) -> list[float]:
+    return [try_.value for try_ in tries if try_.value is not None]
 
 
-def _x(plot: Plot, done: Try) -> str:
-    return f"{WIDTH * plot.across.place(done.iteration):.1f}"
+def _x(plot: Plot, try_: Try) -> str:
+    return f"{WIDTH * plot.across.place(try_.iteration):.1f}"
 
 
 def _y(plot: Plot, value: float | None) -> str:
@@ -147,53 +147,53 @@ def _y(plot: Plot, value: float | None) -> str:
 
 def _grid(plot: Plot) -> Iterator[str]:
     count = len(plot.upward.ticks) - 1
-    for place in range(count + 1):
-        yield f'<path class="grid" d="M0 {FLOOR * place / count:.1f}H{WIDTH}"/>'
+    for index in range(count + 1):
+        yield f'<path class="grid" d="M0 {FLOOR * index / count:.1f}H{WIDTH}"/>'
     for iteration in plot.runs_at:
         yield f'<path class="run" d="M{WIDTH * plot.across.place(iteration - 0.5):.1f} 0V{FLOOR}"/>'
 
 
 def _bands(plot: Plot) -> Iterator[str]:
-    """Behind each step of the line, from where it begins to where the next one does."""
-    for place, band in enumerate(plot.band):
+    """The noise behind each step of the line, from its beginning to that of the next."""
+    for index, band in enumerate(plot.band):
         if band is not None:
-            start, end = _x(plot, plot.best[place]), _end_of(plot, place)
+            start, end = _x(plot, plot.best[index]), _end_of(plot, index)
             low, high = _y(plot, band[0]), _y(plot, band[1])
             yield f'<path class="band" d="M{start} {low}H{end}V{high}H{start}Z"/>'
 
 
 def _steps(plot: Plot) -> str:
-    told = [f"M{_x(plot, plot.best[0])} {_y(plot, plot.best[0].value)}"]
-    told += [f"H{_x(plot, done)}V{_y(plot, done.value)}" for done in plot.best[1:]]
-    return "".join(told) + f"H{_end_of(plot, len(plot.best) - 1)}"
+    commands = [f"M{_x(plot, plot.best[0])} {_y(plot, plot.best[0].value)}"]
+    commands += [f"H{_x(plot, try_)}V{_y(plot, try_.value)}" for try_ in plot.best[1:]]
+    return "".join(commands) + f"H{_end_of(plot, len(plot.best) - 1)}"
 
 
-def _end_of(plot: Plot, place: int) -> str:
-    if place + 1 < len(plot.best):
-        return _x(plot, plot.best[place + 1])
+def _end_of(plot: Plot, index: int) -> str:
+    if index + 1 < len(plot.best):
+        return _x(plot, plot.best[index + 1])
     return f"{WIDTH * plot.across.place(plot.last):.1f}"
 
 
-def _written_labels(plot: Plot) -> Iterator[Html]:
-    """The labels of the plot that stands alone, around its place in there."""
+def _labels(plot: Plot) -> Iterator[Html]:
+    """The labels of the standalone plot, around its area."""
     top, left, width, floor = _TOP, 80, 900, 360 * FLOOR / HEIGHT
     count = len(plot.upward.ticks) - 1
-    for place, label in enumerate(plot.upward.labels):
-        yield tag("text", label, x=left - 12, y=round(top + floor * (1 - place / count) + 4, 1), text_anchor="end")
+    for index, label in enumerate(plot.upward.labels):
+        yield tag("text", label, x=left - 12, y=round(top + floor * (1 - index / count) + 4, 1), text_anchor="end")
     steps = len(plot.across.ticks) - 1
-    for place, label in enumerate(plot.across.labels):
-        yield tag("text", label, x=round(left + width * place / steps, 1), y=452, text_anchor="middle")
+    for index, label in enumerate(plot.across.labels):
+        yield tag("text", label, x=round(left + width * index / steps, 1), y=452, text_anchor="middle")
     if plot.has_lane:
         yield tag("text", "none", x=left - 12, y=round(top + 360 * _LANE / HEIGHT + 4, 1), text_anchor="end")
     yield tag("text", "iteration", x=left + width, y=476, text_anchor="end")
     kinds = (("kept", "kept"), ("reverted", "not kept"), ("baseline", "baseline"))
-    for place, (kind, label) in enumerate(kinds):
-        yield Html(f'<path class="dot {kind}" d="M{left + 8 + 110 * place} 472h0"/>')
-        yield tag("text", label, x=left + 18 + 110 * place, y=476)
+    for index, (kind, label) in enumerate(kinds):
+        yield Html(f'<path class="dot {kind}" d="M{left + 8 + 110 * index} 472h0"/>')
+        yield tag("text", label, x=left + 18 + 110 * index, y=476)
 
 
 def _words(climb: Climb) -> str:
-    """The plot told to who does not see it."""
+    """The description of the plot for readers who do not see it."""
     assert climb.baseline and climb.best
     first, best = format_distinct(climb.baseline.value or 0.0, climb.best.value or 0.0)
     better = "higher" if climb.direction == "maximize" else "lower"
@@ -235,7 +235,7 @@ class Axis:
         return format_distinct(*self.ticks)
 
     def place(self, value: float) -> float:
-        """Where a value lies, from 0 at the low end to 1 at the high one; beyond them where it is outside."""
+        """The position of a value: 0 at the low end, 1 at the high one; outside that range beyond the ends."""
         low, high = self.ticks[0], self.ticks[-1]
         if not self.logarithmic:
             return (value - low) / (high - low)
@@ -243,12 +243,12 @@ class Axis:
 
 
 def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
-    """An axis that holds all of ``core``, and of the others the middle nine tenths as far as that leaves core large.
+    """An axis that holds all of ``core``, and the middle nine tenths of the others unless they would make core small.
 
-    Logarithmic where the core is positive and its ends are far apart. A value near the largest float, as a verifier may
-    give in place of infinity, lies beyond the axis: no float is left for the tick above it.
+    It is logarithmic where core is positive and its ends are far apart. A value near the largest float, which a
+    verifier may give in place of infinity, lies beyond the axis: there is no float for a tick above it.
     """
-    core, others = [_bounded(value) for value in core], [_bounded(value) for value in others]
+    core, others = [_clamp(value) for value in core], [_clamp(value) for value in others]
     low, high = min(core), max(core)
     if low > 0 and high / low >= _LOGARITHMIC_FROM:
         return _decades(low, high)
@@ -265,7 +265,7 @@ def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
     return _linear(low, high)
 
 
-def _bounded(value: float) -> float:
+def _clamp(value: float) -> float:
     return min(max(value, -_FURTHEST), _FURTHEST)
 
 
@@ -275,7 +275,7 @@ def count_axis(first: int, last: int) -> Axis:
     if length <= 8:
         return Axis(tuple(float(tick) for tick in range(first, max(last, first + 1) + 1)))
     quarter = math.ceil(length / 4)
-    return Axis(tuple(float(first + quarter * place) for place in range(5)))
+    return Axis(tuple(float(first + quarter * index) for index in range(5)))
 
 
 def _linear(low: float, high: float) -> Axis:
@@ -285,11 +285,11 @@ def _linear(low: float, high: float) -> Axis:
         return Axis((low, high))
     step = next(step * magnitude for step in _STEPS if step * magnitude >= raw * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return Axis(tuple(place * step for place in range(first, max(last, first + 1) + 1)))
+    return Axis(tuple(index * step for index in range(first, max(last, first + 1) + 1)))
 
 
 def _decades(low: float, high: float) -> Axis:
     first, last = math.floor(math.log10(max(low, 1 / _FURTHEST))), math.ceil(math.log10(high))
     every = math.ceil((last - first) / 8)
     last = first + every * math.ceil((last - first) / every)
-    return Axis(tuple(10.0**place for place in range(first, last + 1, every)), logarithmic=True)
+    return Axis(tuple(10.0**exponent for exponent in range(first, last + 1, every)), logarithmic=True)

@@ -1,6 +1,7 @@
-"""The lines of ``results.jsonl`` as plain JSON, by the contract's names: what is missing or odd is read as nothing.
+"""The lines of ``results.jsonl`` as plain JSON: a missing value, or one of the wrong type, is ignored.
 
-A report is also made of records that a newer version wrote, so kinds and keys that are not known here do no harm.
+A report must also work on records of a newer version, so unknown kinds and keys are no errors. Here too are the words
+of the report for reasons, sandbox levels, verifiers and costs.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Placed:
-    """A line of the file: its row, None where the line is no record; ``end`` is the byte after it."""
+    """A line of the file: its row, None where it is no record; ``end`` is the offset of the byte after it."""
 
     row: Row | None
     end: int
 
 
 def rows_from(history: History, offset: int = 0) -> Iterator[Placed]:
-    """The complete lines from a line's beginning on; a torn last line is not there yet."""
+    """The complete lines from byte ``offset`` on, which begins a line; a torn last line is left out."""
     for line in history.forward(offset):
         end = line.offset + len(line.text) + 1
         try:
@@ -41,29 +42,29 @@ def rows_from(history: History, offset: int = 0) -> Iterator[Placed]:
 
 
 def number_at(row: Row, *names: str) -> float | None:
-    """The finite number at a place, or None."""
+    """The finite number at a path of keys, or None."""
     return _finite(at(row, *names))
 
 
 def text_at(row: Row, *names: str) -> str:
-    """The text at a place, or ""."""
+    """The text at a path of keys, or ""."""
     value = at(row, *names)
     return value if isinstance(value, str) else ""
 
 
 def list_at(row: Row, *names: str) -> list[Any]:
-    """The list at a place, or an empty one."""
+    """The list at a path of keys, or an empty one."""
     value = at(row, *names)
     return value if isinstance(value, list) else []
 
 
 def rows_at(row: Row, *names: str) -> list[Row]:
-    """The objects in the list at a place."""
+    """The objects in the list at a path of keys."""
     return [item for item in list_at(row, *names) if isinstance(item, dict)]
 
 
 def numbers_at(row: Row, *names: str) -> dict[str, float]:
-    """The finite numbers, by name, of the object at a place."""
+    """The finite numbers, by name, of the object at a path of keys."""
     value = at(row, *names)
     if not isinstance(value, dict):
         return {}
@@ -71,7 +72,7 @@ def numbers_at(row: Row, *names: str) -> dict[str, float]:
 
 
 def at(row: Any, *names: str) -> Any:
-    """What is at a place, or None."""
+    """The value at a path of keys, or None."""
     for name in names:
         if not isinstance(row, dict):
             return None
@@ -95,7 +96,7 @@ OUTCOMES = ("baseline", "kept", "reverted", "skipped")
 
 
 class Label(NamedTuple):
-    """What came of a try: the contract's outcome and reason."""
+    """The outcome and the reason of a try, in the contract's words."""
 
     outcome: str
     reason: str
@@ -103,9 +104,9 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One iteration. All texts are harmless and of bounded length; ``seconds`` are active ones.
+    """One iteration. All texts are printable and of bounded length; ``seconds`` are active ones.
 
-    ``guards`` are there of what the line of the best stands on only.
+    ``guards`` are filled for the baseline and kept tries only.
     """
 
     iteration: int
@@ -126,7 +127,7 @@ class Try:
 
 
 def try_of(row: Row, label: Label) -> Try:
-    """The try that an iteration's row tells of, and what came of it."""
+    """The try in the row of an iteration."""
     files = [one_line(name, 200) for name in list_at(row, "changed_files") if isinstance(name, str)]
     more = (f"and {len(files) - _FILES_MOST} more",) if len(files) > _FILES_MOST else ()
     return Try(
@@ -149,23 +150,23 @@ def try_of(row: Row, label: Label) -> Try:
 
 
 def label_of(row: Row) -> Label:
-    """What came of it; an outcome that is not known here counts as skipped."""
+    """The label of an iteration's row; an unknown outcome counts as skipped."""
     outcome = text_at(row, "outcome")
     return Label(outcome if outcome in OUTCOMES else "skipped", one_line(text_at(row, "reason"), 40))
 
 
 def _guards(row: Row) -> dict[str, float]:
-    named = list(numbers_at(row, "guards").items())[:_GUARDS_MOST]
-    return {one_line(name, 80): value for name, value in named}
+    guards = list(numbers_at(row, "guards").items())[:_GUARDS_MOST]
+    return {one_line(name, 80): value for name, value in guards}
 
 
 def _hash(text: str) -> str:
-    """A hash, or nothing where it is none: it is handed to git."""
+    """The text where it is a hash of git, else "": it is passed to git as an argument."""
     return text if len(text) in (40, 64) and all(letter in "0123456789abcdef" for letter in text) else ""
 
 
 def settled_of(row: Row) -> Settled | None:
-    """The result that a ``settle`` row tells; None where it has no difference."""
+    """The result in a ``settle`` row; None where it has no difference."""
     difference = number_at(row, "difference")
     if difference is None:
         return None
@@ -184,9 +185,9 @@ def has_medians(settled: Settled) -> bool:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the holdout: of the "baseline" or the "best", kept in ``iteration``, or "".
+    """One look at the holdout. ``of`` is "baseline", "best" or "", ``iteration`` the one that was looked at.
 
-    Where it has no ``value`` it was begun only, or failed, and ``why`` says how. ``gap`` is in the metric's units.
+    Without a ``value`` it has only begun, or failed, and ``why`` says how. ``gap`` is in the metric's units.
     """
 
     number: int
@@ -198,7 +199,7 @@ class Look:
 
 
 def look_of(row: Row) -> Look:
-    """The look that a ``holdout`` row tells of."""
+    """The look in a ``holdout`` row."""
     iteration = number_at(row, "iteration")
     return Look(
         int(number_at(row, "look") or 0),
@@ -215,10 +216,10 @@ def reach(settled: Settled) -> str:
     size = percent if settled.in_percent else "{:.4g}".format
     if settled.difference == 0 and not settled.interval:
         return "no difference"
-    told = size(abs(settled.difference))
+    text = size(abs(settled.difference))
     if settled.interval:
-        told += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
-    return f"{told} {'worse' if settled.difference < 0 else 'better'}"
+        text += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
+    return f"{text} {'worse' if settled.difference < 0 else 'better'}"
 
 
 REASONS = {
@@ -256,7 +257,7 @@ VERIFIERS = {
 
 
 def tokens_in_words(usage: Usage) -> str:
-    """``1,234,567 tokens, $4.10``; nothing where nothing was reported."""
+    """``1,234,567 tokens, $4.10``; "" where nothing was reported."""
     parts = [f"{usage.tokens:,} tokens"] if usage.tokens else []
     if is_told(usage):
         parts.append(dollars(usage))
@@ -264,12 +265,12 @@ def tokens_in_words(usage: Usage) -> str:
 
 
 def is_told(usage: Usage) -> bool:
-    """Whether somebody reported dollars."""
+    """Whether a cost in dollars was reported."""
     return usage.cost_usd is not None or usage.about_usd is not None
 
 
 def dollars(usage: Usage) -> str:
-    """``$4.10``, ``about $4.10`` where estimated or a subscription pays, ``unknown`` where nobody reported it."""
+    """``$4.10``, ``about $4.10`` where estimated or paid by a subscription, ``unknown`` where none was reported."""
     parts = []
     if usage.cost_usd is not None and (usage.cost_usd or usage.about_usd is None):
         parts.append(f"{'about ' if usage.estimated else ''}${usage.cost_usd:,.2f}")
@@ -279,7 +280,7 @@ def dollars(usage: Usage) -> str:
 
 
 def sandboxes_in_words(levels: Counter[tuple[str, str]]) -> str:
-    """``sandbox: bubblewrap``; of several, each with its share of the iterations: a night is as safe as its weakest."""
+    """``sandbox: bubblewrap``; of several levels, each with its number of iterations."""
     counts: Counter[str] = Counter()
     for (sandbox, _), count in levels.items():
         counts[sandbox or "not told"] += count
@@ -289,5 +290,5 @@ def sandboxes_in_words(levels: Counter[tuple[str, str]]) -> str:
 
 
 def joined(parts: Iterable[str]) -> str:
-    """The parts that are not empty, with dots between them."""
+    """The parts that are not empty, joined by ``·``."""
     return " · ".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""The sections of the page about the climb: the claim, the plot, what was kept and what was not."""
+"""The sections of the page on the claim, the plot, the kept tries and the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NONE = Html()
 
 
 def claim_section(night: Night, around: Surroundings) -> Html:
-    """The first thing to read: from where to where, how sure, how many, and what to do next."""
+    """The head of the page: the numbers before and after, how sure they are, the main facts, and what to do next."""
     climb, claim = night.climb, claim_of(night.climb)
     better = "higher" if climb.direction == "maximize" else "lower"
     numbers = fragment(
@@ -53,15 +53,15 @@ def claim_section(night: Night, around: Surroundings) -> Html:
 
 
 def progress_section(climb: Climb, plot: Plot | None) -> Html:
-    """The plot with its legend, the record that is chosen in it, and the same as a table."""
+    """The plot with its legend, the record selected in it, and the step line as a table."""
     if plot is None:
         return tag(
             "section", tag("h2", "Progress"), tag("p", "A plot appears with the first measurement."), id="progress"
         )
     legend = [tag("li", label, class_=kind) for kind, label in _legend(plot)]
-    steps = [_step_cells(climb, done) for done in plot.best[-KEPT_SHOWN:]]
+    steps = [_step_cells(climb, try_) for try_ in plot.best[-KEPT_SHOWN:]]
     beyond = "1 try lies" if plot.beyond == 1 else f"{plot.beyond:,} tries lie"
-    told = [
+    remarks = [
         "No number came of the tries in the lane “none”" if plot.has_lane else "",
         f"{beyond} beyond the scale, at its edge" if plot.beyond else "",
         f"{plot.left_out:,} more tries are left out of the plot, evenly" if plot.left_out else "",
@@ -71,7 +71,7 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
         tag("h2", "Progress"),
         tag("div", stretched(plot), tag("div", id="tip", hidden=True), id="stage"),
         tag("ul", *legend, class_="legend"),
-        tag("p", " ".join(f"{text}." for text in told if text), class_="quiet", hidden=not any(told)),
+        tag("p", " ".join(f"{text}." for text in remarks if text), class_="quiet", hidden=not any(remarks)),
         tag("p", "", id="readout", class_="unseen", aria_live="polite"),
         tag("div", id="record", tabindex="-1", hidden=True),
         tag(
@@ -85,7 +85,7 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
 
 
 def finder(climb: Climb) -> Html:
-    """The field by which the page's script narrows plot and lists alike, saying how many it leaves, and hides."""
+    """The filter of plot and lists, with the number of matches. It is hidden until the page's script shows it."""
     if not climb.kept.added and not climb.rejected.items:
         return NONE
     return tag(
@@ -105,23 +105,23 @@ def kept_section(climb: Climb, diff_of: Callable[[Try, int], Diff | None]) -> Ht
     intro = "Nothing was kept." if not kept else "In order; each stands on the one before it."
     if climb.kept.added > len(kept):
         intro = f"{len(kept)} of {climb.kept.added:,} are shown; goalseek log --kept lists all."
-    entries = [_kept_entry(climb, done, diff_of(done, len(kept))) for done in kept]
-    return tag("section", _titled("Kept", climb.kept.added), tag("p", intro, class_="quiet"), *entries, id="kept")
+    entries = [_kept_entry(climb, try_, diff_of(try_, len(kept))) for try_ in kept]
+    return tag("section", _heading("Kept", climb.kept.added), tag("p", intro, class_="quiet"), *entries, id="kept")
 
 
 def rejected_section(climb: Climb) -> Html:
-    """What was not kept, grouped by reason; the page's script fills in all of a group."""
+    """The tries not kept, grouped by reason, the newest of each; the page's script fills in the rest of a group."""
     labels = [label for label, _ in climb.counts.most_common() if label.outcome in ("reverted", "skipped")]
-    most = max((climb.counts[label] for label in labels), default=1)
+    largest = max((climb.counts[label] for label in labels), default=1)
     newest: dict[Label, list[Try]] = {label: [] for label in labels}
-    for done in reversed(climb.rejected.items):
-        if len(newest[done.label]) < NEWEST_SHOWN:
-            newest[done.label].append(done)
+    for try_ in reversed(climb.rejected.items):
+        if len(newest[try_.label]) < NEWEST_SHOWN:
+            newest[try_.label].append(try_)
     texts = share(_NEWEST_TEXTS // 2, sum(map(len, newest.values())), _ONE_TEXT)
-    groups = [_group(label, climb.counts[label], most, newest[label], texts) for label in labels]
+    groups = [_group(label, climb.counts[label], largest, newest[label], texts) for label in labels]
     intro = tag("p", "Everything was kept." if climb.kept.added else "Nothing was tried yet.", class_="quiet")
     total = sum(climb.counts[label] for label in labels)
-    return tag("section", _titled("Not kept", total), NONE if groups else intro, *groups, id="rejected")
+    return tag("section", _heading("Not kept", total), NONE if groups else intro, *groups, id="rejected")
 
 
 def _facts(night: Night) -> Iterator[str]:
@@ -154,47 +154,48 @@ def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
     yield "key-line", "best so far"
     if any(plot.band):
         yield "key-band", "noise of one run, ± 1 sd"
-    if any(done.label.outcome == "skipped" for done in plot.tries):
+    if any(try_.label.outcome == "skipped" for try_ in plot.tries):
         yield "key-skipped", "skipped"
     if plot.runs_at:
         yield "key-run", "a new run"
 
 
-def _step_cells(climb: Climb, done: Try) -> tuple[str, ...]:
-    value = "" if done.value is None else format_number(done.value)
-    title = within(done.title, share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT))
-    return str(done.iteration), value, _change(climb, done), title or done.label.outcome
+def _step_cells(climb: Climb, try_: Try) -> tuple[str, ...]:
+    value = "" if try_.value is None else format_number(try_.value)
+    title = within(try_.title, share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT))
+    return str(try_.iteration), value, _change(climb, try_), title or try_.label.outcome
 
 
-def _change(climb: Climb, done: Try) -> str:
-    """How much better than the one before, as a share where that is one."""
-    if done.value is None or done.incumbent is None:
+def _change(climb: Climb, try_: Try) -> str:
+    """The gain over the incumbent, in percent where that is positive."""
+    if try_.value is None or try_.incumbent is None:
         return ""
-    return gain_in_words(done.incumbent, done.value, climb.direction)
+    return gain_in_words(try_.incumbent, try_.value, climb.direction)
 
 
-def _kept_entry(climb: Climb, done: Try, diff: Diff | None) -> Html:
-    value = "" if done.value is None else format_number(done.value)
-    most = share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
+def _kept_entry(climb: Climb, try_: Try, diff: Diff | None) -> Html:
+    value = "" if try_.value is None else format_number(try_.value)
+    limit = share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
     summary = tag(
         "summary",
-        tag("span", str(done.iteration), class_="number"),
-        tag("span", within(done.title, most) or "without a title", class_="title"),
+        tag("span", str(try_.iteration), class_="number"),
+        tag("span", within(try_.title, limit) or "without a title", class_="title"),
         tag("span", value, class_="value"),
-        tag("span", _change(climb, done), class_="change"),
+        tag("span", _change(climb, try_), class_="change"),
     )
     facts = [
-        within(done.why, most),
-        odds_in_words(done.odds),
-        f"{done.changed_loc} lines changed" if done.changed_loc else "",
-        format_duration(done.seconds),
-        f"commit {done.commit[:12]}" if done.commit else "",
+        within(try_.why, limit),
+        odds_in_words(try_.odds),
+        f"{try_.changed_loc} lines changed" if try_.changed_loc else "",
+        format_duration(try_.seconds),
+        f"commit {try_.commit[:12]}" if try_.commit else "",
     ]
-    told = tag("p", *_dotted(facts))
-    return tag("details", summary, told, _files(done, most), _shown(diff), class_="entry", id=f"kept-{done.iteration}")
+    paragraph = tag("p", *_with_dots(facts))
+    patch, identifier = _diff_block(diff), f"kept-{try_.iteration}"
+    return tag("details", summary, paragraph, _files(try_, limit), patch, class_="entry", id=identifier)
 
 
-def _shown(diff: Diff | None) -> Html:
+def _diff_block(diff: Diff | None) -> Html:
     if diff is None:
         return tag("p", "Its patch is not here: it is with the repository and its artifacts.", class_="quiet")
     lines = [tag("span", f"{line.text}\n", class_=line.kind) for line in diff.lines]
@@ -203,16 +204,16 @@ def _shown(diff: Diff | None) -> Html:
     return fragment(block, more if diff.left_out else NONE)
 
 
-def _files(done: Try, most: int) -> Html:
-    each = share(most, len(done.files), most)
-    named = [tag("li", tag("code", within(name, each))) for name in done.files]
-    return tag("ul", *named, class_="files") if named else NONE
+def _files(try_: Try, limit: int) -> Html:
+    each = share(limit, len(try_.files), limit)
+    items = [tag("li", tag("code", within(name, each))) for name in try_.files]
+    return tag("ul", *items, class_="files") if items else NONE
 
 
-def _group(label: Label, count: int, most: int, newest: list[Try], texts: int) -> Html:
+def _group(label: Label, count: int, largest: int, newest: list[Try], texts: int) -> Html:
     bar = tag(
         "svg",
-        tag("rect", width=round(100 * count / most, 1), height=4),
+        tag("rect", width=round(100 * count / largest, 1), height=4),
         viewBox="0 0 100 4",
         preserveAspectRatio="none",
         aria_hidden="true",
@@ -228,24 +229,25 @@ def _group(label: Label, count: int, most: int, newest: list[Try], texts: int) -
     body = [
         tag(
             "tr",
-            tag("td", str(done.iteration)),
-            tag("td", "" if done.value is None else format_number(done.value)),
-            _tried(within(done.title, texts), within(done.why, texts)),
+            tag("td", str(try_.iteration)),
+            tag("td", "" if try_.value is None else format_number(try_.value)),
+            _try_cell(within(try_.title, texts), within(try_.why, texts)),
         )
-        for done in newest
+        for try_ in newest
     ]
     more = tag("p", f"The newest {len(newest)} of {count:,}.", class_="quiet") if count > len(newest) else NONE
-    named = f"not-{label.outcome}-{label.reason}"
-    return tag("details", summary, _table(("iteration", "value", "what and why"), body), more, class_="group", id=named)
+    identifier = f"not-{label.outcome}-{label.reason}"
+    tries = _table(("iteration", "value", "what and why"), body)
+    return tag("details", summary, tries, more, class_="group", id=identifier)
 
 
-def _tried(title: str, why: str) -> Html:
+def _try_cell(title: str, why: str) -> Html:
     if not title:
         return tag("td", tag("span", why, class_="tried"))
     return tag("td", tag("span", title, class_="tried"), tag("span", why, class_="why"))
 
 
-def _titled(title: str, count: int) -> Html:
+def _heading(title: str, count: int) -> Html:
     return tag("h2", title, " ", tag("span", f"{count:,}", class_="count"))
 
 
@@ -254,6 +256,6 @@ def _table(heads: tuple[str, ...], body: list[Html]) -> Html:
     return tag("div", tag("table", head, tag("tbody", *body)), class_="wide")
 
 
-def _dotted(parts: list[str]) -> Iterator[str]:
-    for place, part in enumerate([part for part in parts if part]):
-        yield tag("span", part) if not place else fragment(" · ", tag("span", part))
+def _with_dots(parts: list[str]) -> Iterator[str]:
+    for index, part in enumerate([part for part in parts if part]):
+        yield tag("span", part) if not index else fragment(" · ", tag("span", part))

@@ -1,6 +1,6 @@
-"""The report as a page that stays open, on loopback: read-only, for this machine, under an address nobody can guess.
+"""The server of the live report, on loopback: read-only, under an address with a secret in it.
 
-The address matters: an agent that has the network reaches this machine's servers too, and must not read the holdout.
+The secret matters: an agent with network access reaches this machine's servers too, and must not read the holdout.
 """
 
 from __future__ import annotations
@@ -37,49 +37,49 @@ _HEADERS = {
 
 
 class Shown:
-    """The page and the picture as they are now. One page at a time is made, and none more often than is worth it."""
+    """The current page and state. One page is made at a time, and rarely enough to take 5% of the time at most."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._reader = Reader(source)
         self._lock = threading.Lock()
         self._page = b""
-        self._made_of = ""
+        self._page_version = ""
         self._not_before = 0.0
 
     def page(self) -> bytes:
-        """The page; making one must not take from the machine what a measurement needs."""
+        """The page, made again only where it is outdated and due: a measurement may need the processor."""
         with self._lock:
-            seen = self._seen()
-            if not self._page or (seen != self._made_of and time.monotonic() >= self._not_before):
-                began = time.monotonic()
+            version = self._version()
+            if not self._page or (version != self._page_version and time.monotonic() >= self._not_before):
+                start = time.monotonic()
                 night = self._reader.read_on()
                 around = surroundings(self._source, night.climb.kept.added > 0, is_live=True)
                 self._page = page(night, around, self._reader.diff_of).encode("utf-8", "replace")
-                self._made_of = seen
-                ended = time.monotonic()
-                self._not_before = ended + _BUSY_SHARE * (ended - began)
+                self._page_version = version
+                end = time.monotonic()
+                self._not_before = end + _BUSY_SHARE * (end - start)
             return self._page
 
     def state(self) -> bytes:
-        """The picture as JSON: ``seen`` changes when there is another page to fetch."""
+        """The state of the run as JSON; ``seen`` changes when there is a new page to fetch."""
         status, phase = at_work(self._source)
         is_due = time.monotonic() >= self._not_before
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "status": status,
             "at_work": status in AT_WORK,
             "phase": phase,
-            "seen": self._seen() if is_due or not self._made_of else self._made_of,
+            "seen": self._version() if is_due or not self._page_version else self._page_version,
         }
-        return json.dumps(told).encode()
+        return json.dumps(fields).encode()
 
-    def _seen(self) -> str:
-        """What the page is known by: which file the records are in, its size, and whether somebody is at work."""
+    def _version(self) -> str:
+        """The version of the page: inode and size of the records' file, and the status of the run."""
         try:
-            found = self._source.results.stat()
+            stat = self._source.results.stat()
         except OSError:
             return "none"
-        return f"{found.st_ino}-{found.st_size}-{at_work(self._source)[0]}"
+        return f"{stat.st_ino}-{stat.st_size}-{at_work(self._source)[0]}"
 
 
 class PageServer(ThreadingHTTPServer):
@@ -90,7 +90,7 @@ class PageServer(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, source: Source, port: int) -> None:
-        """Raises GoalseekError where the port is taken or not allowed; port 0 is any that is free."""
+        """Raises GoalseekError where the port is in use or not allowed; port 0 is any free one."""
         self.shown = Shown(source)
         self.path = f"/{secrets.token_urlsafe(16)}/"
         self._readers: dict[Any, None] = {}
@@ -109,7 +109,7 @@ class PageServer(ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.server_port}{self.path}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers on a thread; where too many readers are there, the one that came first has had its time."""
+        """Answers on a thread; where there are too many connections, the oldest is closed."""
         with self._readers_lock:
             self._readers[request] = None
             late = next(iter(self._readers)) if len(self._readers) > _READERS_MOST else None
@@ -120,19 +120,19 @@ class PageServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """A reader that was answered is none any more."""
+        """Closes an answered connection, and forgets it."""
         with self._readers_lock:
             self._readers.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader that goes away in the middle of an answer is no error; anything else is a bug, and shown as one."""
+        """Ignores a connection that the reader closed; anything else is a bug, and its traceback is printed."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD of the page and the picture; refuses all else."""
+    """Answers GET and HEAD of the page and the state; refuses everything else."""
 
     server: PageServer
     timeout = 10.0
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """The page or the picture."""
+        """The page or the state."""
         self._answer()
 
     def do_HEAD(self) -> None:
@@ -148,13 +148,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is refused, whatever its name."""
+        """Refuses every other method."""
         if name.startswith("do_"):
             return self._refuse_method
         raise AttributeError(name)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: the address in a log would be a secret in a log."""
+        """Logs nothing: the address has the secret in it."""
 
     def _answer(self) -> None:
         if refusal := self._refusal():
@@ -168,22 +168,22 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = make()
         except (GoalseekError, OSError) as error:
-            told = f"the records cannot be read now: {error}".encode("utf-8", "replace")
-            self._send(HTTPStatus.SERVICE_UNAVAILABLE, told, "text/plain; charset=utf-8")
+            text = f"the records cannot be read now: {error}".encode("utf-8", "replace")
+            self._send(HTTPStatus.SERVICE_UNAVAILABLE, text, "text/plain; charset=utf-8")
             return
         self._send(HTTPStatus.OK, body, kind)
 
     def _refusal(self) -> HTTPStatus | None:
-        """Why not, or None: a foreign name or page that leads here, or an address that is none of the two."""
+        """The error to answer with, or None: a foreign Host or Origin, or an unknown address."""
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
             return HTTPStatus.MISDIRECTED_REQUEST
         origins = self.headers.get_all("Origin", [])
         if any(origin not in {f"http://{host}" for host in self.server.hosts} for origin in origins):
             return HTTPStatus.FORBIDDEN
-        known = any(
+        is_known = any(
             secrets.compare_digest(self.path.encode(), f"{self.server.path}{name}".encode()) for name in ("", "state")
         )
-        return None if known else HTTPStatus.NOT_FOUND
+        return None if is_known else HTTPStatus.NOT_FOUND
 
     def _refuse_method(self) -> None:
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"read-only", "text/plain; charset=utf-8", {"Allow": "GET, HEAD"})

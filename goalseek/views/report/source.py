@@ -1,4 +1,4 @@
-"""Where a report comes from: this project's records, or a copy of ``results.jsonl`` from another machine."""
+"""The source of a report: this project's records, or a copy of ``results.jsonl`` from another machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from goalseek.views.terminal_text import one_line
 
 @dataclass(frozen=True)
 class Source:
-    """The records, and beside them, where they are here, the artifacts and the project."""
+    """The paths of the records and the artifacts, and the manifest where the project is on this machine."""
 
     results: Path
     runs: Path
@@ -33,12 +33,12 @@ class Source:
 
     @property
     def repository(self) -> Path | None:
-        """A folder of the project's repository."""
+        """A folder of the project's repository; None for a copy."""
         return self.loaded.folder / self.loaded.manifest.project.repo if self.loaded else None
 
     @property
     def state(self) -> Path:
-        """The picture of a run at work."""
+        """The path of ``state.json``, which says what a run is doing."""
         return self.results.with_name(STATE)
 
 
@@ -48,9 +48,12 @@ def of_project(loaded: Loaded) -> Source:
 
 
 def of_copy(path: Path) -> Source:
-    """A ``results.jsonl``, or the folder in which it or its ``logs`` is. Raises GoalseekError where there is none."""
+    """The source of a copied ``results.jsonl``: ``path`` is the file, or the folder that holds it or its ``logs``.
+
+    Raises GoalseekError where there is none.
+    """
     candidates = [path / RESULTS, path / "logs" / RESULTS] if path.is_dir() else [path]
-    results = next((place for place in candidates if place.is_file()), None)
+    results = next((file for file in candidates if file.is_file()), None)
     if results is None:
         raise GoalseekError(f"{path}: there is no {RESULTS}", "name the file, or the folder that holds it")
     beside = results.resolve().parent
@@ -58,7 +61,7 @@ def of_copy(path: Path) -> Source:
 
 
 class Reader:
-    """A night that is read on as its file grows."""
+    """Reads the records into a ``Night``, continuing as the file grows."""
 
     def __init__(self, source: Source) -> None:
         self.night = Night()
@@ -68,46 +71,46 @@ class Reader:
         self._diffs: dict[tuple[str, int, int], Diff | None] = {}
 
     def read_on(self) -> Night:
-        """The night with all records that are there by now; from the beginning where the file was written again."""
+        """Adds the records that are new; reads from the beginning where the file has become shorter."""
         if self._history.size() < self._end:
             self.night, self._end = Night(), 0
-        for placed in rows_from(self._history, self._end):
-            self.night.add(placed.row)
-            self._end = placed.end
+        for line in rows_from(self._history, self._end):
+            self.night.add(line.row)
+            self._end = line.end
         return self.night
 
-    def diff_of(self, done: Try, count: int) -> Diff | None:
-        """The patch of a kept try, where so many are shown; None where it is not here. Read once."""
-        most = most_for(count)
-        key = (done.commit, done.iteration, most)
+    def diff_of(self, try_: Try, count: int) -> Diff | None:
+        """The patch of a kept try, cut for a page with ``count`` patches; None where it is not here. Read once."""
+        limit = most_for(count)
+        key = (try_.commit, try_.iteration, limit)
         if key not in self._diffs:
-            patch = self._patch_of(done)
-            self._diffs[key] = None if patch is None else diff_of(patch, most)
+            patch = self._patch_of(try_)
+            self._diffs[key] = None if patch is None else diff_of(patch, limit)
         return self._diffs[key]
 
 
 def surroundings(source: Source, has_kept: bool, is_live: bool = False) -> Surroundings:
-    """What is known beside the records, now. Of a copy nothing is, but whether something was kept."""
+    """The present state of the project beside its records; of a copy only what to do next."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if source.loaded is None:
-        told = "where the repository is, goalseek "
-        told += "promote takes the kept changes home" if has_kept else "status says what comes next"
-        return Surroundings(next=told, made_at=made_at, version=__version__, is_live=is_live)
+        text = "where the repository is, goalseek "
+        text += "promote takes the kept changes home" if has_kept else "status says what comes next"
+        return Surroundings(next=text, made_at=made_at, version=__version__, is_live=is_live)
     bounds = {guard.name: ", ".join(_bounds(guard)) for guard in source.loaded.manifest.guard}
     try:
-        seen = overview(source.loaded)
+        summary = overview(source.loaded)
     except GoalseekError as error:
         status, phase = at_work(source)
-        following = fetch_hint(source.loaded) or error.hint
-        return Surroundings(status, phase, following, (), bounds, error.message, made_at, __version__, is_live)
-    why = f" ({seen.stop_reason})" if seen.stop_reason and seen.stop_reason != seen.status else ""
+        next_command = fetch_hint(source.loaded) or error.hint
+        return Surroundings(status, phase, next_command, (), bounds, error.message, made_at, __version__, is_live)
+    why = f" ({summary.stop_reason})" if summary.stop_reason and summary.stop_reason != summary.status else ""
     return Surroundings(
-        status=f"{seen.status}{why}",
-        phase=phase_in_words(read_state(source.state)) if seen.phase else "",
-        next=seen.next,
-        differs=seen.differs,
+        status=f"{summary.status}{why}",
+        phase=phase_in_words(read_state(source.state)) if summary.phase else "",
+        next=summary.next,
+        differs=summary.differs,
         bounds=bounds,
-        trouble=seen.silent,
+        trouble=summary.silent,
         made_at=made_at,
         version=__version__,
         is_live=is_live,
@@ -115,20 +118,20 @@ def surroundings(source: Source, has_kept: bool, is_live: bool = False) -> Surro
 
 
 def at_work(source: Source) -> tuple[str, str]:
-    """Status and phase from the picture alone, cheap enough to be asked every second; "" where there is none."""
-    picture = read_state(source.state)
-    status = one_line(str(picture.get("status") or ("pending" if source.loaded else "")), 40)
+    """Status and phase from ``state.json`` alone, cheap enough for a call every second; "" where there is none."""
+    state = read_state(source.state)
+    status = one_line(str(state.get("status") or ("pending" if source.loaded else "")), 40)
     if status not in AT_WORK:
-        why = one_line(str(picture.get("stop_reason") or ""), 40)
+        why = one_line(str(state.get("stop_reason") or ""), 40)
         return f"{status} ({why})" if why and why != status else status, ""
     if not _is_held(source):
         return "interrupted", ""
-    phase, beat = phase_in_words(picture), one_line(str(picture.get("heartbeat_at")), 40)
+    phase, beat = phase_in_words(state), one_line(str(state.get("heartbeat_at")), 40)
     return status, f"{one_line(phase, 200)}, seen {beat}" if phase else ""
 
 
 def _is_held(source: Source) -> bool:
-    """Whether somebody holds the project's lock; of a copy nobody can tell here, and its picture is believed."""
+    """Whether a process holds the project's lock; always true for a copy, whose ``state.json`` is trusted."""
     own = own_folder(source.loaded) if source.loaded else None
     return own is None or holder_of(own) is not None
 
@@ -139,17 +142,17 @@ def _bounds(guard: Guard) -> Iterator[str]:
         yield f"at least {format_number(guard.min)}"
     if guard.max is not None:
         yield f"at most {format_number(guard.max)}"
-    for word, most in (("above", guard.max_increase), ("below", guard.max_decrease)):
-        if most is not None:
-            yield f"at most {most} {word} the baseline"
+    for word, limit in (("above", guard.max_increase), ("below", guard.max_decrease)):
+        if limit is not None:
+            yield f"at most {limit} {word} the baseline"
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """``status`` is the contract's, or "" where only the records are here; ``bounds`` are guards' bounds in words.
+    """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
 
-    ``phase`` says in words what is going on, ``differs`` what is not as it was pinned, ``trouble`` what could not be
-    read. ``is_live`` is a page that stays open.
+    ``phase`` is the present activity in words, ``bounds`` are the guards' bounds in words, ``differs`` what differs
+    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a page of ``serve``.
     """
 
     status: str = ""
