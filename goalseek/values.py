@@ -126,9 +126,9 @@ EXIT_CODES: dict[str, int] = {
 
 @dataclass(frozen=True)
 class Usage:
-    """What provider calls used: input tokens without cached ones, cached tokens, output tokens, US dollars.
+    """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
 
-    ``about_usd`` is the cost that calls under a subscription reported: nobody pays it, and no limit counts it.
+    ``about_usd`` is what calls under a subscription said that they cost: nobody pays it, and no limit counts it.
     """
 
     input_tokens: int = 0
@@ -169,7 +169,7 @@ class VerifierRun:
 
 @dataclass(frozen=True)
 class CommandRun:
-    """One verify command as it ended; ``killed`` counts the processes that had to be killed at its end."""
+    """One verify command as it ended; ``killed`` counts what had to be killed at its end."""
 
     name: str
     exit_code: int | None
@@ -194,7 +194,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A further attempt of an iteration, after a repair or a review; its hash is None where it was never committed."""
+    """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash."""
 
     commit_hash: str | None
     reason: str

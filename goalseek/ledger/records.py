@@ -66,7 +66,7 @@ class RunRecord(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasurementRecord(Head):
-    """A verifier run outside an iteration, which later measurements under the same ruler may reuse."""
+    """A verifier run outside an iteration, which a later one under the same ruler need not make again."""
 
     tree: str
     ruler: str
@@ -93,7 +93,7 @@ class MetricResult:
 
 @dataclass(frozen=True)
 class Isolation:
-    """The isolation levels in force: the sandbox's, and that of the verifier's weakest command."""
+    """The level that held: of the sandbox, and of the verifier's weakest command."""
 
     sandbox: str
     verifier: str
@@ -140,7 +140,7 @@ class IterationRecord(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class SettleRecord(Head):
-    """A settled claim: baseline and best, which was kept in ``iteration``, measured again in turn.
+    """The claim: baseline and best, which was kept in ``iteration``, measured afresh in turn.
 
     ``pairs`` are (baseline, best), ``baseline`` and ``best`` their medians, all in the metric's units. ``difference``
     is positive where better; it and its 95% interval are shares of the baseline where ``in_percent``, else in the
@@ -166,7 +166,7 @@ class SettleRecord(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class HoldoutRecord(Head):
-    """A look at the holdout: written with the reason ``begun`` before the measurement, and again with its result.
+    """A look at the holdout: written as ``begun`` before it is made, and again with what came of it.
 
     ``of`` is "baseline" or "best", which was kept in ``iteration``. ``gap`` is the verifier's gain less the holdout's,
     in the metric's units.

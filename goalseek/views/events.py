@@ -23,7 +23,7 @@ class NoteEvent:
 
 @dataclass(frozen=True)
 class SandboxEvent:
-    """The level of the sandbox, what it does not prevent, and why it is this level."""
+    """At which level programs are kept in their place, what they can do in spite of it, and why it is this level."""
 
     event: Literal["sandbox"]
     level: Literal["bubblewrap", "landlock", "none"]
@@ -42,7 +42,7 @@ class PhaseEvent:
 
 @dataclass(frozen=True)
 class IterationEvent:
-    """An iteration was recorded."""
+    """An iteration ended, and counts."""
 
     event: Literal["iteration"]
     record: IterationRecord
@@ -50,7 +50,7 @@ class IterationEvent:
 
 @dataclass(frozen=True)
 class SettleEvent:
-    """The baseline and the best were settled."""
+    """The result was measured afresh."""
 
     event: Literal["settle"]
     record: SettleRecord
@@ -110,7 +110,7 @@ class EventWatch(Watch):
         self._emit({"event": "iteration", "record": to_plain(record)})
 
     def on_settled(self, record: SettleRecord) -> None:
-        """The baseline and the best were settled."""
+        """The result was measured afresh."""
         self._emit({"event": "settle", "record": to_plain(record)})
 
     def on_holdout(self, record: HoldoutRecord) -> None:
