@@ -10,19 +10,19 @@ from goalseek._version import __version__
 
 if typing.TYPE_CHECKING:
     from goalseek.ledger.records import IterationRecord, Record
-    from goalseek.manifest.loading import Loaded
+    from goalseek.manifest.loading import ManifestFile
 
 __all__ = ["__version__", "iterate", "load", "read_results"]
 
 
-def load(path: str | Path) -> Loaded:
+def load(path: str | Path) -> ManifestFile:
     """Reads and checks a manifest. Raises GoalseekError naming what is wrong and where."""
     from goalseek.manifest import loading
 
     return loading.load(loading.find(Path.cwd(), str(Path(path).resolve())))
 
 
-def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[IterationRecord]:
+def iterate(manifest: ManifestFile, iterations: int | None = None) -> Iterator[IterationRecord]:
     """Runs ``iterations`` iterations, or until a limit where that is None; yields each record once it is written.
 
     Goes on where an earlier climb ended. Raises GoalseekError for an error that the user can correct.
@@ -30,7 +30,7 @@ def iterate(manifest: Loaded, iterations: int | None = None) -> Iterator[Iterati
     from goalseek.loop import loop
     from goalseek.project import opening, stop
 
-    with opening.opened(manifest, doing="iterate") as project:
+    with opening.open_project(manifest, doing="iterate") as project:
         yield from loop.iterate(project, stop.Ends(count=iterations))
 
 

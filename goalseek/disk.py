@@ -20,7 +20,7 @@ _FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 _FULL_MESSAGES = (*map(os.strerror, _FULL_ERRNOS), "Out of diskspace")
 
 
-def as_full_disk(error: Exception) -> GoalseekError | None:
+def full_disk_error(error: Exception) -> GoalseekError | None:
     """The GoalseekError for a full disk that the system reports, or git in the C locale; else None."""
     is_full = isinstance(error, OSError) and error.errno in _FULL_ERRNOS
     if not is_full and not any(word in str(error) for word in _FULL_MESSAGES):
@@ -45,7 +45,7 @@ def refuse_full(folder: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
-def free_room(folders: Iterable[Path]) -> list[str]:
+def check_free_space(folders: Iterable[Path]) -> list[str]:
     """Warnings about disks with less than a GiB free, one a disk. Raises GoalseekError below 32 MiB."""
     warnings = {}
     for folder in folders:
@@ -67,9 +67,9 @@ _REFUSAL_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _REFUSAL_MESSAGES = tuple(map(os.strerror, _REFUSAL_ERRNOS))
 
 
-def as_machine_fault(error: Exception) -> GoalseekError | None:
+def machine_error(error: Exception) -> GoalseekError | None:
     """The GoalseekError for a full disk or a missing permission, which are no faults of goalseek; else None."""
-    return as_full_disk(error) or _permission_error(error)
+    return full_disk_error(error) or _permission_error(error)
 
 
 def _permission_error(error: Exception) -> GoalseekError | None:

@@ -79,7 +79,7 @@ class GitFailed(Exception):
         self.said = text
 
 
-def tampered(message: str, hint: str = "") -> GoalseekError:
+def tampered_error(message: str, hint: str = "") -> GoalseekError:
     """The error that stops a run because its ruler changed."""
     usual = "put back what was measured with, and run the same command; or goalseek baseline adopts what is there now"
     return GoalseekError(message, hint or usual, UNFIT, "tampered")

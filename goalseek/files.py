@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from goalseek.errors import GoalseekError
-from goalseek.own_folders import create, make_anew, open_beneath, open_folder, own_folder
+from goalseek.own_folders import create, open_folder, open_regular, own_folder, recreate_folder
 
 
-class TooMuch(Exception):
+class SizeExceeded(Exception):
     """The files together are larger than the limit."""
 
 
@@ -44,7 +44,9 @@ def regular_files(root: Path, is_wanted: Callable[[str], bool] | None = None) ->
                 yield path
 
 
-def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, limit: int) -> dict[str, os.stat_result]:
+def copy_regular_files(
+    source: Path, target: Path, is_wanted: Callable[[str], bool] | None, limit: int
+) -> dict[str, os.stat_result]:
     """Copies regular files with their times from one folder into another; gives each path and its ``stat``.
 
     Raises TooMuch where they are more than ``limit`` bytes together.
@@ -53,14 +55,14 @@ def take(source: Path, target: Path, is_wanted: Callable[[str], bool] | None, li
     total = 0
     for path in regular_files(source, is_wanted):
         try:
-            descriptor = open_beneath(source, path)
+            descriptor = open_regular(source, path)
         except OSError:
             continue
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
             status = os.fstat(file.fileno())
             total += status.st_size
             if total > limit:
-                raise TooMuch(f"more than {limit} bytes of outputs")
+                raise SizeExceeded(f"more than {limit} bytes of outputs")
             with open(create(target / path, 0o600), "wb") as copy:  # noqa: PTH123 - a descriptor
                 shutil.copyfileobj(file, copy)
                 copy.flush()
@@ -76,7 +78,7 @@ def copy_tree(source: Path, target: Path) -> None:
     Raises FileNotFoundError or NotADirectoryError where the source is no folder, or is reached through a link.
     """
     with own_folder(source):
-        make_anew(target)
+        recreate_folder(target)
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
 
 
@@ -87,7 +89,7 @@ def refuse_records(path: Path, records: Path) -> None:
 
 
 @contextlib.contextmanager
-def exported(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
+def open_export(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
     """Opens a file to be written whole: it appears at its path when the block ends, and not at all where that fails.
 
     What is no regular file, such as a pipe, is written directly. Raises GoalseekError at once where the file cannot be

@@ -14,7 +14,7 @@ _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
-def seconds(text: str | int | float) -> float:
+def parse_duration(text: str | int | float) -> float:
     """``90``, ``"90s"``, ``"30m"``, ``"8h"`` or ``"1h30m"`` in seconds. Raises ValueError otherwise."""
     if not isinstance(text, str):
         if isinstance(text, bool) or not isinstance(text, int | float) or not 0 < text < float("inf"):
@@ -31,7 +31,7 @@ def seconds(text: str | int | float) -> float:
     return total
 
 
-def size(text: str | int) -> int:
+def parse_size(text: str | int) -> int:
     """``2048``, ``"512KiB"`` or ``"2GiB"`` in bytes. Raises ValueError otherwise."""
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
@@ -41,7 +41,7 @@ def size(text: str | int) -> int:
     return int(float(match[1]) * _BYTES[match[2]])
 
 
-def share_of(text: str | int | float, whole: float) -> float:
+def parse_share(text: str | int | float, whole: float) -> float:
     """An absolute amount, or ``"5%"`` of the magnitude of ``whole``. Raises ValueError otherwise."""
     if isinstance(text, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
@@ -89,29 +89,31 @@ def format_distinct(*values: float) -> tuple[str, ...]:
 _MAX_ODDS = 1000
 
 
-def in_one_line(gain: float, incumbent: float, in_percent: bool, odds: float | None, runs: tuple[int, int]) -> str:
+def format_comparison(
+    gain: float, incumbent: float, in_percent: bool, odds: float | None, runs: tuple[int, int]
+) -> str:
     """A comparison in one line: the gain, its odds, and the number of runs of candidate and incumbent.
 
     ``gain`` is in the metric's units, positive where better; percents are of the incumbent's median.
     """
     gain_text = (
-        "as before" if gain == 0 else f"{amount(gain, incumbent, in_percent)} {'better' if gain > 0 else 'worse'}"
+        "as before" if gain == 0 else f"{format_gain(gain, incumbent, in_percent)} {'better' if gain > 0 else 'worse'}"
     )
     candidate = pluralize(runs[0], "run")
-    return ", ".join(filter(None, (gain_text, odds_in_words(odds), f"{candidate} against {runs[1]}")))
+    return ", ".join(filter(None, (gain_text, format_odds(odds), f"{candidate} against {runs[1]}")))
 
 
-def amount(gain: float, whole: float, in_percent: bool) -> str:
+def format_gain(gain: float, whole: float, in_percent: bool) -> str:
     """The size of a gain: in percent of ``whole``, or in the metric's units."""
-    return percent(abs(gain / whole)) if in_percent and whole else format_number(abs(gain))
+    return format_percent(abs(gain / whole)) if in_percent and whole else format_number(abs(gain))
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share (1 is the whole) in percent: ``3.1%``, ``12%``, ``0.04%``."""
     return f"{100 * share:.0f}%" if share >= 1 else f"{100 * share:.{2 if share < 0.1 else 3}g}%"
 
 
-def odds_in_words(odds: float | None) -> str:
+def format_odds(odds: float | None) -> str:
     """``odds 14:1``, ``odds 1:3``; "" for None."""
     if odds is None:
         return ""
@@ -123,7 +125,7 @@ def odds_in_words(odds: float | None) -> str:
 _AGE_UNITS = ((60, 1, "s", "s"), (3600, 60, "min", "m"), (86400, 3600, "h", "h"), (30 * 86400, 86400, "d", "d"))
 
 
-def ago(timestamp: str, now: datetime) -> str:
+def format_age(timestamp: str, now: datetime) -> str:
     """``12 s ago``, ``5 min ago``, ``2 h ago``, ``3 d ago``; after thirty days the date, in local time."""
     moment = datetime.fromisoformat(timestamp)
     seconds = max((now - moment).total_seconds(), 0)
@@ -133,7 +135,7 @@ def ago(timestamp: str, now: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d")
 
 
-def ago_in_short(timestamp: str, now: datetime) -> str:
+def format_short_age(timestamp: str, now: datetime) -> str:
     """``12s``, ``5m``, ``2h``, ``3d``, ``20w``: at most four letters for nineteen years."""
     seconds = max((now - datetime.fromisoformat(timestamp)).total_seconds(), 0)
     for below, unit, _, letter in _AGE_UNITS:
@@ -142,7 +144,7 @@ def ago_in_short(timestamp: str, now: datetime) -> str:
     return f"{int(seconds // (7 * 86400))}w"
 
 
-def since(timestamp: str, now: datetime) -> str:
+def format_since(timestamp: str, now: datetime) -> str:
     """``for 5m 20s, since 14:03``: in local time, with the date of another day; a text that is no time stays as it is.
 
     ``now`` is an aware time.
@@ -158,10 +160,10 @@ def since(timestamp: str, now: datetime) -> str:
     return f"for {duration}, since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
 
 
-MOST = 5
+MAX_NAMES = 5
 
 
 def abbreviate(names: Sequence[str]) -> str:
     """The first five names, and how many more there are: ``a, b, c, d, e and 3 more``."""
-    rest = len(names) - MOST
-    return ", ".join(names[:MOST]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -20,12 +20,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
-from goalseek.humanize import since
+from goalseek.humanize import format_since
 
 LOCK = "lock"
-CLIMBING = "iterate"  # of the commands that hold the lock, the one that looks for a request to stop
+ITERATE = "iterate"  # of the commands that hold the lock, the one that looks for a request to stop
 
-_WITH_PHASES = (CLIMBING, "step", "baseline", "")
+_WITH_PHASES = (ITERATE, "step", "baseline", "")
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Holder:
         """The holder in words; with ``now``, for how long it has held the lock."""
         if not self.pid:
             return "its process has not said who it is yet"
-        start = f"since {self.since}" if now is None else since(self.since, now)
+        start = f"since {self.since}" if now is None else format_since(self.since, now)
         return f"process {self.pid} on {self.host}, {start}"
 
     @property
     def is_climbing(self) -> bool:
         """Whether it looks for a request to stop."""
-        return self.doing == CLIMBING
+        return self.doing == ITERATE
 
     @property
     def is_seen_here(self) -> bool:
@@ -73,7 +73,7 @@ class Holder:
 
 
 @contextlib.contextmanager
-def only_writer(
+def project_lock(
     folder: Path, activity: Callable[[], str] = str, doing: str = "", manifest: Path | str = ""
 ) -> Iterator[None]:
     """Holds the project's lock. Raises GoalseekError with exit code 4, naming the holder, where somebody has it.
@@ -134,7 +134,7 @@ def _acquire(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def holder_of(folder: Path) -> Holder | None:
+def lock_holder(folder: Path) -> Holder | None:
     """The holder of the project's lock; None where nobody holds it, or where it is another account's."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
@@ -207,7 +207,7 @@ def _locked_error(holder: Holder, activity: Callable[[], str], manifest: str) ->
     return GoalseekError(f"another run is at work: {details}", hint, LOCKED)
 
 
-FOLDER = Path("/tmp")
+NAMED_LOCKS_FOLDER = Path("/tmp")
 _PAUSE_SECONDS = 0.1
 
 
@@ -228,7 +228,7 @@ def exclusive_lock(
     if name == "none":
         yield
         return
-    descriptor = _open_named(name, folder or FOLDER)
+    descriptor = _open_named(name, folder or NAMED_LOCKS_FOLDER)
     try:
         if not _try_lock(descriptor):
             with wait_context(f"waits for {name}: {_describe_holder(descriptor)} {doing}"):

@@ -59,7 +59,7 @@ def remove(path: Path) -> None:
         _remove(name, folder)
 
 
-def clear(path: Path) -> None:
+def remove_if_exists(path: Path) -> None:
     """Removes a path as ``remove`` does, if it exists."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         remove(path)
@@ -83,7 +83,7 @@ def empty(path: Path, except_name: str = "") -> None:
         folder.empty(except_name)
 
 
-def make_anew(path: Path, mode: int = 0o777) -> None:
+def recreate_folder(path: Path, mode: int = 0o777) -> None:
     """Makes a new, empty folder in place of whatever was at the path; no link is followed."""
     with parent_of(path, "clear") as (folder, name):
         with contextlib.suppress(FileNotFoundError):
@@ -121,25 +121,25 @@ class OwnFolder:
 
     def remove(self, path: str) -> None:
         """Removes a file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
-        *above, name = parts_of(path)
+        *above, name = split_path(path)
         with _open_inner(self._top, above) as folder:
             _remove(name, folder)
 
     def remove_if_empty(self, path: str) -> None:
         """Removes a folder that nothing is in; anything else stays."""
-        *above, name = parts_of(path)
+        *above, name = split_path(path)
         with contextlib.suppress(OSError), _open_inner(self._top, above) as folder:
             os.rmdir(name, dir_fd=folder)
 
     def create(self, path: str, mode: int) -> int:
         """A descriptor of a new file, for writing, in place of whatever was at the path."""
-        *above, name = parts_of(path)
+        *above, name = split_path(path)
         with _open_inner(self._top, above, "clear") as folder:
             return _create(name, mode, folder)
 
     def link(self, path: str, target: bytes | str) -> None:
         """Makes a symbolic link in place of whatever was at the path."""
-        *above, name = parts_of(path)
+        *above, name = split_path(path)
         with _open_inner(self._top, above, "clear") as folder:
             with contextlib.suppress(FileNotFoundError):
                 _remove(name, folder)
@@ -159,7 +159,7 @@ def own_folder(path: Path) -> Iterator[OwnFolder]:
         yield OwnFolder(folder)
 
 
-def parts_of(path: str) -> list[str]:
+def split_path(path: str) -> list[str]:
     """The parts of a path in a folder. Raises ForeignPath for one that may lead elsewhere."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts):
@@ -241,12 +241,12 @@ def _empty(top: int) -> None:
 
 def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
     """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
-    descriptor = open_beneath(root, path, is_ours)
+    descriptor = open_regular(root, path, is_ours)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
         return file.read()
 
 
-def open_beneath(root: Path, path: str, is_ours: bool = True) -> int:
+def open_regular(root: Path, path: str, is_ours: bool = True) -> int:
     """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise.
 
     Where it is not ``is_ours``, permissions stay as they are, and ``root`` may be a link.

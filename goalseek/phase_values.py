@@ -10,7 +10,7 @@ from typing import Literal
 
 from goalseek.values import Attempt, CommandRun, Usage, VerifierRun
 
-VISIBLE_FILES_MOST = 200
+MAX_VISIBLE_FILES = 200
 Side = Literal["candidate", "incumbent"]
 
 
@@ -27,7 +27,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class PastTry:
+class PastIteration:
     """One earlier iteration, with only what the next proposal may know of it."""
 
     iteration: int

@@ -34,7 +34,7 @@ class CompletedProgram:
 
 
 @contextlib.contextmanager
-def marked(mark: str) -> Iterator[None]:
+def marking_programs(mark: str) -> Iterator[None]:
     """Marks the trusted programs started in this block, so that the next holder of the project can wait for them."""
     outer_mark = _mark.get()
     _mark.set(mark)
@@ -114,15 +114,15 @@ def detach(arguments: Sequence[str], log: Path) -> Helper:
 
 def _with_mark(environment: Mapping[str, str]) -> dict[str, str]:
     mark = _mark.get()
-    return {**environment, TOKEN: mark} if mark else dict(environment)
+    return {**environment, MARK_VARIABLE: mark} if mark else dict(environment)
 
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ONE_WISH_SECONDS = 10.0
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SAME_SIGNAL_SECONDS = 10.0
 _last_signal_at: list[float] = []
 
 
-def answer_signals() -> None:
+def install_signal_handlers() -> None:
     """From now on a signal that ends the tool raises KeyboardInterrupt (for ^C) or Interrupted (for the others).
 
     Signals within ten seconds after it are ignored, so that they do not interrupt the cleaning up: people press ^C
@@ -130,14 +130,14 @@ def answer_signals() -> None:
     started, as under ``nohup``, stays ignored.
     """
     _last_signal_at.clear()
-    for number in ENDING:
+    for number in ENDING_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _raise_once)
 
 
 def is_ending() -> bool:
     """Whether a signal that ends the tool came within the last ten seconds."""
-    return bool(_last_signal_at) and time.monotonic() - _last_signal_at[0] < ONE_WISH_SECONDS
+    return bool(_last_signal_at) and time.monotonic() - _last_signal_at[0] < SAME_SIGNAL_SECONDS
 
 
 def _raise_once(number: int, frame: FrameType | None) -> None:
@@ -156,7 +156,7 @@ def deferring_signals() -> Iterator[None]:
         yield
         return
     numbers: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in ENDING}
+    handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     python_handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
     for number in python_handlers:
         signal.signal(number, lambda signal_number, frame: numbers.append(signal_number))
@@ -181,41 +181,41 @@ def ignoring_terminal_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-TOKEN = "GOALSEEK_PROCESS"
+MARK_VARIABLE = "GOALSEEK_PROCESS"
 
 
-def end_marked(token: str, grace: float) -> int:
+def kill_marked(token: str, grace: float) -> int:
     """Ends the programs whose mark begins with ``token``; gives how many there were.
 
     SIGTERM first; programs still alive after ``grace`` seconds get SIGKILL. Returns when none is alive. Without a
     /proc, none is found.
     """
-    pids = living(token)
+    pids = marked_pids(token)
     for pid in pids:
         _send(pid, signal.SIGTERM)
-    wait_for(token, grace if pids else 0.0)
-    while pids and (survivors := living(token)):
+    wait_for_marked(token, grace if pids else 0.0)
+    while pids and (survivors := marked_pids(token)):
         for pid in survivors:
             _send(pid, signal.SIGKILL)
         time.sleep(0.005)
     return len(pids)
 
 
-def wait_for(token: str, seconds: float) -> None:
+def wait_for_marked(token: str, seconds: float) -> None:
     """Waits until none of the marked programs is alive, at most so many seconds."""
     deadline, pause = time.monotonic() + seconds, 0.001
-    while time.monotonic() < deadline and living(token):
+    while time.monotonic() < deadline and marked_pids(token):
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
 
 
-def living(token: str) -> list[int]:
+def marked_pids(token: str) -> list[int]:
     """The numbers of the marked programs that are alive; a zombie is not."""
     try:
         names = os.listdir("/proc")
     except FileNotFoundError:
         return []
-    mark, own = f"{TOKEN}={token}".encode(), os.getpid()
+    mark, own = f"{MARK_VARIABLE}={token}".encode(), os.getpid()
     pids: list[int] = []
     for name in names:
         if not name.isdigit() or int(name) == own:

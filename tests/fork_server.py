@@ -128,12 +128,12 @@ def _put_together() -> None:
     """What checks a manifest, and what reads records."""
     from nights import night
 
-    from goalseek.ledger.records import from_line
+    from goalseek.ledger.records import parse_record
     from goalseek.manifest.validation import schema
 
     schema()
     *_, row = night(3)
-    from_line(json.dumps(row))
+    parse_record(json.dumps(row))
 
 
 if __name__ == "__main__":

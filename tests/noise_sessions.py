@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
-from goalseek.ledger.standing import noise_after
+from goalseek.ledger.standing import update_noise
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.sequential_test import NextStep, RunIncumbent, TestParameters, baseline_needs_run, next_step
+from goalseek.statistics.sequential_test import NextStep, RuleParameters, RunIncumbent, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_plain
 
 RULER = "the ruler"
@@ -44,14 +44,14 @@ def record_of(
 
 
 def baseline_state(*values: float) -> NoiseState:
-    return noise_after(NoiseState(), record_of(0, "baseline", runs_of("candidate", *values)))
+    return update_noise(NoiseState(), record_of(0, "baseline", runs_of("candidate", *values)))
 
 
 @dataclass
 class Session:
     """A climb whose runs come from ``draw(of)``; what it leaves is the records."""
 
-    terms: TestParameters
+    terms: RuleParameters
     draw: Callable[[str], float]
     records: list[IterationRecord] = field(default_factory=list)
     rulings: list[Verdict] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Session:
 
     def add(self, outcome: str, runs: Sequence[VerifierRun], odds: float | None) -> None:
         self.records.append(record_of(len(self.records), outcome, runs, odds))
-        self.state = noise_after(self.state, self.records[-1])
+        self.state = update_noise(self.state, self.records[-1])
 
     def baseline(self) -> None:
         values: list[float] = []
@@ -83,7 +83,7 @@ class Session:
 
 
 def noisy_session(
-    terms: TestParameters, seed: int, candidates: int, turned: Callable[[float], float] = float
+    terms: RuleParameters, seed: int, candidates: int, turned: Callable[[float], float] = float
 ) -> Session:
     """Candidates of which some help, on a metric whose sd is 1% of its value; ``turned`` is done to each value."""
     draw, effect = random.Random(seed), 0.0
@@ -102,5 +102,5 @@ def noisy_session(
 def folded(records: Sequence[IterationRecord]) -> NoiseState:
     state = NoiseState()
     for record in records:
-        state = noise_after(state, from_plain(IterationRecord, to_plain(record)))
+        state = update_noise(state, from_plain(IterationRecord, to_plain(record)))
     return state

@@ -12,7 +12,7 @@ from test_presets import GOING_ON, Asked
 from goalseek.errors import Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Session
-from goalseek.providers.coding_agent import added, following
+from goalseek.providers.coding_agent import session_after, usage_of_call
 from goalseek.providers.preset import Answer
 from goalseek.values import Usage
 
@@ -94,8 +94,8 @@ def test_a_crash_begins_a_session_anew_and_where_that_crashes_too_it_is_given_up
 
 @pytest.mark.parametrize("name", [7, ["s"], {"s": 1}, "", "--add-dir=/", "-", "two words", "a\nb", "s" * 201, None])
 def test_what_is_no_name_of_a_session_never_becomes_a_word_of_a_command_line(name: object) -> None:
-    assert following(Answer(session=name), None, "") is None  # type: ignore[arg-type]
-    assert following(Answer(session="5e55-10_n.1:a"), None, "m") == Session("5e55-10_n.1:a", "m")
+    assert session_after(Answer(session=name), None, "") is None  # type: ignore[arg-type]
+    assert session_after(Answer(session="5e55-10_n.1:a"), None, "m") == Session("5e55-10_n.1:a", "m")
 
 
 def test_another_model_and_a_review_begin_a_session_of_their_own(fake: Callable[..., Fake], tmp_path: Path) -> None:
@@ -137,5 +137,5 @@ def test_a_total_of_dollars_beside_tokens_of_each_call_is_no_total_of_tokens(
 )
 def test_what_a_call_added_to_a_total(told: Usage, whole: tuple[str, ...], before: Usage, wanted: Usage) -> None:
     """A total below the one before was begun anew, and rounded dollars alone say nothing of that."""
-    assert added(Answer(usage=told, whole_session=whole), Session("s", told=before)) == wanted
-    assert added(Answer(usage=told, whole_session=whole), None) == told
+    assert usage_of_call(Answer(usage=told, whole_session=whole), Session("s", told=before)) == wanted
+    assert usage_of_call(Answer(usage=told, whole_session=whole), None) == told

@@ -17,7 +17,7 @@ from terminal import Terminal
 import goalseek
 from goalseek.errors import NEEDS_HUMAN, GoalseekError
 from goalseek.phase_values import Verdict
-from goalseek.views.asking import _Lines, prompt_of, question_lines
+from goalseek.views.asking import _Lines, prompt_text, question_lines
 
 COUNTING = 'echo "$GOALSEEK_ITERATION" >> "$HOME/measured"; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 LATER = "2020-01-01T00:00:00Z"
@@ -269,7 +269,7 @@ def test_what_an_agent_wrote_cannot_forge_the_question(asking: Project) -> None:
     verdict = Verdict("reverted", "worse", "1 is worse than 2 by 1")
     question = Question(4, "run", "c", "d", verdict, "a\x1b[2Jtitle", ("x\x07.py",), 1, 2, "/tmp/changes.diff", False)
     assert not [letter for line in question_lines(question) for letter in line if not letter.isprintable()]
-    assert "taken back either way" in prompt_of(question)
+    assert "taken back either way" in prompt_text(question)
 
 
 def test_in_the_background_it_waits_for_the_terminal_without_looking_again_and_again(

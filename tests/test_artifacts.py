@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from project import JUDGE, Project, answer
 
-from goalseek.ledger.artifacts import beyond_newest, keep_few, keep_few_at_start, run_folders
+from goalseek.ledger.artifacts import old_run_folders, prune_artifacts, prune_outputs, run_folders
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import LogTable
-from goalseek.measurement.outputs import put_outputs
+from goalseek.measurement.outputs import move_outputs
 
 TRAIN = [
     {
@@ -81,8 +81,8 @@ def test_only_numbered_folders_go_and_no_link_is_followed(own: Path) -> None:
     for name in ("0002", "0010"):
         (runs / name / "result.json").write_text(MARK)
     assert [path.name for path in run_folders(runs)] == ["0002", "0010", "10000"]
-    assert [path.name for path in beyond_newest(runs, 1, {10})] == ["0002"]
-    keep_few(runs, LogTable(keep_runs=1), _standing(10000))
+    assert [path.name for path in old_run_folders(runs, 1, {10})] == ["0002"]
+    prune_artifacts(runs, LogTable(keep_runs=1), _standing(10000))
     assert sorted(path.name for path in runs.iterdir()) == sorted(
         ["0001", "0003", "0004.bak", "10000", "3", "notes", "١٢٣٤"]
     )
@@ -175,7 +175,7 @@ def test_outputs_of_an_undecided_iteration_and_of_somebody_elses_are_left_alone(
     for number in range(4):
         (own / f"{number:04d}" / "outputs").mkdir(parents=True)
         (own / f"{number:04d}" / "result.json").write_text(MARK if number != 1 else "{}")
-    keep_few_at_start(own, LogTable(), _standing(2), History(own / "none"))
+    prune_outputs(own, LogTable(), _standing(2), History(own / "none"))
     assert [path.parent.name for path in sorted(own.glob("*/outputs"))] == ["0001", "0003"]
 
 
@@ -183,11 +183,11 @@ def test_outputs_are_moved_not_copied(own: Path) -> None:
     source, folder = own / "source", own / "0001"
     source.mkdir()
     folder.mkdir()
-    put_outputs(source, folder)
+    move_outputs(source, folder)
     assert not (folder / "outputs").exists()
     (source / "model").write_text("x")
     inode = (source / "model").stat().st_ino
-    put_outputs(source, folder)
+    move_outputs(source, folder)
     assert (folder / "outputs" / "model").stat().st_ino == inode and not source.exists()
 
 

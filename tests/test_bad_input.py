@@ -240,7 +240,7 @@ def test_what_a_checkout_has_otherwise_is_asked_of_git(project: Project) -> None
     repository = Repository(locate(project.top), "demo")
     try:
         entries = repository.objects.files(repository.tree_of(repository.head()))
-        found = preflight.stored_otherwise(repository, entries)
+        found = preflight.converted_files(repository, entries)
     finally:
         repository.close()
     assert found == {

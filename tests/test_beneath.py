@@ -16,13 +16,13 @@ import pytest
 from goalseek import files, own_folders
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.ledger.artifacts import clear_attempts
-from goalseek.locks import LOCK, only_writer
+from goalseek.locks import LOCK, project_lock
 from goalseek.measurement.metric import RunFolder
-from goalseek.measurement.outputs import once_left, put_outputs
-from goalseek.measurement.setup import give
+from goalseek.measurement.outputs import move_outputs, open_once_files
+from goalseek.measurement.setup import copy_given_folders
 from goalseek.own_folders import ForeignPath
 from goalseek.project.approval import remove_approval
-from goalseek.project.stop import asked_to_stop
+from goalseek.project.stop import take_stop_request
 from goalseek.sandbox.bubblewrap import _make_mount_point
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.landlock import _link_from_home
@@ -95,31 +95,31 @@ def put(folder: Path, name: str) -> None:
 
 ACTS: dict[str, Callable[[Path], object]] = {
     "remove": lambda own: own_folders.remove(own / INSIDE),
-    "clear": lambda own: own_folders.clear(own / INSIDE),
-    "clear a file": lambda own: own_folders.clear(own / INSIDE / "mine"),
+    "clear": lambda own: own_folders.remove_if_exists(own / INSIDE),
+    "clear a file": lambda own: own_folders.remove_if_exists(own / INSIDE / "mine"),
     "empty": lambda own: own_folders.empty(own / INSIDE),
-    "make_anew": lambda own: own_folders.make_anew(own / INSIDE),
+    "make_anew": lambda own: own_folders.recreate_folder(own / INSIDE),
     "create": lambda own: os.close(own_folders.create(own / INSIDE, 0o600)),
     "create below": lambda own: os.close(own_folders.create(own / INSIDE / "mine", 0o600)),
     "open, remove": lambda own: put(own, "remove"),
     "open, remove_if_empty": lambda own: put(own, "remove_if_empty"),
     "open, create": lambda own: put(own, "create"),
     "open, link": lambda own: put(own, "link"),
-    "give": lambda own: give(given(own), own / "tree"),
+    "give": lambda own: copy_given_folders(given(own), own / "tree"),
     "copy_tree to": lambda own: files.copy_tree(source_in(own), own / INSIDE),
     "copy_tree from": lambda own: files.copy_tree(own / INSIDE, own / "copy"),
-    "take": lambda own: files.take(source_in(own), own / INSIDE, None, 10**6),
+    "take": lambda own: files.copy_regular_files(source_in(own), own / INSIDE, None, 10**6),
     "run folder made": lambda own: RunFolder.make(own / INSIDE),
     "run folder emptied": lambda own: open_run_folder(own / INSIDE).empty(),
     "home made": lambda own: AgentHome(own / INSIDE).make("label", {"x/mine": (own, own)}, {"mine": "ours"}),
     "home of before": lambda own: AgentHome(own / "tree").make("label", {}, {"a/b/c/mine": "ours"}),
     "furnish": lambda own: build_view(own, own, own / INSIDE),
-    "once": lambda own: once_left(SimpleNamespace(verify=[SimpleNamespace(once=True)]), own / INSIDE, "1"),  # type: ignore[arg-type]
+    "once": lambda own: open_once_files(SimpleNamespace(verify=[SimpleNamespace(once=True)]), own / INSIDE, "1"),  # type: ignore[arg-type]
     "attempts": lambda own: clear_attempts(own / INSIDE),
-    "outputs": lambda own: put_outputs(own / "none", own / INSIDE),
+    "outputs": lambda own: move_outputs(own / "none", own / INSIDE),
     "scratch files": lambda own: remove_scratch_files([own / INSIDE]),
     "word": lambda own: remove_approval(own / INSIDE),
-    "stop": lambda own: asked_to_stop(own / INSIDE),
+    "stop": lambda own: take_stop_request(own / INSIDE),
     "mount point": lambda own: _make_mount_point(own / INSIDE / "new", is_folder=True),
     "cache": lambda own: _link_from_home(view_of(own / "tree", own / "other", Path("/home/agent/a/b/c/new"))),
 }
@@ -159,7 +159,7 @@ def put_link(own: Path, depth: int, precious: Path) -> Path:
     """A link to what is the user's, in the place of a part of the path."""
     place = own.joinpath(*Path(INSIDE).parts[: depth + 1])
     place.parent.mkdir(parents=True, exist_ok=True)
-    own_folders.clear(place)
+    own_folders.remove_if_exists(place)
     place.symlink_to(precious)
     return place
 
@@ -247,8 +247,8 @@ def test_what_is_not_below_a_folder_of_the_list_is_not_removed(path: str, tmp_pa
     before = facts(tmp_path)
     for act in (
         own_folders.remove,
-        own_folders.clear,
-        own_folders.make_anew,
+        own_folders.remove_if_exists,
+        own_folders.recreate_folder,
         lambda path: own_folders.create(path, 0o600),
     ):
         with pytest.raises(ForeignPath):
@@ -292,16 +292,16 @@ def test_every_row_of_the_list_is_where_it_says() -> None:
 
 
 def hold(own: str, taken: Any, may_go: Any) -> None:
-    with only_writer(Path(own)):
+    with project_lock(Path(own)):
         taken.set()
         may_go.wait(20)
 
 
 def test_a_lock_that_was_removed_while_somebody_waited_for_it_is_taken_anew(own: Path) -> None:
     folder = own / "goalseek" / "demo"
-    with only_writer(folder):
+    with project_lock(folder):
         stale = os.open(folder / LOCK, os.O_RDWR)
-        own_folders.clear(folder / LOCK)
+        own_folders.remove_if_exists(folder / LOCK)
         folder.rmdir()
     opened = [stale]
 
@@ -311,7 +311,7 @@ def test_a_lock_that_was_removed_while_somebody_waited_for_it_is_taken_anew(own:
     usual = os.open
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "open", reopen)
-        taking = only_writer(folder)
+        taking = project_lock(folder)
         taking.__enter__()
     try:
         assert (folder / LOCK).is_file(), "who opened the file before holds one that others can see"

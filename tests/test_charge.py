@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from test_standing import iteration
 
 from goalseek.ledger.records import IterationRecord
-from goalseek.proposal.usage import USUAL_OF, killed_call, usual_call
+from goalseek.proposal.usage import MEDIAN_ITERATIONS, killed_call_usage, median_call
 from goalseek.values import Usage
 
 COUNTS = st.integers(0, 10**6)
@@ -21,7 +21,7 @@ def used(usage: Usage) -> IterationRecord:
 
 @given(USAGES, USAGES)
 def test_a_killed_call_is_charged_no_less_than_it_reported_and_than_is_usual(reported: Usage, usual: Usage) -> None:
-    charged = killed_call(reported, usual)
+    charged = killed_call_usage(reported, usual)
     for name in ("input_tokens", "cached_tokens", "output_tokens"):
         assert getattr(charged, name) == max(getattr(reported, name), getattr(usual, name))
     costs = [cost for cost in (reported.cost_usd, usual.cost_usd) if cost is not None]
@@ -29,11 +29,11 @@ def test_a_killed_call_is_charged_no_less_than_it_reported_and_than_is_usual(rep
     assert charged.estimated == (replace(charged, estimated=False) != reported)
 
 
-@given(st.lists(st.integers(1, 1000), min_size=1, max_size=USUAL_OF), st.integers(1, 2))
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=MEDIAN_ITERATIONS), st.integers(1, 2))
 def test_the_usual_call_is_the_median_of_those_that_reported(counts: list[int], calls_each: int) -> None:
     told = [used(Usage(count, 0, 1, count / 10)) for count in counts]
     silent = [used(Usage()), used(Usage(10**9, estimated=True))]
-    usual = usual_call([*silent, *told], calls_each)
+    usual = median_call([*silent, *told], calls_each)
     middle = sorted(counts)
     low, high = middle[(len(middle) - 1) // 2], middle[len(middle) // 2]
     assert low <= usual.input_tokens * calls_each <= high + calls_each
@@ -42,6 +42,6 @@ def test_the_usual_call_is_the_median_of_those_that_reported(counts: list[int], 
 
 
 def test_only_the_newest_count_and_where_nobody_reported_nothing_is_usual() -> None:
-    assert usual_call([used(Usage(5))] * USUAL_OF + [used(Usage(10**6))] * 99, 1) == Usage(5)
-    assert usual_call([used(Usage())], 1) == usual_call([], 2) == Usage()
-    assert killed_call(Usage(), Usage()) == Usage()
+    assert median_call([used(Usage(5))] * MEDIAN_ITERATIONS + [used(Usage(10**6))] * 99, 1) == Usage(5)
+    assert median_call([used(Usage())], 1) == median_call([], 2) == Usage()
+    assert killed_call_usage(Usage(), Usage()) == Usage()

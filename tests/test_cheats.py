@@ -12,7 +12,7 @@ from doctor_cases import Case, Ended, make_case
 from fixture_projects import FixtureProject
 from project import FILES, Project, answer
 
-from goalseek.git.ignore import literal, matcher
+from goalseek.git.ignore import literal_pattern, matcher
 
 GUARDED = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; echo "score: $value"'
 
@@ -210,10 +210,10 @@ def test_the_agent_never_gets_them_whatever_the_globs_say_and_no_longer_once_the
 
 def test_a_pattern_for_one_path_matches_no_other() -> None:
     for path in ("cheats/[ab]*.patch", "a?.patch", "!x", "back\\slash", "plain.patch"):
-        matches = matcher((literal(path),))
+        matches = matcher((literal_pattern(path),))
         assert matches(path)
         assert not matches(f"below/{path}")
-    assert not matcher((literal("cheats/[ab]*.patch"),))("cheats/a1.patch")
+    assert not matcher((literal_pattern("cheats/[ab]*.patch"),))("cheats/a1.patch")
 
 
 @pytest.mark.parametrize(

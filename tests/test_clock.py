@@ -13,7 +13,7 @@ from goalseek.loop import loop
 from goalseek.process import seconds_with_sleep
 from goalseek.project import opening, stop
 from goalseek.project.limits import Clock
-from goalseek.project.watch import Watch
+from goalseek.project.observer import Observer
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 
@@ -51,7 +51,7 @@ def test_it_begins_at_the_machines_now_and_counts_the_time_asleep(monkeypatch: p
     assert seconds_with_sleep() == 3.0
 
 
-class Sleeper(Watch):
+class Sleeper(Observer):
     """Lets the machine sleep, and sets its clock back, when the candidate is made."""
 
     def __init__(self, machine: Machine, asleep: float) -> None:
@@ -77,7 +77,7 @@ def test_a_sleep_past_the_deadline_ends_the_run_and_a_clock_set_back_does_not_le
     project.set_moves(answer(2), answer(3))
     machine = Machine()
     loaded = goalseek.load(project.manifest)
-    with opening.opened(loaded, Sleeper(machine, asleep)) as run:
+    with opening.open_project(loaded, Sleeper(machine, asleep)) as run:
         run.clock = machine.clock()
         made = list(loop.iterate(run, stop.Ends(count=1)))
         assert run.stop and (run.stop.reason, len(made)) == (reason, records)

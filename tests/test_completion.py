@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.cli.commands.completion import shape_of
+from goalseek.cli.commands.completion import command_shape
 from goalseek.cli.registry import COMMANDS
 
 SHELLS = ("bash", "zsh", "fish")
@@ -56,7 +56,7 @@ def test_the_quotes_of_the_zsh_script_are_closed_as_far_as_bash_can_say(tmp_path
 def test_every_command_with_all_that_its_parser_takes_is_in_the_script(shell: str, name: str) -> None:
     found = script(shell)
     assert name in found
-    shape = shape_of(name)
+    shape = command_shape(name)
     for option in shape.options:
         for word in option.words:
             assert (f"-l {word[2:]}" if shell == "fish" and word.startswith("--") else word.lstrip("-")) in found

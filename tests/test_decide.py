@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Failure, Verdict
-from goalseek.project.limits import reached
-from goalseek.statistics.bounds import guard_violation
+from goalseek.project.limits import is_target_reached
 from goalseek.statistics.decide import Reference, decide
+from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.scale import median, representative
 from goalseek.values import VerifierRun
 
@@ -165,5 +165,5 @@ def test_runs_of_the_incumbent_and_runs_without_a_value_do_not_count() -> None:
 @given(directions, numbers, numbers)
 def test_a_target_is_reached_at_the_value_itself_and_beyond(direction: str, target: float, value: float) -> None:
     beyond = value >= target if direction == "maximize" else value <= target
-    assert reached(metric(direction, target=target), value) == beyond
-    assert not reached(metric(direction), math.copysign(math.inf, value))
+    assert is_target_reached(metric(direction, target=target), value) == beyond
+    assert not is_target_reached(metric(direction), math.copysign(math.inf, value))

@@ -108,9 +108,9 @@ def test_a_dropped_direction_is_told_no_more_and_its_number_not_used_again(proje
 
 
 def test_a_direction_that_is_dropped_while_they_are_read_is_none(tmp_path: Path) -> None:
-    directions.add(tmp_path, "stays", 1, None)
+    directions.add_direction(tmp_path, "stays", 1, None)
     (tmp_path / "0002.json").symlink_to(tmp_path / "gone")
-    assert [one.text for one in directions.directions(tmp_path)] == ["stays"]
+    assert [one.text for one in directions.read_directions(tmp_path)] == ["stays"]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalseek.phase_values import PastTry
-from goalseek.proposal.brief import FAMILIES_MOST, families, name_of
+from goalseek.phase_values import PastIteration
+from goalseek.proposal.brief import MAX_FAMILIES, families, family_name
 
 OUTCOMES = st.sampled_from(["kept", "reverted", "skipped"])
 WORDS = st.sampled_from("raise lower rate depth prune cache layer width dropout seed".split())
@@ -14,15 +14,15 @@ TITLES = st.lists(WORDS, max_size=5).map(" ".join) | st.text(max_size=30)
 
 def tried(
     title: str, number: int = 1, outcome: str = "reverted", value: float | None = 0.5, files: tuple[str, ...] = ()
-) -> PastTry:
-    return PastTry(number, outcome, "worse", value, files, title, "why")
+) -> PastIteration:
+    return PastIteration(number, outcome, "worse", value, files, title, "why")
 
 
 HISTORIES = st.lists(st.builds(tried, TITLES, st.just(1), OUTCOMES, st.none() | st.floats(-9, 9)), max_size=40)
 
 
 @given(HISTORIES, st.sampled_from(["maximize", "minimize"]))
-def test_every_try_is_in_exactly_one_family(history: list[PastTry], direction: str) -> None:
+def test_every_try_is_in_exactly_one_family(history: list[PastIteration], direction: str) -> None:
     found = families(history, direction, limit=1000)
     assert sum(family.tries for family in found) == len(history)
     assert sum(family.kept for family in found) == sum(past.outcome == "kept" for past in history)
@@ -32,13 +32,13 @@ def test_every_try_is_in_exactly_one_family(history: list[PastTry], direction: s
     best_of = max if direction == "maximize" else min
     assert best_of(values, default=None) == best_of(bests, default=None)
     for family in found:
-        assert family.example in {past.title[:120] for past in history if name_of(past) == family.name}
+        assert family.example in {past.title[:120] for past in history if family_name(past) == family.name}
 
 
 @given(HISTORIES)
-def test_they_are_few_and_the_largest_come_first(history: list[PastTry]) -> None:
+def test_they_are_few_and_the_largest_come_first(history: list[PastIteration]) -> None:
     found, all_of_them = families(history, "maximize"), families(history, "maximize", limit=1000)
-    assert found == all_of_them[:FAMILIES_MOST]
+    assert found == all_of_them[:MAX_FAMILIES]
     sizes = [family.tries for family in all_of_them]
     assert sizes == sorted(sizes, reverse=True)
 
@@ -49,9 +49,9 @@ def test_they_are_few_and_the_largest_come_first(history: list[PastTry]) -> None
 def test_case_numbers_quotes_and_paths_make_no_other_family(words: list[str], count: int, path: str) -> None:
     plain = " ".join(words)
     varied = f"{plain.upper()} to {count}.5 in {path}, the 'quoted {count}' way: \"so\""
-    assert name_of(tried(plain)).split() == words
-    assert name_of(tried(varied)).split()[: len(words)] == words
-    assert name_of(tried(f"{plain} {count}")) == name_of(tried(f"{plain} {count + 1}"))
+    assert family_name(tried(plain)).split() == words
+    assert family_name(tried(varied)).split()[: len(words)] == words
+    assert family_name(tried(f"{plain} {count}")) == family_name(tried(f"{plain} {count + 1}"))
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_case_numbers_quotes_and_paths_make_no_other_family(words: list[str], co
     ],
 )
 def test_titles_that_say_the_same_are_of_one_family(one: str, other: str, same: bool) -> None:
-    assert (name_of(tried(one)) == name_of(tried(other))) == same
+    assert (family_name(tried(one)) == family_name(tried(other))) == same
 
 
 def test_without_words_the_files_name_the_family_and_a_baseline_is_no_try() -> None:
-    assert name_of(tried("1 + 1", files=("src/a.py",))) == "src/a.py"
-    assert name_of(tried("")) == "(untitled)"
+    assert family_name(tried("1 + 1", files=("src/a.py",))) == "src/a.py"
+    assert family_name(tried("")) == "(untitled)"
     assert families([tried("a baseline", outcome="baseline")], "maximize") == ()
 
 

@@ -18,7 +18,7 @@ from goalseek.errors import GoalseekError
 from goalseek.git.location import locate, sharing_of
 from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Repository
-from goalseek.locks import holder_of, only_writer
+from goalseek.locks import lock_holder, project_lock
 
 only_root = pytest.mark.needs("root")  # to give a repository to another account
 OTHER = 1000
@@ -303,10 +303,10 @@ def test_another_account_of_the_group_climbs_by_another_name_and_not_on_with_thi
         os.setuid(OTHER)
         code = 1
         try:
-            with only_writer(lock.parent):
+            with project_lock(lock.parent):
                 pass
         except GoalseekError as error:
-            code = 0 if "another account" in error.message and holder_of(lock.parent) is None else 2
+            code = 0 if "another account" in error.message and lock_holder(lock.parent) is None else 2
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from goalseek.git.ignore import compiled, matcher
+from goalseek.git.ignore import compile_pattern, matcher
 
 FOLDERS = ("", "a/", "src/", "a/src/", "src/a/", "src/a/b1/", "src/.h/", "a/src/a/")
 NAMES = ("f", "a", "b1", "x.py", "src", "a.py", "a-b.c", ".h", "x y", "z]", "[q", "back\\slash", "B", "a*b", "!n", "#c")
@@ -129,7 +129,7 @@ def test_a_list_without_patterns_matches_nothing(patterns: list[str]) -> None:
 @settings(max_examples=300)
 @given(st.text(min_size=1, max_size=12), st.text(max_size=12))
 def test_no_pattern_is_too_odd_and_what_it_matches_covers_what_lies_below(odd: str, path: str) -> None:
-    expression = compiled(odd)
+    expression = compile_pattern(odd)
     assert expression.fullmatch(f"{path}/below") or not expression.fullmatch(path)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalseek.views.terminal_text import harmless, one_line
+from goalseek.views.terminal_text import one_line, replace_unprintable
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,6 @@ def test_it_is_cut_to_so_many_characters_and_says_so(text: str, most: int | None
 
 
 def test_what_cannot_be_printed_is_replaced_letter_by_letter() -> None:
-    assert harmless("a\x1b[2J\u202eb\x00\ud800") == "a\ufffd[2J\ufffdb\ufffd\ufffd"
-    assert harmless("größer\n\t改善\r") == "größer\n\t改善\ufffd"
+    assert replace_unprintable("a\x1b[2J\u202eb\x00\ud800") == "a\ufffd[2J\ufffdb\ufffd\ufffd"
+    assert replace_unprintable("größer\n\t改善\r") == "größer\n\t改善\ufffd"
     assert one_line("a\x1b\u2028b\r\nc") == "a\ufffd b c"

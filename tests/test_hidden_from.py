@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek.workspace.scan import Listed, differing, list_folder
-from goalseek.workspace.scope import scope
+from goalseek.workspace.scan import ListedFile, changed_paths, list_folder
+from goalseek.workspace.scope import build_scope
 
 FILES = {"answer.json": answer(1), "other.txt": "not the candidate's\n"}
 JUDGE = 'test -e verifier/labels.csv || exit 9; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
@@ -217,7 +217,7 @@ def test_they_land_below_the_manifests_folder(make_project: Callable[..., Projec
 
 
 def test_the_paths_the_folders_above_and_what_lies_below_are_hidden() -> None:
-    whose = scope("sub/", ["**"], hidden_files=["a/b.py"])
+    whose = build_scope("sub/", ["**"], hidden_files=["a/b.py"])
     assert [whose.kind(f"sub/{path}") for path in ("a/b.py", "a", "a/b.py/c", "a/c", "b.py")] == [
         "hidden",
         "hidden",
@@ -236,4 +236,4 @@ def test_a_listing_is_in_order_bounded_and_without_caches(tmp_path: Path) -> Non
     assert [item.path for item in listing] == ["c", "d", "a/y", "b/x"]
     assert [item.kind for item in listing] == ["file", "link", "file", "file"]
     assert list_folder(tmp_path, limit=3) == listing[:3]
-    assert differing(listing, (Listed("c", 1, 2), *listing[2:])) == ["c", "d"]
+    assert changed_paths(listing, (ListedFile("c", 1, 2), *listing[2:])) == ["c", "d"]

@@ -25,9 +25,9 @@ from terminal import on_a_terminal, read_soon
 from goalseek import read_results
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
-from goalseek.humanize import ago, ago_in_short
+from goalseek.humanize import format_age, format_short_age
 from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
-from goalseek.ledger.selection import since
+from goalseek.ledger.selection import parse_since
 from goalseek.values import CommandRun, Usage, VerifierRun, to_line, to_plain
 from goalseek.views.lines import record_line
 
@@ -156,11 +156,13 @@ def test_times_are_told_as_people_say_them() -> None:
     short = {0: "0s", 59: "59s", 60: "1m", 3600: "1h", 7300: "2h", 86400: "1d", -50: "0s"}
     short |= {30 * 86400 - 1: "29d", 30 * 86400: "4w", 35 * 86400: "5w"}
     for seconds, expected in told.items():
-        assert ago((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
+        assert format_age((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
     for seconds, expected in short.items():
-        assert ago_in_short((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
-    assert ago("2024-05-06T12:00:00Z", NOW) == "2024-05-06"
-    assert ago((NOW - timedelta(days=30)).isoformat(), NOW) == f"{(NOW - timedelta(days=30)).astimezone():%Y-%m-%d}"
+        assert format_short_age((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
+    assert format_age("2024-05-06T12:00:00Z", NOW) == "2024-05-06"
+    assert (
+        format_age((NOW - timedelta(days=30)).isoformat(), NOW) == f"{(NOW - timedelta(days=30)).astimezone():%Y-%m-%d}"
+    )
 
 
 def test_since_takes_what_people_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +170,7 @@ def test_since_takes_what_people_write(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
     try:
         now = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)  # noon in Tokyo
-        assert since("12", now) == (12, None)
+        assert parse_since("12", now) == (12, None)
         moments = {
             "2h": "2026-11-21T01:00:00+00:00",
             "2 h ago": "2026-11-21T01:00:00+00:00",
@@ -180,11 +182,11 @@ def test_since_takes_what_people_write(monkeypatch: pytest.MonkeyPatch) -> None:
             "2026-11-21": "2026-11-20T15:00:00+00:00",
             "2026-11-21T07:00Z": "2026-11-21T07:00:00+00:00",
         }
-        found = {text: since(text, now)[1] for text in moments}
+        found = {text: parse_since(text, now)[1] for text in moments}
         assert {text: moment and moment.astimezone(UTC).isoformat() for text, moment in found.items()} == moments
         for text in ("tomorrow", "", "-3", "2 parsecs", "99999999999d"):
             with pytest.raises(GoalseekError):
-                since(text, now)
+                parse_since(text, now)
     finally:
         monkeypatch.delenv("TZ")
         time.tzset()
@@ -453,12 +455,12 @@ def test_records_of_a_million_cost_the_same_at_their_end(
             self.file.close()
 
     from goalseek.ledger.results_file import History
-    from goalseek.ledger.selection import Wanted, chosen
+    from goalseek.ledger.selection import Selection, select_records
 
     class Watched(type(path)):  # type: ignore[misc]
         def open(self, *arguments: Any, **more: Any) -> Any:
             return Counting(super().open(*arguments, **more))
 
-    newest = list(chosen(History(Watched(path)), Wanted(last=20)))
+    newest = list(select_records(History(Watched(path)), Selection(last=20)))
     assert [to_plain(one)["iteration"] for one in newest] == list(range(2980, 3000))
     assert 0 < read < path.stat().st_size / 20

@@ -16,7 +16,7 @@ import pytest
 from doctor_cases import Case, make_case
 from terminal import read_soon
 
-from goalseek.doctor.first_run import survey
+from goalseek.doctor.first_manifest import guess_answers
 
 FLAGS = (
     "--writable",
@@ -235,7 +235,7 @@ def _read_until(terminal: int, mark: str, end: str) -> str:
 def test_what_looking_around_finds() -> None:
     texts = {"score.py": 'parser.add_argument("--output")\nmetrics = {"loss": 1}\n'}
     paths = ["README.md", "score.py", "src/a.py", "tests/test_a.py", "train.py"]
-    found = survey("My Project!", paths, lambda path: texts.get(path, ""))
+    found = guess_answers("My Project!", paths, lambda path: texts.get(path, ""))
     assert found.name == "my-project"
     assert found.writable == ("train.py",)
     assert found.hidden == ("score.py", "tests/**")
@@ -244,5 +244,5 @@ def test_what_looking_around_finds() -> None:
 
 
 def test_looking_around_in_an_empty_place_finds_nothing() -> None:
-    found = survey("...", [], lambda path: "")
+    found = guess_answers("...", [], lambda path: "")
     assert (found.name, found.writable, found.hidden, found.run, found.reading) == ("project", (), (), "", "")

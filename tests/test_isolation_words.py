@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goalseek.doctor.isolation import READ_HIDDEN, SPLIT, IsolationNote, against_cheats, words_about
+from goalseek.doctor.isolation import READ_HIDDEN, SPLIT, IsolationNote, cheat_remedy, isolation_notes
 from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
@@ -31,7 +31,7 @@ def texts(found: tuple[IsolationNote, ...]) -> list[str]:
 
 
 def test_code_and_answers_in_two_commands_leave_nothing_to_change() -> None:
-    found = words_about(manifest(TRAIN, SCORE))
+    found = isolation_notes(manifest(TRAIN, SCORE))
     assert texts(found) == [
         "train: runs the candidate, without the hidden files",
         "score: sees only outputs (out/guesses.csv) and hidden files: none of the candidate's code",
@@ -40,32 +40,32 @@ def test_code_and_answers_in_two_commands_leave_nothing_to_change() -> None:
 
 
 def test_one_process_for_both_is_to_be_split() -> None:
-    (found,) = words_about(manifest(BOTH))
+    (found,) = isolation_notes(manifest(BOTH))
     told = "score: hidden files and candidate code in one process: anything the code can reach, it can read"
     assert (found.text, found.remedy) == (told, SPLIT)
 
 
 def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None:
     for source, verb in (("stdout", "prints"), ("stderr", "prints"), ("json", "writes")):
-        found = words_about(manifest(TRAIN, source=source))
+        found = isolation_notes(manifest(TRAIN, source=source))
         assert found[1] == IsolationNote("train", f"train {verb} its own score: self-reported", READ_HIDDEN)
 
 
 def test_a_metric_file_that_is_carried_over_is_the_candidates_word_though_another_command_is_named() -> None:
-    found = words_about(manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/metrics.json"))
+    found = isolation_notes(manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/metrics.json"))
     assert "train writes its own score: self-reported" in texts(found)
-    assert "self-reported" not in " ".join(texts(words_about(manifest(TRAIN, SCORE))))
+    assert "self-reported" not in " ".join(texts(isolation_notes(manifest(TRAIN, SCORE))))
 
 
 def test_a_guard_is_a_number_too() -> None:
     guard = Guard(name="size", source="stdout", regex="(.*)", command="train", max=3.0)
     assert "train prints its own guard size: self-reported" in texts(
-        words_about(manifest(TRAIN, SCORE, guards=(guard,)))
+        isolation_notes(manifest(TRAIN, SCORE, guards=(guard,)))
     )
 
 
 def test_a_run_time_is_measured_from_outside_but_the_code_decides_what_it_does() -> None:
-    found = words_about(manifest(TRAIN, SCORE, source="wall", command="train"))
+    found = isolation_notes(manifest(TRAIN, SCORE, source="wall", command="train"))
     assert found[1].text.startswith("train's run time is its score: the code decides")
     assert "check in its `outputs`" in found[1].remedy
 
@@ -73,19 +73,19 @@ def test_a_run_time_is_measured_from_outside_but_the_code_decides_what_it_does()
 def test_an_exit_code_is_no_proof_where_it_is_all_that_counts() -> None:
     tests = VerifyCommand(run="pytest", name="tests", sees="candidate")
     told = "tests: its success is an exit code, and candidate code can end the process with any"
-    assert told in texts(words_about(manifest(tests, TRAIN, SCORE)))
-    assert told in texts(words_about(manifest(replace(tests, sees="both"), TRAIN, SCORE)))
-    assert told not in texts(words_about(manifest(replace(tests, outputs=("report.xml",)), TRAIN, SCORE)))
+    assert told in texts(isolation_notes(manifest(tests, TRAIN, SCORE)))
+    assert told in texts(isolation_notes(manifest(replace(tests, sees="both"), TRAIN, SCORE)))
+    assert told not in texts(isolation_notes(manifest(replace(tests, outputs=("report.xml",)), TRAIN, SCORE)))
 
 
 def test_a_hidden_command_that_nothing_is_carried_over_to_judges_nothing() -> None:
-    found = words_about(manifest(replace(TRAIN, outputs=()), SCORE))
+    found = isolation_notes(manifest(replace(TRAIN, outputs=()), SCORE))
     assert found[-1].text.startswith("score: sees nothing of the candidate")
     assert found[-1].remedy
 
 
 def test_what_outlives_a_command_weakens_it() -> None:
-    found = words_about(manifest(replace(TRAIN, keep=("build/",)), SCORE))
+    found = isolation_notes(manifest(replace(TRAIN, keep=("build/",)), SCORE))
     assert found[1].text == "train: what one candidate leaves in build/, the next is measured with"
     assert found[1].remedy
 
@@ -103,16 +103,16 @@ class Cached(SandboxTable):
 def test_network_and_caches_of_a_sandbox_are_named_where_it_has_them() -> None:
     online = Networked(run="x", name="train", sees="candidate", outputs=("out",), network=True)
     told = replace(manifest(online, SCORE), sandbox=Cached(cache=("~/.ccache",)))
-    found = texts(words_about(told))
+    found = texts(isolation_notes(told))
     assert "train: has the network: it can fetch an answer, and tell what it saw" in found
     assert "sandbox.cache: what one candidate writes into ~/.ccache, the next is measured with" in found
-    assert len(words_about(replace(told, sandbox=Cached(), verify=(replace(online, network=False), SCORE)))) == 2
+    assert len(isolation_notes(replace(told, sandbox=Cached(), verify=(replace(online, network=False), SCORE)))) == 2
 
 
 def test_what_to_change_after_a_cheat_won_fits_the_metrics_source() -> None:
-    assert SPLIT in against_cheats(manifest(BOTH))
-    assert READ_HIDDEN in against_cheats(manifest(TRAIN, source="stdout"))
-    hidden = against_cheats(manifest(TRAIN, SCORE))
+    assert SPLIT in cheat_remedy(manifest(BOTH))
+    assert READ_HIDDEN in cheat_remedy(manifest(TRAIN, source="stdout"))
+    hidden = cheat_remedy(manifest(TRAIN, SCORE))
     assert "score believes what `outputs` say" in hidden
     assert "give metric.valid" in hidden
-    assert "narrow metric.valid" in against_cheats(manifest(TRAIN, SCORE, valid=(0.0, 1.0)))
+    assert "narrow metric.valid" in cheat_remedy(manifest(TRAIN, SCORE, valid=(0.0, 1.0)))

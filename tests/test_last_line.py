@@ -12,16 +12,16 @@ from project import FILES, Project, answer
 from terminal import read_soon
 from test_under_noise import METRIC, NOISY
 
-from goalseek.cli.streams import LEGIBLE, know_plain_letters
-from goalseek.ledger.records import HoldoutRecord, SettleRecord, from_line
+from goalseek.cli.streams import ERROR_HANDLER, register_error_handler
+from goalseek.ledger.records import HoldoutRecord, SettleRecord, parse_record
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.loop.ending import last_line
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Manifest
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Usage
-from goalseek.views.report.aggregate import Night
-from goalseek.views.report.claim import kept_in_words
+from goalseek.views.report.aggregate import ReportFigures
+from goalseek.views.report.claim import format_kept
 
 HEAD: dict[str, Any] = {"seq": 9, "project": "demo", "run_id": "r", "epoch": 0, "timestamp": "2026-01-01T00:00:00Z"}
 BASELINE = MeasuredCommit(0, 1, "a" * 40, "b" * 40, 3.412)
@@ -117,14 +117,14 @@ def test_luck_is_counted_over_the_candidates_that_had_a_number(manifest: Manifes
 def test_last_line_and_report_say_the_same_of_keeps_and_luck(
     manifest: Manifest, tries: int, seed: int, noise: float
 ) -> None:
-    standing, night = Standing(), Night()
+    standing, night = Standing(), ReportFigures()
     rows = [{**row, **({} if noise else {"runs": []})} for row in nights.night(tries, seed, noise=noise)]
     measured = [row for row in rows[2:] if row["metric"]["value"] is not None]
     again = {"asked_by": "noise", "tree": rows[-1]["tree_hash"], "ruler": "", "value": 9.0, "seed": 1, "seconds": 1.0}
     for row in [*rows, {**HEAD, "schema": 1, "kind": "measurement", **again}]:
-        standing = standing.after(from_line(json.dumps({**RUN, **row} if row["kind"] == "run" else row)))
+        standing = standing.after(parse_record(json.dumps({**RUN, **row} if row["kind"] == "run" else row)))
         night.add(row)
-    told = kept_in_words(night.climb)
+    told = format_kept(night.climb)
     line = last_line(standing, manifest)
     assert standing.measured == night.climb.measured == len(measured) <= tries
     assert ("luck" in line) == ("luck" in told) == bool(noise and measured)
@@ -193,8 +193,8 @@ def test_an_interrupted_climb_has_it_too_where_something_was_recorded(project: P
 
 
 def test_a_stream_without_the_signs_gets_letters() -> None:
-    know_plain_letters()
+    register_error_handler()
     told = "a 1 → 2, settled −1% ± 2% · ä"  # noqa: RUF001
-    assert told.encode("ascii", LEGIBLE) == b"a 1 -> 2, settled -1% +- 2% | ?"
-    assert told.encode("latin-1", LEGIBLE) == "a 1 -> 2, settled -1% ± 2% · ä".encode("latin-1")
-    assert "1 → \udcff".encode("utf-8", LEGIBLE) == "1 → ".encode() + b"\xff"
+    assert told.encode("ascii", ERROR_HANDLER) == b"a 1 -> 2, settled -1% +- 2% | ?"
+    assert told.encode("latin-1", ERROR_HANDLER) == "a 1 -> 2, settled -1% ± 2% · ä".encode("latin-1")
+    assert "1 → \udcff".encode("utf-8", ERROR_HANDLER) == "1 → ".encode() + b"\xff"

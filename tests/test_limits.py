@@ -10,10 +10,10 @@ from test_standing import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.tables import Budget, Limits, Metric
-from goalseek.project.limits import Spending, budget_warnings, limit_before_phase, pace, why_stop
-from goalseek.project.progress import scene_of
-from goalseek.project.stop import Ends, until
-from goalseek.proposal.brief import what_is_left
+from goalseek.project.limits import BudgetUse, budget_warnings, limit_before_phase, median_iteration_seconds, why_stop
+from goalseek.project.progress import progress_of
+from goalseek.project.stop import Ends, parse_until
+from goalseek.proposal.brief import remaining_budget
 from goalseek.values import EXIT_CODES, Stop, Usage
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -164,7 +164,7 @@ def test_what_is_left_is_the_tighter_of_the_run_and_the_total(
     total: Budget, iterations: int | None, tokens: int | None, spend: Spend, spent_by_all: Spend
 ) -> None:
     limits = Limits(iterations=iterations, tokens=tokens, total=total)
-    left = what_is_left(limits, replace(best(0.5), spend=spend, total=spent_by_all))
+    left = remaining_budget(limits, replace(best(0.5), spend=spend, total=spent_by_all))
     for key, of_run, of_all, by_run, by_all in (
         ("iterations", iterations, total.iterations, spend.iterations, spent_by_all.iterations),
         ("tokens", tokens, total.tokens, spend.tokens, spent_by_all.tokens),
@@ -177,8 +177,8 @@ def test_what_is_left_is_the_tighter_of_the_run_and_the_total(
 def test_dollars_and_the_deadline_are_among_what_is_left() -> None:
     standing = replace(best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=0.1)), total=Spend(3, 9.0, Usage(cost_usd=0.3)))
     limits = Limits(cost_usd=1.0, deadline=NOON, total=Budget(cost_usd=0.9))
-    assert what_is_left(limits, standing) == {"cost_usd": 0.6, "deadline": NOON.isoformat()}
-    assert what_is_left(Limits(), standing) == {}
+    assert remaining_budget(limits, standing) == {"cost_usd": 0.6, "deadline": NOON.isoformat()}
+    assert remaining_budget(Limits(), standing) == {}
 
 
 def test_a_limit_of_dollars_that_nobody_reports_is_told() -> None:
@@ -214,15 +214,15 @@ def test_an_iteration_that_cannot_end_in_time_is_not_begun(left: float, usual: f
 def test_the_pace_is_the_median_of_the_last_five_iterations() -> None:
     took = [iteration(9 - place, 9 - place, "kept", "better", seconds={"PLAN": seconds}) for place, seconds in
             enumerate([1.0, 2.0, 30.0, 4.0, 5.0, 1000.0])]  # fmt: skip
-    assert pace(took) == 4.0
-    assert pace([replace(took[0], outcome="baseline"), *took[1:2]]) == 2.0
-    assert pace([replace(took[0], outcome="baseline")]) is None
-    assert pace([]) is None
+    assert median_iteration_seconds(took) == 4.0
+    assert median_iteration_seconds([replace(took[0], outcome="baseline"), *took[1:2]]) == 2.0
+    assert median_iteration_seconds([replace(took[0], outcome="baseline")]) is None
+    assert median_iteration_seconds([]) is None
 
 
 @pytest.mark.parametrize(
     ("ends", "reason"),
-    [(Ends(count=3), "count"), (Ends(seconds=60.0), "for"), (Ends(until=until("accuracy>=0.5", ("accuracy",))), "until"),
+    [(Ends(count=3), "count"), (Ends(seconds=60.0), "for"), (Ends(until=parse_until("accuracy>=0.5", ("accuracy",))), "until"),
      (Ends(count=4, seconds=61.0), None)],
 )  # fmt: skip
 def test_what_ends_an_invocation_is_said(ends: Ends, reason: str | None) -> None:
@@ -231,10 +231,10 @@ def test_what_ends_an_invocation_is_said(ends: Ends, reason: str | None) -> None
 
 
 def test_a_single_iteration_has_its_own_bar_beside_the_runs() -> None:
-    assert Ends(count=1).spendings(0, 2.0) == (Spending("iterations", 0, 1, "now"),)
+    assert Ends(count=1).spendings(0, 2.0) == (BudgetUse("iterations", 0, 1, "now"),)
     assert Ends().spendings(0, 2.0) == ()
     standing = replace(best(0.5), spend=Spend(iterations=2))
-    told = scene_of("demo", replace(NONE, iterations=6), standing, [], Ends(count=1).spendings(0, 0.0)).spendings
+    told = progress_of("demo", replace(NONE, iterations=6), standing, [], Ends(count=1).spendings(0, 0.0)).spendings
     assert [(bar.spent, bar.most, bar.of) for bar in told] == [(0, 1, "now"), (2, 6, "")]
 
 
@@ -295,18 +295,18 @@ def test_each_reason_has_the_contracts_exit_code(code: int, reasons: str) -> Non
 @given(st.sampled_from([">=", "<=", ">", "<", "==", "!="]), st.integers(-5, 5), st.integers(-5, 5), st.booleans())
 def test_a_condition_holds_as_python_would_say(relation: str, bound: int, value: int, spaced: bool) -> None:
     space = " " if spaced else ""
-    condition = until(f"accuracy{space}{relation}{space}{bound}", ("accuracy", "size"))
+    condition = parse_until(f"accuracy{space}{relation}{space}{bound}", ("accuracy", "size"))
     assert condition.holds(best(float(value))) == eval(f"{value} {relation} {bound}")
     assert not condition.holds(Standing(metric="accuracy"))
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_any_number_may_be_a_bound(bound: float) -> None:
-    assert until(f"accuracy >= {bound!r}", ("accuracy",)).bound == bound
+    assert parse_until(f"accuracy >= {bound!r}", ("accuracy",)).bound == bound
 
 
 def test_a_condition_may_be_on_a_guard_of_the_best() -> None:
-    condition = until("size kb <= 512", ("accuracy", "size kb"))
+    condition = parse_until("size kb <= 512", ("accuracy", "size kb"))
     assert condition.holds(best(0.5, **{"size kb": 512.0}))
     assert not condition.holds(best(0.5, **{"size kb": 513.0}))
     assert not condition.holds(best(0.5))
@@ -318,4 +318,4 @@ def test_a_condition_may_be_on_a_guard_of_the_best() -> None:
 )
 def test_a_condition_that_cannot_be_read_is_refused_with_the_names(written: str) -> None:
     with pytest.raises(ValueError, match="NAME OP NUMBER, where NAME is one of accuracy, size"):
-        until(written, ("accuracy", "size"))
+        parse_until(written, ("accuracy", "size"))

@@ -9,8 +9,8 @@ import pytest
 from project import JUDGE, Project, answer
 
 import goalseek
-from goalseek.manifest.loading import Loaded
-from goalseek.workspace.scope import Kind, scope_of
+from goalseek.manifest.loading import ManifestFile
+from goalseek.workspace.scope import Kind, manifest_scope
 
 LOUD = 'echo judging; if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; sleep 60; fi\n' + JUDGE
 
@@ -24,8 +24,8 @@ def beside(project: Project) -> Project:
 
 
 def kind_of(project: Project, path: str) -> Kind:
-    loaded: Loaded = goalseek.load(project.manifest)
-    return scope_of(loaded, loaded.manifest, "").kind(path)
+    loaded: ManifestFile = goalseek.load(project.manifest)
+    return manifest_scope(loaded, loaded.manifest, "").kind(path)
 
 
 @pytest.mark.slow

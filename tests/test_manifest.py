@@ -17,9 +17,9 @@ from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
 from goalseek.manifest import loading, tables, validation
 from goalseek.manifest.tables import Manifest
-from goalseek.measurement.ruler import Ruler, under
-from goalseek.measurement.ruler import keys_of as keys_of_ruler
-from goalseek.statistics import bounds
+from goalseek.measurement.ruler import Ruler, with_pinned_ruler
+from goalseek.measurement.ruler import ruler_keys as keys_of_ruler
+from goalseek.statistics import guards
 from goalseek.values import from_plain, to_line
 
 SMALLEST = """\
@@ -35,7 +35,7 @@ sees = "both"
 """
 
 
-def load(folder: Path, text: str) -> loading.Loaded:
+def load(folder: Path, text: str) -> loading.ManifestFile:
     path = folder / "goalseek.toml"
     path.write_text(text)
     return loading.load(path)
@@ -250,7 +250,7 @@ def test_no_value_of_any_key_is_a_bug(
             table = below[0] if isinstance(below, list) else below
         table[key[-1]] = value
         with contextlib.suppress(GoalseekError):
-            to_line(validation.checked(path, "", tables))
+            to_line(validation.validate(path, "", tables))
 
 
 def test_a_range_that_is_open_on_one_side_is_plain_json_and_is_written_as_it_was_read(
@@ -261,17 +261,17 @@ def test_a_range_that_is_open_on_one_side_is_plain_json_and_is_written_as_it_was
     assert made.metric.valid == (None, 0.5) and made.guard[0].valid == (0.0, None)
     assert from_plain(tables.Manifest, json.loads(to_line(made))) == made
     ruler = Ruler(keys_of_ruler(made), "")
-    assert under(made, Ruler.from_json(ruler.to_json())) == made
+    assert with_pinned_ruler(made, Ruler.from_json(ruler.to_json())) == made
     assert command_line(["-C", str(tmp_path), "manifest", "show"]) == 0
     assert load(tmp_path, capsys.readouterr().out).manifest == made
     assert (
-        bounds.range_violation("size", made.guard[0].valid, -1.0) == "size is -1, outside its valid range, at least 0"
+        guards.range_violation("size", made.guard[0].valid, -1.0) == "size is -1, outside its valid range, at least 0"
     )
     assert (
-        bounds.range_violation("accuracy", made.metric.valid, 1.0)
+        guards.range_violation("accuracy", made.metric.valid, 1.0)
         == "accuracy is 1, outside its valid range, at most 0.5"
     )
-    assert bounds.range_violation("accuracy", made.metric.valid, -9.0) is None
+    assert guards.range_violation("accuracy", made.metric.valid, -9.0) is None
 
 
 def test_a_wrong_type_says_what_is_right_in_the_words_of_the_file(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from goalseek.errors import GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.workspace.bench import refuse_other_ruler
-from goalseek.workspace.scope import scope as globs
+from goalseek.workspace.scope import build_scope as globs
 
 WRITABLE = ["answer.json", "notes.txt", "old.txt"]
 SCOPE: dict[str, Any] = {"writable": WRITABLE, "hidden": ["hidden/**"]}

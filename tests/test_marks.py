@@ -12,7 +12,7 @@ from goalseek.providers.tunables import Choices, Constant, Range
 
 
 def only(line: str) -> Constant:
-    (constant,) = tunables.find("src/x", line.encode())
+    (constant,) = tunables.find_constants("src/x", line.encode())
     return constant
 
 
@@ -82,7 +82,7 @@ def test_a_marked_constant_is_found_in_many_languages(
 )
 def test_a_bad_mark_is_refused_with_file_line_and_what_would_be_right(line: str, problem: str, remedy: str) -> None:
     with pytest.raises(GoalseekError) as caught:
-        tunables.find("src/x", f"first\r\nsecond\n{line}\n".encode())
+        tunables.find_constants("src/x", f"first\r\nsecond\n{line}\n".encode())
     assert caught.value.message.startswith("src/x:3: ")
     assert problem in caught.value.message
     assert remedy in caught.value.hint
@@ -91,11 +91,11 @@ def test_a_bad_mark_is_refused_with_file_line_and_what_would_be_right(line: str,
 
 def test_two_marks_of_one_name_in_one_file_are_refused() -> None:
     with pytest.raises(GoalseekError, match=r"src/x:3: a is marked in line 1 already"):
-        tunables.find("src/x", b"a = 1  # goalseek: int 1..3\n\na = 2  # goalseek: int 1..3\n")
+        tunables.find_constants("src/x", b"a = 1  # goalseek: int 1..3\n\na = 2  # goalseek: int 1..3\n")
 
 
 def test_two_marks_on_one_line_each_have_their_own_value() -> None:
-    found = tunables.find("x.c", b"f(a=1 /* goalseek: int 1..3 */, b=2 /* goalseek: int 1..3 */);")
+    found = tunables.find_constants("x.c", b"f(a=1 /* goalseek: int 1..3 */, b=2 /* goalseek: int 1..3 */);")
     assert [(constant.name, constant.value) for constant in found] == [("a", 1), ("b", 2)]
 
 
@@ -111,19 +111,19 @@ def test_two_marks_on_one_line_each_have_their_own_value() -> None:
     ],
 )
 def test_a_file_without_a_mark_has_no_constants(content: bytes) -> None:
-    assert tunables.find("x", content) == ()
+    assert tunables.find_constants("x", content) == ()
 
 
 def test_names_are_short_where_unique_and_carry_the_file_where_not() -> None:
-    first = tunables.find("a.py", b"RATE = 1  # goalseek: int 1..3\nDEPTH = 1  # goalseek: int 1..3\n")
-    second = tunables.find("sub/b.py", b"RATE = 2  # goalseek: int 1..3\n")
+    first = tunables.find_constants("a.py", b"RATE = 1  # goalseek: int 1..3\nDEPTH = 1  # goalseek: int 1..3\n")
+    second = tunables.find_constants("sub/b.py", b"RATE = 2  # goalseek: int 1..3\n")
     assert list(tunables.by_name([*first, *second])) == ["a.py:RATE", "DEPTH", "sub/b.py:RATE"]
 
 
 def test_a_value_that_is_there_already_keeps_its_spelling() -> None:
     content = b"a = 1_0.50  # goalseek: float 0..20\n"
-    (constant,) = tunables.find("x", content)
-    assert tunables.rewritten(content, {constant: 10.5}) == content
+    (constant,) = tunables.find_constants("x", content)
+    assert tunables.rewrite(content, {constant: 10.5}) == content
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_a_value_that_is_there_already_keeps_its_spelling() -> None:
     ],
 )
 def test_only_the_literal_is_replaced(before: bytes, value: tunables.Value, after: bytes) -> None:
-    (constant,) = tunables.find("x", before)
-    assert tunables.rewritten(before, {constant: value}) == after
+    (constant,) = tunables.find_constants("x", before)
+    assert tunables.rewrite(before, {constant: value}) == after
 
 
 bounds = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: float(f"{value:.6g}"))
@@ -158,12 +158,14 @@ def test_a_written_number_is_read_again_and_nothing_else_has_changed(
         high = low + 1
     domain = Range("float", low, high)
     value, new = (domain.nearest(data.draw(st.floats(low, high))) for _ in range(2))
-    content = before + ending + f"rate = {tunables.as_text(value)}; // goalseek: {domain}".encode() + ending + after
-    (constant,) = tunables.find("x", content)
-    written = tunables.rewritten(content, {constant: new})
-    (again,) = tunables.find("x", written)
+    content = (
+        before + ending + f"rate = {tunables.format_literal(value)}; // goalseek: {domain}".encode() + ending + after
+    )
+    (constant,) = tunables.find_constants("x", content)
+    written = tunables.rewrite(content, {constant: new})
+    (again,) = tunables.find_constants("x", written)
     assert (constant.value, again.value, again.domain) == (value, new, domain)
-    assert tunables.rewritten(written, {again: value}) == content
+    assert tunables.rewrite(written, {again: value}) == content
 
 
 @given(st.floats(1e-12, 1e12), st.floats(1e-12, 1e12), st.floats(1e-12, 1e12))
@@ -173,10 +175,10 @@ def test_a_rounded_float_stays_in_its_range_and_says_what_it_is(one: float, two:
     rounded = domain.nearest(value)
     assert isinstance(rounded, float)
     assert domain.holds(rounded)
-    assert float(tunables.as_text(rounded)) == rounded
+    assert float(tunables.format_literal(rounded)) == rounded
     assert abs(rounded - value) <= 1e-3 * value
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_float_literal_always_has_a_point(value: float) -> None:
-    assert re.fullmatch(r"-?\d+\.\d+(e[-+]\d+)?", tunables.as_text(value))
+    assert re.fullmatch(r"-?\d+\.\d+(e[-+]\d+)?", tunables.format_literal(value))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalseek.manifest.tables import Reading
-from goalseek.measurement.metric import NoNumber, finite, from_json, from_text
+from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
 
 ACCURACY = Reading(name="accuracy", source="json", query="test.accuracy")
 PRINTED = Reading(name="accuracy", source="stdout", regex=r"accuracy: (\S+)")
@@ -28,15 +28,15 @@ def reason_of(read, *arguments) -> str:  # type: ignore[no-untyped-def]
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_finite_number_is_read_exactly(value: float) -> None:
-    assert from_json(ACCURACY, json.dumps({"test": {"accuracy": value}})) == value
-    assert from_text(PRINTED, f"epoch 1\naccuracy: {value!r}\ndone\n") == value
+    assert read_json(ACCURACY, json.dumps({"test": {"accuracy": value}})) == value
+    assert read_text(PRINTED, f"epoch 1\naccuracy: {value!r}\ndone\n") == value
 
 
 @given(json_values)
 def test_whatever_is_found_is_a_finite_float_or_refused_with_a_reason(value: object) -> None:
     text = json.dumps({"test": {"accuracy": value}})
     try:
-        number = from_json(ACCURACY, text)
+        number = read_json(ACCURACY, text)
     except NoNumber as refusal:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         assert refusal.reason == ("not_finite" if is_number else "no_metric")
@@ -48,64 +48,64 @@ def test_whatever_is_found_is_a_finite_float_or_refused_with_a_reason(value: obj
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999", "1" + "0" * 400])
 def test_what_is_not_finite_is_named_so(value: str) -> None:
-    assert reason_of(from_json, ACCURACY, f'{{"test": {{"accuracy": {value}}}}}') == "not_finite"
-    assert reason_of(from_text, PRINTED, f"accuracy: {value}") == "not_finite"
+    assert reason_of(read_json, ACCURACY, f'{{"test": {{"accuracy": {value}}}}}') == "not_finite"
+    assert reason_of(read_text, PRINTED, f"accuracy: {value}") == "not_finite"
 
 
 @pytest.mark.parametrize("value", ['"0.9"', "true", "[0.9]", "{}", "null"])
 def test_what_is_no_number_is_no_metric(value: str) -> None:
-    assert reason_of(from_json, ACCURACY, f'{{"test": {{"accuracy": {value}}}}}') == "no_metric"
+    assert reason_of(read_json, ACCURACY, f'{{"test": {{"accuracy": {value}}}}}') == "no_metric"
 
 
 @pytest.mark.parametrize("text", ["", "{", "accuracy: 1", "[]", "3", "{}", "null"])
 def test_a_document_without_the_metric_is_no_metric(text: str) -> None:
-    assert reason_of(from_json, ACCURACY, text) == "no_metric"
+    assert reason_of(read_json, ACCURACY, text) == "no_metric"
 
 
 def test_a_document_nested_too_deeply_is_no_metric() -> None:
-    assert reason_of(from_json, ACCURACY, "[" * 100_000 + "]" * 100_000) == "no_metric"
+    assert reason_of(read_json, ACCURACY, "[" * 100_000 + "]" * 100_000) == "no_metric"
 
 
 def test_an_integer_with_too_many_digits_is_refused_with_a_reason() -> None:
-    assert reason_of(from_json, ACCURACY, '{"test": {"accuracy": ' + "9" * 5000 + "}}") in ("no_metric", "not_finite")
+    assert reason_of(read_json, ACCURACY, '{"test": {"accuracy": ' + "9" * 5000 + "}}") in ("no_metric", "not_finite")
 
 
 def test_a_query_that_fails_on_this_document_is_no_metric() -> None:
     reading = Reading(name="accuracy", query="length(test)")
-    assert reason_of(from_json, reading, '{"test": 3}') == "no_metric"
+    assert reason_of(read_json, reading, '{"test": 3}') == "no_metric"
 
 
 def test_rows_are_a_list_and_a_query_may_take_the_last() -> None:
     reading = Reading(name="accuracy", path="metrics.jsonl", query="[-1].accuracy")
-    assert from_json(reading, '{"accuracy": 0.1}\n\n{"accuracy": 0.9}\n', is_lines=True) == 0.9
-    assert reason_of(from_json, reading, '{"accuracy": 0.1}\n{"accu', True) == "no_metric"
+    assert read_json(reading, '{"accuracy": 0.1}\n\n{"accuracy": 0.9}\n', is_lines=True) == 0.9
+    assert reason_of(read_json, reading, '{"accuracy": 0.1}\n{"accu', True) == "no_metric"
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=5))
 def test_several_matches_are_refused_unless_the_last_is_asked_for(values: list[float]) -> None:
     printed = "".join(f"accuracy: {value!r}\n" for value in values)
-    assert reason_of(from_text, PRINTED, printed) == "no_metric"
+    assert reason_of(read_text, PRINTED, printed) == "no_metric"
     last = Reading(name="accuracy", source="stdout", regex=PRINTED.regex, matches="last")
-    assert from_text(last, printed) == values[-1]
+    assert read_text(last, printed) == values[-1]
 
 
 @pytest.mark.parametrize("printed", ["", "accuracy: high", "accuracy:0.9", "accuracy: 1,5"])
 def test_a_text_without_a_number_there_is_no_metric(printed: str) -> None:
-    assert reason_of(from_text, PRINTED, printed) == "no_metric"
+    assert reason_of(read_text, PRINTED, printed) == "no_metric"
 
 
 def test_a_group_that_took_no_part_in_the_match_is_no_metric() -> None:
     reading = Reading(name="accuracy", source="stdout", regex=r"accuracy(?:: (\d+))?")
-    assert reason_of(from_text, reading, "accuracy unknown") == "no_metric"
+    assert reason_of(read_text, reading, "accuracy unknown") == "no_metric"
 
 
 def test_a_regex_may_anchor_to_a_line() -> None:
     reading = Reading(name="accuracy", source="stdout", regex=r"^accuracy: (\S+)$")
-    assert from_text(reading, "first\naccuracy: 0.5\nvalidation accuracy: 0.7\n") == 0.5
+    assert read_text(reading, "first\naccuracy: 0.5\nvalidation accuracy: 0.7\n") == 0.5
 
 
 def test_numbers_only_pass_as_numbers() -> None:
-    assert finite("accuracy", 3) == 3.0
+    assert to_finite("accuracy", 3) == 3.0
     others: tuple[object, ...] = (True, "3", [3], {}, None)
     for other in others:
-        assert reason_of(finite, "accuracy", other) == "no_metric"
+        assert reason_of(to_finite, "accuracy", other) == "no_metric"

@@ -22,7 +22,7 @@ import pytest
 from project import Ended, Project, answer, ended, home
 from terminal import read_soon
 
-from goalseek.locks import only_writer
+from goalseek.locks import project_lock
 
 NOISY = """\
 echo ran >> "$HOME/journal"
@@ -145,7 +145,7 @@ class TestOfAProject:
         assert count() == 5
 
     def test_while_another_run_is_at_work_it_is_refused(self, noisy: Project) -> None:
-        with only_writer(noisy.top / ".git" / "goalseek" / "demo"):
+        with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
             assert noisy.run("noise").exit_code == 4
 
 

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from goalseek.statistics.advice import Asked, advice, costs, findings
+from goalseek.statistics.advice import PlannedClimb, advice, costs, findings
 from goalseek.statistics.noise_report import NoiseReport, noise_report
-from goalseek.views.noise import DRAWN, TYPED, glyphs_for, noise_page, picture
+from goalseek.views.noise import ASCII, LINE_DRAWING, choose_glyphs, noise_page, plot_lines
 
 
 def plain(text: str, color: str) -> str:
@@ -25,9 +25,11 @@ def drawn(count: int, middle: float = 100.0, sd: float = 10.0, direction: str = 
     return noise_report(direction, [values.gauss(middle, sd) for _ in range(count)])
 
 
-def page(report: NoiseReport, columns: int | None, encoding: str = "utf-8", asked: Asked | None = None) -> list[str]:
+def page(
+    report: NoiseReport, columns: int | None, encoding: str = "utf-8", asked: PlannedClimb | None = None
+) -> list[str]:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    about = asked or Asked("minimize", 1.0)
+    about = asked or PlannedClimb("minimize", 1.0)
     return list(
         noise_page("loss: 10 runs", report, findings(report, about), advice(report, about), stream, columns, plain)
     )
@@ -40,7 +42,7 @@ def page(report: NoiseReport, columns: int | None, encoding: str = "utf-8", aske
 def test_no_line_is_wider_than_the_terminal(report: NoiseReport, columns: int) -> None:
     lines = page(report, columns)
     assert max(map(len, lines)) <= columns
-    assert max(map(len, picture(report, columns, DRAWN, plain)), default=0) <= 80
+    assert max(map(len, plot_lines(report, columns, LINE_DRAWING, plain)), default=0) <= 80
 
 
 def test_what_is_no_terminal_gets_whole_lines() -> None:
@@ -51,32 +53,32 @@ def test_what_is_no_terminal_gets_whole_lines() -> None:
 def test_letters_will_do_where_there_is_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     "\n".join(page(drawn(12), 80, "ascii")).encode("ascii")
-    assert glyphs_for(io.TextIOWrapper(io.BytesIO(), encoding="latin-1")) == TYPED
+    assert choose_glyphs(io.TextIOWrapper(io.BytesIO(), encoding="latin-1")) == ASCII
     utf_8 = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    assert glyphs_for(utf_8) == DRAWN
+    assert choose_glyphs(utf_8) == LINE_DRAWING
     monkeypatch.setenv("TERM", "dumb")
-    assert glyphs_for(utf_8) == TYPED
+    assert choose_glyphs(utf_8) == ASCII
 
 
 def test_the_picture_shows_order_spread_median_and_outliers() -> None:
     report = noise_report("minimize", [1.0, 2.0, 3.0, 2.0, 1.5, 2.5, 30.0])
-    in_order, spread = picture(report, 80, TYPED, plain)
+    in_order, spread = plot_lines(report, 80, ASCII, plain)
     assert in_order == "in order  1111118"
     strip = spread.split("|")[1]
     assert spread.startswith("spread    1 |") and spread.endswith("| 30")
     assert strip.count("+") == 1 and strip[-1] == "."
-    assert "<magenta>8</>" in picture(report, 80, TYPED, marked)[0]
-    assert picture(noise_report("minimize", [2.0, 2.0]), 80, DRAWN, plain) == []
+    assert "<magenta>8</>" in plot_lines(report, 80, ASCII, marked)[0]
+    assert plot_lines(noise_report("minimize", [2.0, 2.0]), 80, LINE_DRAWING, plain) == []
 
 
 def test_words_about_known_values() -> None:
     report = noise_report("minimize", [100, 101, 99, 100, 102, 98, 101, 99, 100, 150])
-    said = dict(findings(report, Asked("minimize", 1.0, min_delta=0.5, iterations=60)))
+    said = dict(findings(report, PlannedClimb("minimize", 1.0, min_delta=0.5, iterations=60)))
     assert said["outliers"] == "1 of 10: 150"
     assert said["skew"].startswith("the longer tail is on the worse side")
     assert said["drift"] == "none that shows"
     assert "3.7 of 60 candidates" in said["greedy"]
-    needed = costs(report, Asked("minimize", 1.0, min_delta=0.5)).repeats
+    needed = costs(report, PlannedClimb("minimize", 1.0, min_delta=0.5)).repeats
     assert said["min_delta"] == f"to see a gain of 0.5, a measurement needs {needed} repeats"
     assert needed is not None and needed > 10
 
@@ -84,22 +86,22 @@ def test_words_about_known_values() -> None:
 @pytest.mark.parametrize(("direction", "said"), [("maximize", "better"), ("minimize", "worse"), (None, "higher")])
 def test_a_drift_is_told_as_who_asked_sees_it(direction: str | None, said: str) -> None:
     report = noise_report(direction or "maximize", [float(value) for value in range(20, 30)])
-    assert f"{said} than the first" in dict(findings(report, Asked(direction, 1.0)))["drift"]
+    assert f"{said} than the first" in dict(findings(report, PlannedClimb(direction, 1.0)))["drift"]
 
 
 def test_values_on_both_sides_of_zero_have_no_percents() -> None:
     report = drawn(20, 0.0, 1.0)
-    assert not any("%" in text.replace("90%", "") for _, text in findings(report, Asked("minimize", 1.0)))
+    assert not any("%" in text.replace("90%", "") for _, text in findings(report, PlannedClimb("minimize", 1.0)))
 
 
 def test_advice_is_in_order_and_a_timing_has_one_more() -> None:
-    firsts = [text.split(" ")[0] for text in advice(drawn(10), Asked("minimize", 1.0, is_time=True))]
+    firsts = [text.split(" ")[0] for text in advice(drawn(10), PlannedClimb("minimize", 1.0, is_time=True))]
     assert firsts == ["pass", "enlarge", "repeat:", "of"]
-    assert len(advice(drawn(10), Asked("minimize", 1.0))) == 3
+    assert len(advice(drawn(10), PlannedClimb("minimize", 1.0))) == 3
 
 
 def test_a_long_run_of_equal_values_may_be_a_seed() -> None:
     report = noise_report("minimize", [3.0, 3.0, 3.0])
-    long, short = (advice(report, Asked("minimize", seconds)) for seconds in (600.0, 0.1))
+    long, short = (advice(report, PlannedClimb("minimize", seconds)) for seconds in (600.0, 0.1))
     assert "climb on the seed" in long[-1] and "10m 00s" in long[-1]
     assert len(short) == len(long) - 1 and "never reads the candidate" in short[0]

@@ -9,8 +9,8 @@ import pytest
 from project import Project, answer
 
 from goalseek.loop import notify
-from goalseek.manifest.loading import Loaded, load
-from goalseek.project.watch import Watch
+from goalseek.manifest.loading import ManifestFile, load
+from goalseek.project.observer import Observer
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Stop
 
@@ -143,7 +143,7 @@ def test_whatever_it_does_the_run_goes_on(project: Project, command: list[str], 
     assert said in ended.stderr and ("notify:" in ended.stderr) == bool(said)
 
 
-class Notes(Watch):
+class Notes(Observer):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
@@ -160,8 +160,8 @@ def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_notify(project, "sleep 60")
-    loaded: Loaded = load(project.manifest)
-    monkeypatch.setattr(notify, "SECONDS_MOST", 0.3)
+    loaded: ManifestFile = load(project.manifest)
+    monkeypatch.setattr(notify, "MAX_SECONDS", 0.3)
     shown = Notes()
     with Supervisor("owner") as programs:
         notify.NotifyWatch(shown, lambda: loaded, programs).on_stopped(Stop("count", "done"))

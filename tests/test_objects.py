@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import Project
 
-from goalseek.git.command import Missing
-from goalseek.git.commits import walk
+from goalseek.git.command import MissingObject
+from goalseek.git.commits import walk_first_parents
 from goalseek.git.location import locate
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.repository import RefMove, RefMoved, Repository
@@ -32,7 +32,7 @@ def test_blobs_come_back_as_they_went_in_and_have_gits_names(opened: tuple[Proje
         name = objects.write_bytes(content)
         assert objects.read(name) == content
         assert project.git("hash-object", "--stdin", "--no-filters", stdin=content) == name
-    with pytest.raises(Missing):
+    with pytest.raises(MissingObject):
         objects.read("f" * len(objects.zero))
 
 
@@ -107,8 +107,8 @@ def test_differences_of_two_trees_are_those_of_their_listings(
 def test_walk_gives_the_first_parents_newest_first(opened: tuple[Project, Objects]) -> None:
     project, objects = opened
     commits = project.git("rev-list", "--first-parent", "HEAD").splitlines()
-    assert [name for name, _ in walk(objects, commits[0], 10)] == commits
-    assert [name for name, _ in walk(objects, commits[0], 1)] == commits[:1]
+    assert [name for name, _ in walk_first_parents(objects, commits[0], 10)] == commits
+    assert [name for name, _ in walk_first_parents(objects, commits[0], 1)] == commits[:1]
 
 
 def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Project) -> None:

@@ -15,9 +15,9 @@ from test_presets import Asked
 from goalseek.errors import Rejected
 from goalseek.humanize import format_duration
 from goalseek.manifest.tables import ProviderTable
-from goalseek.providers.answer import usage_of
+from goalseek.providers.answer import read_usage
 from goalseek.providers.preset import Answer, Printed
-from goalseek.providers.registry import preset
+from goalseek.providers.registry import find_preset
 from goalseek.sandbox.home import AgentHome
 from goalseek.values import Usage
 
@@ -26,7 +26,7 @@ HUGE = 10**400
 
 def read(name: str, *rows: object, exit_code: int = 0) -> Answer:
     """What a preset reads of lines of JSON, whose text is not escaped."""
-    known = preset(name)
+    known = find_preset(name)
     assert known
     stdout = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     return known.read(Printed(exit_code, stdout, "", lambda path: ""))
@@ -44,14 +44,14 @@ def test_what_gemini_tells_is_found_between_warnings() -> None:
     tokens = {"prompt": 90, "cached": 20, "candidates": 10, "tool": 5}
     told = json.dumps({"response": "done", "stats": {"models": {"m": {"tokens": tokens}}}}, indent=1)
     for before in ("", "Loaded\n", "{ half\n", '{"level": "warn"}\n'):
-        answer = preset("gemini").read(Printed(0, f"{before}{told}\nbye\n", "", lambda path: ""))  # type: ignore[union-attr]
+        answer = find_preset("gemini").read(Printed(0, f"{before}{told}\nbye\n", "", lambda path: ""))  # type: ignore[union-attr]
         assert (answer.text, answer.usage, answer.model) == ("done", Usage(75, 20, 10), "m"), before
 
 
 @pytest.mark.parametrize("cost", [HUGE, -1, True, "1", float("nan"), float("inf"), 1e300])
 def test_a_sum_that_nobody_pays_is_none(cost: object, tmp_path: Path) -> None:
     (tmp_path / "usage.json").write_text(json.dumps({"input_tokens": HUGE, "output_tokens": 7, "cost_usd": cost}))
-    assert usage_of(tmp_path / "usage.json") == Usage(0, 0, 7)
+    assert read_usage(tmp_path / "usage.json") == Usage(0, 0, 7)
     models = {"m": {"inputTokens": HUGE, "outputTokens": 7}}
     told = read("claude", {"type": "result", "result": "", "total_cost_usd": cost, "modelUsage": models})
     assert told.usage == Usage(0, 0, 7)
@@ -113,9 +113,9 @@ def test_whatever_stands_in_the_place_of_a_login_the_run_goes_on(
 def test_a_report_of_usage_without_an_end_is_none(tmp_path: Path) -> None:
     place = tmp_path / "usage.json"
     place.write_text('{"input_tokens": 7}')
-    assert usage_of(place) == Usage(7)
+    assert read_usage(place) == Usage(7)
     os.truncate(place, 2**40)
-    assert usage_of(place) == Usage()
+    assert read_usage(place) == Usage()
 
 
 def test_a_file_of_home_without_an_end_is_not_read_into_memory(own: Path) -> None:

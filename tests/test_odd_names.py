@@ -9,7 +9,7 @@ import pytest
 from project import Project, answer
 from test_scope_enforcement import better, play
 
-from goalseek.workspace.screening import BYTES_MOST, FILES_MOST, ChangeSize
+from goalseek.workspace.screening import MAX_BYTES, MAX_FILES, ChangeSize
 
 NAMES = ["with space.txt", "ünïcode.txt", "new\nline.txt", 'quote".txt', "tab\t.txt", "-n", "bad\udcff.txt", "*.[x]"]
 
@@ -157,7 +157,7 @@ def test_a_flood_of_bytes_or_files_is_refused_before_it_is_read(project: Project
         project,
         f"truncate -s 1T src/huge; {better(2)}",
         f"truncate -s 1T other.txt; {better(2)}",
-        f"cd src; seq {FILES_MOST + 1} | xargs touch",
+        f"cd src; seq {MAX_FILES + 1} | xargs touch",
         better(3),
         **scopes,
     )
@@ -167,9 +167,9 @@ def test_a_flood_of_bytes_or_files_is_refused_before_it_is_read(project: Project
 
 def test_a_flood_counts_what_files_say_that_they_hold(tmp_path: Path) -> None:
     (tmp_path / "half").touch()
-    os.truncate(tmp_path / "half", BYTES_MOST // 2)
+    os.truncate(tmp_path / "half", MAX_BYTES // 2)
     flood = ChangeSize()
     assert [bool(flood.counted(tmp_path / "half")) for _ in range(3)] == [False, False, True]
     (tmp_path / "folder").mkdir()
-    many = ChangeSize(files=FILES_MOST)
+    many = ChangeSize(files=MAX_FILES)
     assert many.counted(tmp_path / "folder") == "the change has more than 20000 files"

@@ -13,7 +13,7 @@ import pytest
 from project import Project, home
 from skips import levels
 
-from goalseek.git.location import elsewhere, locate
+from goalseek.git.location import locate, other_folders
 
 LEVELS = pytest.mark.parametrize("mode", levels("landlock", "bubblewrap"))
 SECRET = "the hidden judge of this test"
@@ -57,7 +57,7 @@ def test_no_program_sees_another_checkout(project: Project, shown: Path, mode: s
     inner = shown / "nested/inner"
     project.git("worktree", "add", "-q", "-b", "inner", str(inner))
     places = [shown / name for name in ("locked", "moved", "gone", "nested")]
-    assert set(elsewhere(locate(project.folder))) == {*places, inner}
+    assert set(other_folders(locate(project.folder))) == {*places, inner}
     files = [place / "hidden/judge.sh" for place in (*places, inner)]
     assert all(SECRET in path.read_text() for path in files)
     printed = spied(project, mode, files, shown)
@@ -115,11 +115,11 @@ def test_below_the_systems_folders_as_well(
 
 
 def test_a_worktree_that_nobody_can_look_into_is_no_error(project: Project) -> None:
-    before = elsewhere(locate(project.top))
+    before = other_folders(locate(project.top))
     note = project.top / ".git" / "worktrees" / "gone"
     note.mkdir(parents=True)
     (note / "gitdir").write_text(f"/{'x' * 300}/.git\n")  # as for EACCES, which root never meets
-    assert elsewhere(locate(project.top)) == before
+    assert other_folders(locate(project.top)) == before
 
 
 def test_a_main_checkout_that_lies_elsewhere_and_borrowed_objects_are_known(project: Project, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_main_checkout_that_lies_elsewhere_and_borrowed_objects_are_known(proj
     there = Project(clone, clone)
     there.git("worktree", "add", "-q", "-b", "linked", str(linked))
     there.git("config", "core.worktree", "../../tree")
-    assert set(elsewhere(locate(linked))) == {clone, tree, project.top / ".git/objects"}
+    assert set(other_folders(locate(linked))) == {clone, tree, project.top / ".git/objects"}
 
 
 @LEVELS

@@ -11,7 +11,7 @@ from project import Project, answer
 from goalseek.git import packing
 from goalseek.git.location import locate
 from goalseek.git.objects import Objects
-from goalseek.git.packing import Packed, pack_when_due
+from goalseek.git.packing import PackingState, pack_when_due
 from goalseek.git.repository import Repository
 
 pytestmark = pytest.mark.slow
@@ -232,4 +232,4 @@ def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> N
 def test_how_far_it_was_is_remembered(climbed: Project, repository: Repository) -> None:
     pack(repository)
     refs = repository.refs()
-    assert packing._load_state(repository) == Packed(8, refs.ledger or "", refs.tip or "", "")
+    assert packing._load_state(repository) == PackingState(8, refs.ledger or "", refs.tip or "", "")

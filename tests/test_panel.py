@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from goalseek.project.limits import Spending
+from goalseek.project.limits import BudgetUse
 from goalseek.project.progress import Progress
-from goalseek.views.panel import TYPED, Activity, Signs, rows
+from goalseek.views.panel import ASCII, Activity, Signs, panel_rows
 
 SCENE = Progress(
     "demo",
@@ -26,13 +26,13 @@ SCENE = Progress(
 MEASURING = Activity(8, "VERIFY", seconds=61.9, since=45.0, turn="run 2, the incumbent", says="epoch 3")
 
 
-def shown(scene: Progress, doing: Activity, columns: int = 80, signs: Signs = TYPED) -> list[str]:
-    return [row.plain for row in rows(scene, doing, columns, signs)]
+def shown(scene: Progress, doing: Activity, columns: int = 80, signs: Signs = ASCII) -> list[str]:
+    return [row.plain for row in panel_rows(scene, doing, columns, signs)]
 
 
 def bar(name: str, spent: float, most: float, of: str = "", columns: int = 80) -> tuple[str, str]:
     """The row of one budget, 45 seconds after the scene was told, and the colour of its bar."""
-    drawn = rows(replace(SCENE, spendings=(Spending(name, spent, most, of),)), MEASURING, columns, TYPED)[5]
+    drawn = panel_rows(replace(SCENE, spendings=(BudgetUse(name, spent, most, of),)), MEASURING, columns, ASCII)[5]
     return drawn.plain, str(drawn.spans[1].style) if drawn.spans[1:] else ""
 
 
@@ -100,8 +100,8 @@ def test_no_row_is_wider_than_the_terminal_or_a_hundred_cells(columns: int) -> N
         project="a-name-" * 20,
         metric="改善" * 40,
         climb=tuple(map(float, range(90))),
-        spendings=(Spending("tokens", 1.0, 2.0, "all runs"), Spending("time", 1.0, 2.0)),
+        spendings=(BudgetUse("tokens", 1.0, 2.0, "all runs"), BudgetUse("time", 1.0, 2.0)),
     )
-    drawn = rows(long, replace(MEASURING, says="x" * 200), columns, Signs())
+    drawn = panel_rows(long, replace(MEASURING, says="x" * 200), columns, Signs())
     assert max(row.cell_len for row in drawn) <= max(min(columns - 1, 100), 1)
     assert len(drawn) == 8

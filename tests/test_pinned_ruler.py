@@ -11,7 +11,7 @@ from project import Project, answer, until
 
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Entry
-from goalseek.measurement.metric import RunFolder, Stale
+from goalseek.measurement.metric import RunFolder, StaleFile
 from goalseek.workspace.bench import refuse_other_content
 from goalseek.workspace.checkout import Checkout
 
@@ -235,17 +235,17 @@ def test_a_run_folder_opens_only_what_was_made_in_it(own: Path) -> None:
     (own / "run" / "m.json").write_text("1")
     os.close(folder.open("m.json"))
     os.link(own / "run" / "m.json", own / "other")
-    with pytest.raises(Stale, match="hard link"):
+    with pytest.raises(StaleFile, match="hard link"):
         folder.open("m.json")
     (own / "other").unlink()
     os.utime(own / "run" / "m.json", ns=(0, folder.began - 1))
-    with pytest.raises(Stale, match="older"):
+    with pytest.raises(StaleFile, match="older"):
         folder.open("m.json")
     with pytest.raises(OSError, match="No such file"):
         folder.open("nothing")
     (own / "run").rename(own / "away")
     (own / "run").symlink_to("away")
-    with pytest.raises(Stale, match="replaced"):
+    with pytest.raises(StaleFile, match="replaced"):
         folder.open("m.json")
 
 
@@ -259,7 +259,7 @@ def test_a_clock_that_is_set_back_makes_no_file_of_this_measurement_an_old_one(
     os.utime(path, ns=(0, folder.began - hour + 10**9))
     os.close(folder.open("m.json"))
     os.utime(path, ns=(0, folder.began - hour - 10**9))
-    with pytest.raises(Stale, match="older"):
+    with pytest.raises(StaleFile, match="older"):
         folder.open("m.json")
 
 

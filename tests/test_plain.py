@@ -17,7 +17,7 @@ from goalseek.ledger.records import (
     Record,
     RunRecord,
     SettleRecord,
-    from_line,
+    parse_record,
 )
 from goalseek.phase_values import Candidate, Change, Context, Evidence, Plan, Verdict
 from goalseek.values import Usage, from_plain, to_line, to_plain
@@ -62,9 +62,9 @@ def test_what_a_phase_hands_on_comes_back_equal(value: Any) -> None:
 @given(records)
 def test_a_record_comes_back_from_its_line_equal(record: Record) -> None:
     line = to_line(record)
-    assert from_line(line) == record
-    assert from_line(line.encode()) == record
-    assert to_line(from_line(line)) == line
+    assert parse_record(line) == record
+    assert parse_record(line.encode()) == record
+    assert to_line(parse_record(line)) == line
 
 
 @settings(max_examples=25, deadline=None)
@@ -86,7 +86,7 @@ def test_a_field_that_an_older_line_lacks_takes_its_default(record: IterationRec
         seq=0, kind="iteration", project="", run_id="", epoch=0, timestamp="", iteration=0, outcome="", reason="",
         why="", metric=record.metric, isolation=record.isolation, run_dir="",
     )  # fmt: skip
-    assert from_line(json.dumps(row)) == replace(record, **{name: getattr(defaults, name)})
+    assert parse_record(json.dumps(row)) == replace(record, **{name: getattr(defaults, name)})
 
 
 @settings(max_examples=25, deadline=None)
@@ -95,13 +95,13 @@ def test_a_line_without_a_field_that_has_no_default_is_refused(record: Iteration
     row = to_plain(record)
     del row[name]
     with pytest.raises(ValueError, match=name):
-        from_line(json.dumps(row))
+        parse_record(json.dumps(row))
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "3", "{}", '{"kind":"other","schema":1}', '{"kind":"run","schema":2}'])
 def test_a_line_that_is_no_record_is_refused(line: str) -> None:
     with pytest.raises(ValueError):
-        from_line(line)
+        parse_record(line)
 
 
 @settings(max_examples=25, deadline=None)
@@ -109,7 +109,7 @@ def test_a_line_that_is_no_record_is_refused(line: str) -> None:
 def test_a_torn_line_is_refused(record: IterationRecord, data: st.DataObject) -> None:
     line = to_line(record)
     with pytest.raises(ValueError):
-        from_line(line[: data.draw(st.integers(0, len(line) - 1))])
+        parse_record(line[: data.draw(st.integers(0, len(line) - 1))])
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

@@ -11,14 +11,14 @@ from project import Project, answer
 from goalseek.workspace.forbidden_names import (
     RULES,
     STANDARD_LIBRARY,
-    alike,
     doubles_back,
+    fold_name,
     forbidden_names,
-    hijacks,
+    git_name_refusal,
     import_shadowing,
-    never,
+    output_hazards,
 )
-from goalseek.workspace.scope import scope
+from goalseek.workspace.scope import build_scope
 
 JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
 EVERYTHING = {"writable": ["**", "!hidden"], "hidden": ["hidden/**"]}
@@ -76,7 +76,7 @@ def test_a_name_that_hijacks_the_next_program_has_a_rule(path: str) -> None:
 
 @pytest.mark.parametrize("path", ORDINARY)
 def test_an_ordinary_name_has_none(path: str) -> None:
-    assert not list(forbidden_names(path)) and not never(path)
+    assert not list(forbidden_names(path)) and not git_name_refusal(path)
 
 
 def test_every_rule_says_why_and_has_an_example() -> None:
@@ -139,10 +139,10 @@ def test_the_standard_library_is_the_same_list_on_every_version() -> None:
 @given(st.text(st.sampled_from("aA\u00e9\u00c9\u00df\u017f\u0131\u0130\u0301\u200d"), max_size=6))
 def test_names_of_one_spelling_are_alike(name: str) -> None:
     for form in ("NFC", "NFD"):
-        assert alike(unicodedata.normalize(form, name)) == alike(name)  # type: ignore[arg-type]
-    assert alike(alike(name)) == alike(name)
+        assert fold_name(unicodedata.normalize(form, name)) == fold_name(name)  # type: ignore[arg-type]
+    assert fold_name(fold_name(name)) == fold_name(name)
     if name.isascii():
-        assert alike(name.upper()) == alike(name)
+        assert fold_name(name.upper()) == fold_name(name)
 
 
 @given(st.lists(st.sampled_from(["..", ".", "", "a", "b"]), max_size=6))
@@ -153,7 +153,7 @@ def test_a_target_doubles_back_where_a_name_comes_before_a_step_up(parts: list[s
 
 
 def test_a_name_is_listed_only_in_so_many_letters() -> None:
-    whose = scope("sub/", ["src/**", "conftest.py", "a/tox.ini", ".github/**", "*.ini", "!b/conftest.py"])
+    whose = build_scope("sub/", ["src/**", "conftest.py", "a/tox.ini", ".github/**", "*.ini", "!b/conftest.py"])
     assert whose.names("sub/conftest.py", "conftest.py") and whose.names("sub/x/conftest.py", "conftest.py")
     assert whose.names("sub/a/tox.ini", "tox.ini") and not whose.names("sub/b/tox.ini", "tox.ini")
     assert whose.names("sub/.github/x/y.yml", ".github")
@@ -262,7 +262,7 @@ def test_what_a_command_hands_on_is_refused_where_a_later_one_would_look() -> No
     tree = {"src", "src/tool.py", "score.py"}
 
     def refused(path: str) -> list[str]:
-        return [part for part, _ in hijacks(path, tree.__contains__, tree.__contains__)]
+        return [part for part, _ in output_hazards(path, tree.__contains__, tree.__contains__)]
 
     for path, part in {
         "json.py": "json.py",

@@ -16,9 +16,9 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.credentials import Source, find_login
-from goalseek.providers.fallback import PAUSE_SECONDS, RETRY_SECONDS, priced
+from goalseek.providers.fallback import LIMIT_PAUSES, RETRY_SECONDS, add_cost
 from goalseek.providers.provider import Failed, LaunchSpec
-from goalseek.providers.registry import make_provider, preset
+from goalseek.providers.registry import find_preset, make_provider
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
@@ -152,7 +152,7 @@ def test_what_it_says_of_errors_is_no_failure_and_prose_is_no_plan(
 def test_an_output_that_nobody_documented_is_read_as_no_answer_or_an_empty_one(name: str, printed: str) -> None:
     from goalseek.providers.preset import Printed
 
-    known = preset(name)
+    known = find_preset(name)
     assert known
     answer = known.read(Printed(0, printed, printed, lambda path: printed))
     assert answer.usage.tokens == 0 and (answer.trouble or not answer.text.strip("\x00"))
@@ -212,7 +212,7 @@ def test_a_rate_limit_is_waited_for_until_its_reset_and_growing_where_none_is_to
     fake("codex").acts(_0="rate", _1="rate")
     asked = Asked(tmp_path, ProviderTable(name="codex"))
     assert asked.apply().title == "a higher rate"
-    assert [seconds for seconds, _ in asked.waits] == list(PAUSE_SECONDS[:2])
+    assert [seconds for seconds, _ in asked.waits] == list(LIMIT_PAUSES[:2])
 
 
 def test_where_a_reset_is_past_the_runs_end_the_next_is_asked_and_the_last_ends_the_run(
@@ -268,16 +268,16 @@ def test_another_may_plan(fake: Callable[..., Fake], tmp_path: Path) -> None:
 def test_a_price_makes_an_estimate_and_a_subscription_is_about() -> None:
     prices = (Price(model="m", input=2.0, cached=0.5, output=10.0),)
     used = Usage(1_000_000, 2_000_000, 100_000)
-    assert priced(used, ("", "m"), prices, False) == Usage(1_000_000, 2_000_000, 100_000, 4.0, True)
-    assert priced(used, ("other",), prices, False) == used
+    assert add_cost(used, ("", "m"), prices, False) == Usage(1_000_000, 2_000_000, 100_000, 4.0, True)
+    assert add_cost(used, ("other",), prices, False) == used
     told = Usage(1, 1, 1, 0.5)
-    assert priced(told, ("m",), prices, False) == told
-    assert priced(told, ("m",), prices, True) == Usage(1, 1, 1, None, False, 0.5)
+    assert add_cost(told, ("m",), prices, False) == told
+    assert add_cost(told, ("m",), prices, True) == Usage(1, 1, 1, None, False, 0.5)
     assert told.plus(Usage(about_usd=0.5)) == Usage(1, 1, 1, 0.5, False, 0.5)
 
 
 def test_logins_are_of_one_kind_and_a_file_tells_which(isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sources = preset("codex").credentials  # type: ignore[union-attr]
+    sources = find_preset("codex").credentials  # type: ignore[union-attr]
     for name in ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     assert find_login(sources).billing is None
@@ -397,7 +397,7 @@ def test_another_package_brings_a_preset_or_a_function(
     assert "brought_agent" not in sys.modules
     assert Asked(tmp_path, ProviderTable(name="mine")).apply().title == "done"
     assert (tmp_path / "workspace" / "knobs.txt").read_text() == "brought\n"
-    assert preset("mine").tried == "", "nobody here has tried it"  # type: ignore[union-attr]
+    assert find_preset("mine").tried == "", "nobody here has tried it"  # type: ignore[union-attr]
     assert make_provider(ProviderTable(name="made"), tmp_path).name == "made"
 
 

@@ -14,7 +14,7 @@ from promoting import PAGE, all_refs, subjects, tree
 
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
-from goalseek.ledger.promote import kept_chain, unlike_best
+from goalseek.ledger.promote import load_kept_chain, unmeasured_files
 
 FILES_OF_THE_CLIMB = ["answer.json", "src/old.txt", "src/page.txt", "src/picture.bin", "src/tool.sh"]
 
@@ -38,13 +38,13 @@ def test_what_somebody_wrote_into_the_results_does_not_get_home(climbed: Project
 def test_a_result_that_is_not_the_best_on_the_code_it_was_measured_on_is_a_bug(climbed: Project) -> None:
     repository = Repository(locate(climbed.top), "demo")
     try:
-        chain = kept_chain(repository, lambda path: path.startswith("src/") or path == "answer.json")
+        chain = load_kept_chain(repository, lambda path: path.startswith("src/") or path == "answer.json")
         trees = [chain.start, *(change.after for change in chain.changes)]
         best = climbed.iterations()[5]["tree_hash"]
         assert (trees[-1], chain.end, chain.base) == (best, best, climbed.git("rev-parse", "main"))
-        assert unlike_best(repository.objects, chain, chain.start, best, lambda path: True) == ()
+        assert unmeasured_files(repository.objects, chain, chain.start, best, lambda path: True) == ()
         with pytest.raises(RuntimeError, match=r"not those of the best commit: answer\.json, src/page\.txt"):
-            unlike_best(repository.objects, chain, chain.start, trees[-2], lambda path: True)
+            unmeasured_files(repository.objects, chain, chain.start, trees[-2], lambda path: True)
     finally:
         repository.close()
 

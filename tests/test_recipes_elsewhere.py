@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from project import JUDGE, Project, answer
 from recipes import WAITING, block, hold, home, install, let_go, lines, path_with_it, put_on_path, typed, until
 
-from goalseek.sandbox.level import how_to_get
+from goalseek.sandbox.level import installation_hint
 
 AGENT = 'cat > "$HOME/prompt-$GOALSEEK_ITERATION"; printf \'{"score": %s}\' "$GOALSEEK_ITERATION" > answer.json'
 
@@ -208,6 +208,8 @@ def test_in_ci_the_rest_of_the_job_is_what_goalseek_needs() -> None:
     place = home("settings", *name.split("."))
     place.parent.mkdir(parents=True)
     place.write_text("1\n")
-    assert f"{name}=0" in how_to_get("bubblewrap", home("settings")), "as goalseek itself says where bwrap cannot start"
+    assert f"{name}=0" in installation_hint("bubblewrap", home("settings")), (
+        "as goalseek itself says where bwrap cannot start"
+    )
     wanted = Requirement(shlex.split(runs[2])[3])
     assert wanted.name == "goalseek" and wanted.extras == {"tune"} and str(wanted.url).startswith("git+https://")

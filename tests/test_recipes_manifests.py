@@ -60,7 +60,7 @@ def card(tmp_path: Path) -> Iterator[str]:
     text = block("A machine with one graphics card", "toml")
     assert text.count('exclusive = "gpu0"') == 1
     yield text.replace("gpu0", f"gpu of {tmp_path.name}")
-    for path in locks.FOLDER.glob(f"goalseek-exclusive-gpu-of-{tmp_path.name}*"):
+    for path in locks.NAMED_LOCKS_FOLDER.glob(f"goalseek-exclusive-gpu-of-{tmp_path.name}*"):
         path.unlink()
 
 

@@ -27,7 +27,7 @@ from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack
 from red_team.field import agent_that_knows, field, is_there, loot_in
 from skips import levels
 
-from goalseek.own_folders import add_own, clear
+from goalseek.own_folders import add_own, remove_if_exists
 
 pytestmark = pytest.mark.slow
 RED_TEAM = Path(__file__).parent / "red_team"
@@ -153,7 +153,7 @@ def prepared(mode: str, make_project: Callable[..., Project], folder: Path, home
         for left in Path("/dev/shm").glob("left-*"):
             left.unlink()
         add_own(home)
-        clear(home / "cache")  # where it went wrong, it is deeper than others can remove
+        remove_if_exists(home / "cache")  # where it went wrong, it is deeper than others can remove
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,7 @@ def test_by_hand_what_every_level_stops_succeeds(
             for pid in living(hand / "home"):
                 os.kill(pid, signal.SIGKILL)
             add_own(tmp_path)
-            clear(hand)
+            remove_if_exists(hand)
         assert not wrong
 
 

@@ -23,15 +23,15 @@ from project import Ended, Project, answer, ended
 from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
-from goalseek.files import exported
-from goalseek.views.report.aggregate import Night, Thinned
-from goalseek.views.report.claim import claim_of, gain_in_words
-from goalseek.views.report.diffs import diff_of, most_for
-from goalseek.views.report.html import page
-from goalseek.views.report.markdown import code
+from goalseek.files import open_export
+from goalseek.views.report.aggregate import ReportFigures, ThinnedList
+from goalseek.views.report.claim import claim_of, format_gain
+from goalseek.views.report.diffs import diff_of, patch_limit
+from goalseek.views.report.html import render_page
+from goalseek.views.report.markdown import code_span
 from goalseek.views.report.plot import Axis, count_axis, value_axis
 from goalseek.views.report.rows import REASONS, Label, label_of, try_of
-from goalseek.views.report.source import Surroundings
+from goalseek.views.report.source import ProjectState
 
 LARGEST = sys.float_info.max
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
@@ -264,14 +264,14 @@ class TestOfANight:
         ],
     )
     def test_what_was_settled_is_claimed_as_its_record_has_it(self, found: nights.Row, gain: str) -> None:
-        night = Night()
+        night = ReportFigures()
         for row in [*nights.night(31, 3), {**nights.settled(31), **found}]:
             night.add(row)
         assert claim_of(night.climb).gain == gain
 
     def test_a_reader_is_warned_where_the_number_may_be_luck(self) -> None:
         def warned(*more: nights.Row, runs: int | None = None) -> tuple[bool, str]:
-            night = Night()
+            night = ReportFigures()
             for row in [*nights.night(31, 3), *more]:
                 if runs is not None and row["kind"] == "iteration":
                     run = {"of": "candidate", "value": row["metric"]["value"]}
@@ -304,7 +304,7 @@ class TestOfANight:
     def test_a_gain_is_a_share_of_what_is_positive(
         self, direction: str, before: float, after: float, gain: str
     ) -> None:
-        assert gain_in_words(before, after, direction) == gain
+        assert format_gain(before, after, direction) == gain
 
     def test_a_look_that_was_begun_only_is_counted(self, tmp_path: Path) -> None:
         rows = [*nights.night(3), nights.looked(3, 1, None), nights.looked(3, 1), nights.looked(3, 2, None)]
@@ -586,7 +586,7 @@ class TestHostile:
 
     @pytest.mark.parametrize("text", ["plain", "a`b", "``", "`", "a|b\\|c", " lead", "two\nlines", "\\"])
     def test_a_code_span_ends_where_it_should(self, text: str) -> None:
-        span = code(text)
+        span = code_span(text)
         fence = re.match("`+", span)
         assert fence and span.endswith(fence[0]) and "|" not in span and "\n" not in span
         assert fence[0] not in re.findall("`+", span[len(fence[0]) : -len(fence[0])])
@@ -641,7 +641,7 @@ class TestSize:
     @pytest.mark.parametrize("kept_every", [3, 30, 300])
     @pytest.mark.parametrize("sign", ["<", '"', "\u4e2d"])
     def test_so_do_many_kept_ones_with_long_texts_and_patches(self, sign: str, kept_every: int) -> None:
-        text, night = sign * 400, Night()
+        text, night = sign * 400, ReportFigures()
         patch = ("diff --git a/x b/x\n@@ -1 +1,900 @@\n" + f"+{sign * 20}\n" * 900).encode()
         for place, row in enumerate(nights.night(10_000, texts=[text])):
             if row["kind"] == "iteration":
@@ -649,15 +649,15 @@ class TestSize:
                 if place % kept_every == 2:
                     row["outcome"], row["metric"]["value"] = "kept", 3.0 - place / 10_000
             night.add(row)
-        made = page(night, Surroundings(), lambda done, count: diff_of(patch, most_for(count)))
+        made = render_page(night, ProjectState(), lambda done, count: diff_of(patch, patch_limit(count)))
         assert night.climb.kept.added > 30 and len(made.encode()) < 5_000_000
 
     def test_beyond_so_many_dots_are_left_out_evenly_and_it_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("goalseek.views.report.aggregate.DOTS_MOST", 1000)
-        seen = Night()
+        monkeypatch.setattr("goalseek.views.report.aggregate.MAX_DOTS", 1000)
+        seen = ReportFigures()
         for row in nights.night(2100):
             seen.add(row)
-        text = page(seen, Surroundings(), lambda done, count: None)
+        text = render_page(seen, ProjectState(), lambda done, count: None)
         drawn = text.count('class="dot ')
         assert drawn < 1100
         assert f"{2101 - drawn:,} more tries are left out of the plot" in text
@@ -667,9 +667,9 @@ class TestSize:
     def test_what_is_remembered_of_a_night_is_bounded_whatever_its_records_say(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("goalseek.views.report.aggregate.DOTS_MOST", 100)
-        monkeypatch.setattr("goalseek.views.report.aggregate.KEPT_MOST", 100)
-        night, weighed = Night(), []
+        monkeypatch.setattr("goalseek.views.report.aggregate.MAX_DOTS", 100)
+        monkeypatch.setattr("goalseek.views.report.aggregate.MAX_KEPT", 100)
+        night, weighed = ReportFigures(), []
         tracemalloc.start()
         try:
             for number in range(1001):
@@ -684,7 +684,7 @@ class TestSize:
         assert weighed[1] < 1.15 * weighed[0]
 
     def test_names_beyond_fifty_are_told_together_and_nothing_of_them_is_lost(self) -> None:
-        night = Night()
+        night = ReportFigures()
         for number in range(61):
             usage = {"input_tokens": 2, "output_tokens": 1} if number % 2 else {"cost_usd": 0.5}
             for row in ever_new(number):
@@ -699,13 +699,13 @@ class TestSize:
         incidents = night.climb.incidents
         assert incidents.counts["noted"] == 61
         assert [incident.iteration for incident in incidents.newest["noted"]] == list(range(21, 61))
-        alone = Night()
+        alone = ReportFigures()
         for row in (*ever_new(0), nights.late(1, "iteration", 0, outcome="reverted", usage={"input_tokens": 7})):
             alone.add(row)
         assert alone.climb.spending.usage["not named"].tokens == 7
 
     def test_a_list_is_thinned_evenly(self) -> None:
-        thinned: Thinned[int] = Thinned(10)
+        thinned: ThinnedList[int] = ThinnedList(10)
         for number in range(1000):
             thinned.add(lambda number=number: number)  # type: ignore[misc]
         assert 5 <= len(thinned.items) <= 10
@@ -802,14 +802,14 @@ class TestWriting:
     def test_a_file_is_replaced_whole_or_stays(self, tmp_path: Path) -> None:
         path = tmp_path / "x.html"
         path.write_text("before")
-        with pytest.raises(ZeroDivisionError), exported(path) as file:
+        with pytest.raises(ZeroDivisionError), open_export(path) as file:
             file.write(b"half")
             raise ZeroDivisionError
         assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["home", "x.html"])
-        with exported(path) as file:
+        with open_export(path) as file:
             file.write(b"after")
         assert path.read_text() == "after"
-        with pytest.raises(GoalseekError, match="is a folder"), exported(tmp_path):
+        with pytest.raises(GoalseekError, match="is a folder"), open_export(tmp_path):
             pass
 
     def test_each_kind_goes_to_stdout(self, climbed: Project) -> None:

@@ -22,7 +22,7 @@ from rich_night import rich_night, with_patches
 
 from goalseek.views.report import server as report_server
 from goalseek.views.report.server import PageServer
-from goalseek.views.report.source import of_copy
+from goalseek.views.report.source import copy_source
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium")]
 ARGUMENTS = (
@@ -414,7 +414,7 @@ def test_the_live_page_follows_the_records(
     path = nights.write(tmp_path / "results.jsonl", nights.night(12, 3))
     state = {"status": "running", "phase": "PLAN", "iteration": 13, "phase_started_at": "2026-01-01T00:00:00Z"}
     path.with_name("state.json").write_text(json.dumps({**state, "next": "watch it"}))
-    with PageServer(of_copy(path), 0) as server:
+    with PageServer(copy_source(path), 0) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:

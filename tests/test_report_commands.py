@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalseek.views.report.markdown import code, with_commands
+from goalseek.views.report.markdown import code_span, mark_commands
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ from goalseek.views.report.markdown import code, with_commands
     ],
 )
 def test_what_is_typed_is_code_and_nothing_else_comes_to_life(text: str, told: str) -> None:
-    assert with_commands(text, code) == told
+    assert mark_commands(text, code_span) == told

@@ -18,7 +18,7 @@ IN_LAYERS = """
 import sys
 from pathlib import Path
 from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.sandbox.landlock_exec import parsed, restrict
+from goalseek.sandbox.landlock_exec import parse_options as parsed, restrict
 from goalseek.sandbox.supervisor import Supervisor as Programs
 everything, layers, mark = sys.argv[3:], int(sys.argv[1]), sys.argv[2]
 for _ in range(layers):

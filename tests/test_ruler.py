@@ -7,7 +7,7 @@ import pytest
 from project import FILES, Project, answer
 
 from goalseek.manifest import loading
-from goalseek.measurement.ruler import Ruler, differing_keys, keys_of, under
+from goalseek.measurement.ruler import Ruler, differing_keys, ruler_keys, with_pinned_ruler
 
 JUDGE_BY_SIZE = (
     'sed s/size/old/ answer.json | sed s/score/size/ | sed s/old/score/ > "$GOALSEEK_RUN_DIR/metrics.json"\n'
@@ -67,12 +67,12 @@ def test_a_ruler_that_was_pinned_with_other_spellings_of_a_path_differs_in_nothi
     command = {"name": "judge", "run": "x", "cwd": "a", "outputs": ["o/x"], "keep": ["/c/"]}
     project.set_manifest({"verify": [command], "setup": {"run": "x", "gives": ["build"]}})
     manifest = loading.load(project.manifest).manifest
-    keys = keys_of(manifest)
+    keys = ruler_keys(manifest)
     keys["verify"][0].update({"cwd": "./a/", "outputs": ["o//x"], "keep": ["./c/"]})
     keys["setup"]["gives"] = ["./build//"]
     keys["metric"]["path"] = "./metrics.json"
     assert differing_keys(manifest, Ruler(keys, "")) == []
-    assert under(manifest, Ruler(keys, "")) == manifest
+    assert with_pinned_ruler(manifest, Ruler(keys, "")) == manifest
     keys["setup"]["gives"] = ["../build"]
     assert differing_keys(manifest, Ruler(keys, "")) == ["setup"]
 

@@ -8,8 +8,8 @@ import pytest
 
 from goalseek.errors import GoalseekError
 from goalseek.sandbox import landlock, level
-from goalseek.sandbox.landlock_exec import parsed
-from goalseek.sandbox.level import SandboxLevel, how_to_get, probe
+from goalseek.sandbox.landlock_exec import parse_options
+from goalseek.sandbox.level import SandboxLevel, installation_hint, probe
 
 
 @pytest.fixture(autouse=True)
@@ -100,9 +100,9 @@ def test_without_both_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_setting_that_forbids_it_is_named(tmp_path: Path, setting: str, value: str, told: str) -> None:
     (tmp_path / setting).parent.mkdir()
     (tmp_path / setting).write_text(value + "\n")
-    assert told in how_to_get("bubblewrap", tmp_path)
+    assert told in installation_hint("bubblewrap", tmp_path)
     (tmp_path / setting).write_text("12345\n")
-    assert told not in how_to_get("bubblewrap", tmp_path)
+    assert told not in installation_hint("bubblewrap", tmp_path)
 
 
 def test_what_an_older_kernel_does_not_stop_is_told() -> None:
@@ -116,7 +116,7 @@ def test_the_network_has_its_price() -> None:
 
 
 def test_words_of_the_restriction_are_checked() -> None:
-    options, words = parsed(["--set", "A", "b", "--read", "/x", "--", "--read", "y"])
+    options, words = parse_options(["--set", "A", "b", "--read", "/x", "--", "--read", "y"])
     assert (options.variables, options.readable, words) == ({"A": "b"}, ["/x"], ["--read", "y"])
     with pytest.raises(SystemExit, match="no option"):
-        parsed(["--reed", "/x"])
+        parse_options(["--reed", "/x"])

@@ -17,7 +17,7 @@ from goalseek.errors import GoalseekError
 from goalseek.sandbox import mounts
 from goalseek.sandbox.executables import as_manifest_line, required_paths, resolve_links
 from goalseek.sandbox.landlock import standalone_command
-from goalseek.sandbox.view import SPARE_HOME, Mount, is_systems, throw_away_home
+from goalseek.sandbox.view import SPARE_HOME, Mount, is_system_path, throw_away_home
 
 BOTH = pytest.mark.parametrize("level", levels("landlock", "bubblewrap"))
 AS_ROOT = pytest.mark.needs("root")
@@ -487,8 +487,16 @@ def test_additions_are_one_line_to_paste() -> None:
 
 
 def test_what_is_the_systems_is_known_by_every_name() -> None:
-    assert is_systems(Path("/usr/bin/sh")) and is_systems(Path("/bin/sh")) and is_systems(Path("/etc/alternatives/cc"))
-    assert not is_systems(Path("/etc/shadow")) and not is_systems(Path("/root")) and not is_systems(Path("/etc"))
+    assert (
+        is_system_path(Path("/usr/bin/sh"))
+        and is_system_path(Path("/bin/sh"))
+        and is_system_path(Path("/etc/alternatives/cc"))
+    )
+    assert (
+        not is_system_path(Path("/etc/shadow"))
+        and not is_system_path(Path("/root"))
+        and not is_system_path(Path("/etc"))
+    )
 
 
 @pytest.mark.needs("bwrap")

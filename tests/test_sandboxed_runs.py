@@ -23,7 +23,7 @@ from project import Ended, Project
 from skips import levels
 from terminal import Terminal
 
-from goalseek.sandbox.level import SandboxLevel, how_to_get
+from goalseek.sandbox.level import SandboxLevel, installation_hint
 
 pytestmark = pytest.mark.slow
 
@@ -438,7 +438,7 @@ def test_an_agent_is_not_started_where_nothing_keeps_it(
     assert ended.exit_code == 3, ended.stderr
     for word in ("no sandbox", "No permissions", "no Landlock", 'sandbox.mode = "none"'):
         assert word in ended.stderr
-    assert how_to_get("bubblewrap") in ended.stderr and project.records() == []
+    assert installation_hint("bubblewrap") in ended.stderr and project.records() == []
     project.set_manifest({"sandbox": {}})
     project.set_moves('{"score": 2}\n')
     ended = begun(project)

@@ -15,9 +15,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from project import FILES, MANIFEST, Project, answer
 
-from goalseek.cli.schemas import made, to_text
-from goalseek.ledger.records import KINDS, REASONS, from_line
-from goalseek.manifest.json_schema import NAMES, published, text_of
+from goalseek.cli.schemas import build_schema, to_text
+from goalseek.ledger.records import KINDS, REASONS, parse_record
+from goalseek.manifest.json_schema import NAMES, published_schema, schema_text
 from goalseek.values import to_plain
 from goalseek.views.events import EventWatch
 
@@ -28,7 +28,8 @@ SHIPPED = sorted((Path(__file__).parents[1] / "manifests").glob("*.toml"))
 def wrong(name: str, value: Any) -> list[str]:
     """What a published schema finds wrong with a value."""
     return [
-        error.json_path + ": " + error.message for error in Draft202012Validator(published(name)).iter_errors(value)
+        error.json_path + ": " + error.message
+        for error in Draft202012Validator(published_schema(name)).iter_errors(value)
     ]
 
 
@@ -44,15 +45,15 @@ def bare(schema: Any) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_published_is_what_the_types_say(name: str) -> None:
-    assert bare(published(name)) == bare(made(name)), "write it again: python -m goalseek.cli.schemas"
-    assert text_of(name) == to_text(published(name))
-    Draft202012Validator.check_schema(published(name))
+    assert bare(published_schema(name)) == bare(build_schema(name)), "write it again: python -m goalseek.cli.schemas"
+    assert schema_text(name) == to_text(published_schema(name))
+    Draft202012Validator.check_schema(published_schema(name))
 
 
 def test_the_command_prints_each(project: Project) -> None:
     for name in NAMES:
-        assert json.loads(project.run("manifest", "schema", name).stdout) == published(name)
-    assert json.loads(project.run("manifest", "schema").stdout) == published("manifest")
+        assert json.loads(project.run("manifest", "schema", name).stdout) == published_schema(name)
+    assert json.loads(project.run("manifest", "schema").stdout) == published_schema("manifest")
     ended = project.run("manifest", "show", "records")
     assert ended.exit_code == 2 and "manifest schema records" in ended.stderr
     assert project.run("manifest", "schema", "other").exit_code == 2
@@ -83,7 +84,7 @@ def test_what_is_written_in_a_climb_is_as_published(climbed: Project, tmp_path: 
     assert len({record.get("outcome") for record in records}) >= 4
     for record in records:
         assert wrong("records", record) == []
-        shape = published("records")["$defs"][KINDS[record["kind"]].__name__]
+        shape = published_schema("records")["$defs"][KINDS[record["kind"]].__name__]
         assert set(record) <= set(shape["properties"])
     noted = StringIO()
     EventWatch(noted).on_note("a note")
@@ -95,7 +96,7 @@ def test_what_is_written_in_a_climb_is_as_published(climbed: Project, tmp_path: 
     briefs = [json.loads((tmp_path / f"brief-{n}.json").read_text()) for n in range(1, 7)]
     for brief in briefs:
         assert wrong("brief", brief) == []
-        assert set(brief) == set(published("brief")["properties"]) == set(published("brief")["required"])
+        assert set(brief) == set(published_schema("brief")["properties"]) == set(published_schema("brief")["required"])
     assert briefs[-1]["families"] and briefs[-1]["history"]
 
 
@@ -117,11 +118,11 @@ def test_an_older_record_that_lacks_what_came_later_is_as_published(climbed: Pro
     required = {
         key: value
         for key, value in record.items()
-        if key in published("records")["$defs"]["IterationRecord"]["required"]
+        if key in published_schema("records")["$defs"]["IterationRecord"]["required"]
     }
     assert len(required) < len(record)
     assert wrong("records", required) == []
-    assert to_plain(from_line(json.dumps(required)))["iteration"] == 1
+    assert to_plain(parse_record(json.dumps(required)))["iteration"] == 1
 
 
 def test_every_reason_belongs_to_one_outcome() -> None:
@@ -146,7 +147,7 @@ def test_the_editor_line_of_init_leads_to_the_schema_which_holds(project: Projec
     line = manifest.read_text().splitlines()[0]
     assert line.startswith("#:schema ./")
     schema = json.loads((manifest.parent / line.removeprefix("#:schema ")).read_text())
-    assert schema == published("manifest")
+    assert schema == published_schema("manifest")
     validator = Draft202012Validator(schema)
     written = tomllib.loads(manifest.read_text())
     assert list(validator.iter_errors(written)) == []
@@ -165,7 +166,7 @@ def test_taplo_which_editors_ask_takes_that_line(project: Project) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_shipped_manifests_are_as_published_for_python_and_for_taplo(path: Path, tmp_path: Path) -> None:
     assert wrong("manifest", tomllib.loads(path.read_text())) == []
-    (tmp_path / "schema.json").write_text(text_of("manifest"))
+    (tmp_path / "schema.json").write_text(schema_text("manifest"))
     (tmp_path / "goalseek.toml").write_text("#:schema ./schema.json\n" + path.read_text())
     assert checked_by_taplo(tmp_path / "goalseek.toml") == (0, "")
 
@@ -174,10 +175,10 @@ def test_the_schema_comes_back_and_keeps_up(project: Project) -> None:
     project.set_moves(answer(2), answer(3))
     project.climb()
     place = project.folder / ".goalseek/manifest.schema.json"
-    assert place.read_text() == text_of("manifest")
+    assert place.read_text() == schema_text("manifest")
     place.write_text("{}")
     project.climb()
-    assert place.read_text() == text_of("manifest")
+    assert place.read_text() == schema_text("manifest")
 
 
 def test_a_climb_that_cannot_begin_leaves_no_schema_behind(make_project: Callable[..., Project]) -> None:

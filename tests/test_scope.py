@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalseek.git.paths import looks_like_git
-from goalseek.workspace.scope import DROPPINGS, clashes, leaves_tree, scope
+from goalseek.workspace.scope import build_scope, is_tool_cache, leaves_tree, parent_out_of_scope
 
 part = st.sampled_from(["a", "b", "src", "hidden", "x.py", "y.txt", "é", "a b"])
 path = st.lists(part, min_size=1, max_size=4).map("/".join)
@@ -23,15 +23,15 @@ def test_the_first_list_in_the_order_of_precedence_that_matches_decides(
     name: str, writable: list[str], generated: list[str], read_only: list[str], hidden: list[str]
 ) -> None:
     lists = {"hidden": hidden, "read_only": read_only, "generated": generated, "writable": writable}
-    alone = [kind for kind in ORDER if scope("", **{"writable": [], kind: lists[kind]}).kind(name) == kind]
+    alone = [kind for kind in ORDER if build_scope("", **{"writable": [], kind: lists[kind]}).kind(name) == kind]
     expected = alone[0] if alone else "other"
-    assert scope("", writable, generated, read_only, hidden).kind(name) == expected
+    assert build_scope("", writable, generated, read_only, hidden).kind(name) == expected
 
 
 @given(path, globs, globs)
 def test_globs_hold_below_the_manifests_folder_only(name: str, writable: list[str], hidden: list[str]) -> None:
-    whole = scope("", writable, hidden=hidden)
-    below = scope("sub/dir/", writable, hidden=hidden)
+    whole = build_scope("", writable, hidden=hidden)
+    below = build_scope("sub/dir/", writable, hidden=hidden)
     assert below.kind(f"sub/dir/{name}") == whole.kind(name)
     assert below.kind(f"other/{name}") == "other"
     assert below.kind("sub/dir") == "other"
@@ -41,7 +41,7 @@ def test_globs_hold_below_the_manifests_folder_only(name: str, writable: list[st
 def test_hidden_files_are_never_in_the_tree_of_the_agent_or_of_a_candidates_command(
     name: str, writable: list[str], generated: list[str], read_only: list[str], hidden: list[str]
 ) -> None:
-    whose = scope("", writable, generated, read_only, hidden)
+    whose = build_scope("", writable, generated, read_only, hidden)
     kind = whose.kind(name)
     assert whose.seen_by("agent")(name) == whose.seen_by("candidate")(name) == (kind != "hidden")
     assert whose.seen_by("hidden")(name) == whose.in_ruler(name) == (kind not in ("writable", "generated"))
@@ -95,20 +95,20 @@ def test_a_link_that_comes_back_within_the_tree_is_no_matter() -> None:
 
 def test_a_new_file_below_an_existing_file_that_is_out_of_scope_is_a_clash() -> None:
     entries = {"hidden": 1, "src/x": 1}
-    assert clashes("hidden/new", entries, lambda name: name == "hidden") == "hidden"
-    assert clashes("hidden/deep/new", entries, lambda name: name == "hidden") == "hidden"
-    assert clashes("src/x/new", entries, lambda name: name == "hidden") is None
-    assert clashes("hidden", entries, lambda name: True) is None
+    assert parent_out_of_scope("hidden/new", entries, lambda name: name == "hidden") == "hidden"
+    assert parent_out_of_scope("hidden/deep/new", entries, lambda name: name == "hidden") == "hidden"
+    assert parent_out_of_scope("src/x/new", entries, lambda name: name == "hidden") is None
+    assert parent_out_of_scope("hidden", entries, lambda name: True) is None
 
 
 @pytest.mark.parametrize("name", ["__pycache__/x.pyc", "a/__pycache__/x.pyc", ".pytest_cache/v/x", "a/.DS_Store"])
 def test_what_tools_leave_behind_is_known(name: str) -> None:
-    assert DROPPINGS(name)
+    assert is_tool_cache(name)
 
 
 @pytest.mark.parametrize("name", ["x.pyc", "src/pycache/x", "DS_Store", "__pycache__"])
 def test_what_only_resembles_it_is_not(name: str) -> None:
-    assert not DROPPINGS(name)
+    assert not is_tool_cache(name)
 
 
 def test_git_itself_refuses_the_names_that_look_like_its_own(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from project import Project, answer
 from goalseek.errors import GoalseekError
 from goalseek.views.report import server as report_server
 from goalseek.views.report.server import PageServer
-from goalseek.views.report.source import of_copy
+from goalseek.views.report.source import copy_source
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(results: Path) -> Iterator[PageServer]:
     """A server of that night, at work."""
-    with PageServer(of_copy(results), 0) as made:
+    with PageServer(copy_source(results), 0) as made:
         thread = threading.Thread(target=made.serve_forever, args=(0.01,))
         thread.start()
         yield made
@@ -226,7 +226,7 @@ class TestRefusals:
     def test_a_port_that_is_taken_is_said(self, server: PageServer, results: Path) -> None:
         for port in (server.server_port, 70000):
             with pytest.raises(GoalseekError, match=f"--port {port}"):
-                PageServer(of_copy(results), port)
+                PageServer(copy_source(results), port)
 
 
 class TestCommand:

@@ -21,7 +21,7 @@ from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Budget, Limits, Metric
 from goalseek.project.limits import why_stop
-from goalseek.project.progress import reach, small_set
+from goalseek.project.progress import luck_bound, small_set_warning
 from goalseek.statistics.noise_state import NoiseState
 
 SETTLE = {**METRIC, "settle": 3}
@@ -382,19 +382,19 @@ class TestExamples:
         self, gain: float, keeps: int, warned: bool
     ) -> None:
         metric = Metric(name="accuracy", direction="maximize", examples=500)
-        assert reach(0.7, 500) == pytest.approx(0.08198, abs=1e-5)
-        told = small_set(metric, self.standing(gain, keeps))
+        assert luck_bound(0.7, 500) == pytest.approx(0.08198, abs=1e-5)
+        told = small_set_warning(metric, self.standing(gain, keeps))
         assert (told is not None) == warned
         if told:
             assert told.startswith("5 keeps gained 0.05 on 500 examples, where luck alone reaches 0.08")
 
     def test_nothing_is_said_of_what_is_no_proportion_or_has_no_size(self) -> None:
         standing = self.standing(0.01, 9)
-        assert small_set(Metric(name="a", direction="maximize"), standing) is None
+        assert small_set_warning(Metric(name="a", direction="maximize"), standing) is None
         far = Standing(
             baseline=MeasuredCommit(0, 0, "c", "t", 70.0), best=MeasuredCommit(1, 1, "c", "t", 71.0), keeps=9
         )
-        assert small_set(Metric(name="a", direction="maximize", examples=500), far) is None
+        assert small_set_warning(Metric(name="a", direction="maximize", examples=500), far) is None
 
 
 def test_settling_keeps_its_time_free() -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from goalseek.humanize import since
+from goalseek.humanize import format_since
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -36,4 +36,4 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 def test_it_is_told_as_people_say_it(timestamp: str, told: str) -> None:
-    assert since(timestamp, NOW) == told
+    assert format_since(timestamp, NOW) == told

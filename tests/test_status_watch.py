@@ -9,8 +9,8 @@ import pytest
 from project import FILES, JUDGE, Project, answer
 from shown import Shown
 
+from goalseek.project.observer import MAX_BYTES, Observer, OutputLog
 from goalseek.project.state_file import read_state
-from goalseek.project.watch import BYTES_MOST, OutputLog, Watch
 from goalseek.values import Stop
 
 pytestmark = pytest.mark.slow
@@ -110,21 +110,21 @@ def test_without_watch_the_output_so_far_stands_below(slow: Project) -> None:
 
 def test_the_kept_output_stays_small(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
-    kept = OutputLog(Watch(), path)
+    kept = OutputLog(Observer(), path)
     kept.on_phase(1, "VERIFY")
-    kept.on_output(b"a" * (BYTES_MOST - 100))
+    kept.on_output(b"a" * (MAX_BYTES - 100))
     assert path.read_bytes().startswith(b"[VERIFY of iteration 1]\naaa")
     kept.on_output(b"b" * 1000)
     assert path.read_bytes() == b"b" * 1000
-    kept.on_output(b"c" * 3 * BYTES_MOST)
-    assert path.stat().st_size == BYTES_MOST
+    kept.on_output(b"c" * 3 * MAX_BYTES)
+    assert path.stat().st_size == MAX_BYTES
     kept.on_stopped(Stop("count", "done"))
 
 
 def test_output_that_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
     heard: list[bytes] = []
 
-    class Hearing(Watch):
+    class Hearing(Observer):
         def on_output(self, chunk: bytes) -> None:
             heard.append(chunk)
 

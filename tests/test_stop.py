@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer, home
 
-from goalseek.locks import Holder, holder_of, only_writer
+from goalseek.locks import Holder, lock_holder, project_lock
 
 WAITING = """\
 if [ "$GOALSEEK_ITERATION" = 2 ]; then
@@ -126,7 +126,7 @@ def test_from_another_worktree_it_reaches_the_climb_and_so_do_direct_and_status(
 
 def test_a_command_that_looks_for_no_request_is_named_and_nothing_is_promised(project: Project) -> None:
     own = project.top / ".git" / "goalseek" / "demo"
-    with only_writer(own, doing="doctor", manifest=project.manifest):
+    with project_lock(own, doing="doctor", manifest=project.manifest):
         asked, second = project.run("stop"), project.run("iterate")
     assert asked.exit_code == 4 and asked.stdout == "" and not request_of(project).exists()
     assert f"goalseek doctor is at work, which no request to stop reaches: process {os.getpid()} on" in asked.stderr
@@ -137,20 +137,20 @@ def test_a_command_that_looks_for_no_request_is_named_and_nothing_is_promised(pr
 @pytest.mark.slow
 def test_the_note_of_a_holder_that_was_killed_is_not_that_of_the_next(project: Project) -> None:
     own = project.top / ".git" / "goalseek" / "demo"
-    with only_writer(own, doing="iterate"):
+    with project_lock(own, doing="iterate"):
         pass
     note = json.loads((own / "lock").read_text())
     with (own / "lock").open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert holder_of(own) == Holder(**note)
+        assert lock_holder(own) == Holder(**note)
         for gone in ({"started": "1"}, {"pid": 2**22 + 1}):
             (own / "lock").write_text(json.dumps({**note, **gone}))
             asked = project.run("stop")
             assert asked.exit_code == 4 and "has not said who it is yet" in asked.stderr
         (own / "lock").write_text(json.dumps({**note, "started": "1", "host": "elsewhere"}))
-        assert "process" in str(holder_of(own)), "nobody can look there"
+        assert "process" in str(lock_holder(own)), "nobody can look there"
         (own / "lock").write_text(json.dumps({**note, "started": "1", "namespace": "pid:[1]"}))
-        assert "process" in str(holder_of(own)), "another container's numbers mean nothing here"
+        assert "process" in str(lock_holder(own)), "another container's numbers mean nothing here"
         (own / "lock").write_text(json.dumps({**note, "doing": ""}))
         assert "another version of goalseek began it" in project.run("stop").stderr
-    assert not request_of(project).exists() and holder_of(own) is None
+    assert not request_of(project).exists() and lock_holder(own) is None

@@ -13,7 +13,7 @@ import pytest
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
-from goalseek.phase_values import Context, PastTry, Plan
+from goalseek.phase_values import Context, PastIteration, Plan
 from goalseek.providers import tunables
 from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
 from goalseek.providers.tune import make, parse, title
@@ -33,7 +33,7 @@ def start(asked: LaunchSpec) -> ProgramResult:
     raise AssertionError(f"tune starts no program, yet: {asked.arguments}")
 
 
-def call(folder: Path, value: float = 10.0, history: Sequence[PastTry] = (), attempt: int = 0) -> Call:
+def call(folder: Path, value: float = 10.0, history: Sequence[PastIteration] = (), attempt: int = 0) -> Call:
     context = Context(
         iteration=len(history) + 1, attempt=attempt, moment=0, incumbent_commit="c" * 40, incumbent_value=value,
         baseline_value=value, best_value=value, stagnation=0, flattened=False, program="",
@@ -57,7 +57,9 @@ def plan_of(reply: Reply) -> Plan:
 def constants_in(folder: Path) -> dict[str, tunables.Constant]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return tunables.by_name(
-        constant for path in files for constant in tunables.find(str(path.relative_to(folder)), path.read_bytes())
+        constant
+        for path in files
+        for constant in tunables.find_constants(str(path.relative_to(folder)), path.read_bytes())
     )
 
 
@@ -65,11 +67,13 @@ def values_in(folder: Path) -> dict[str, tunables.Value]:
     return {name: constant.value for name, constant in constants_in(folder).items()}
 
 
-def climb(folder: Path, loss: Loss, rounds: int, sampler: str = "tpe", seed: int = 0) -> tuple[float, list[PastTry]]:
+def climb(
+    folder: Path, loss: Loss, rounds: int, sampler: str = "tpe", seed: int = 0
+) -> tuple[float, list[PastIteration]]:
     """Plays the loop: keeps what is better, puts back what is not, and tells of each."""
     provider = tune(folder, sampler, seed)
     best = loss(values_in(folder))
-    history: list[PastTry] = []
+    history: list[PastIteration] = []
     for iteration in range(1, rounds + 1):
         kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         asked = call(folder, best, history, iteration - 1)
@@ -77,7 +81,7 @@ def climb(folder: Path, loss: Loss, rounds: int, sampler: str = "tpe", seed: int
         provider.apply(asked, plan)
         value = loss(values_in(folder))
         outcome, reason = ("kept", "better") if value < best else ("reverted", "worse")
-        history.append(PastTry(iteration, outcome, reason, value, plan.files, plan.title, ""))
+        history.append(PastIteration(iteration, outcome, reason, value, plan.files, plan.title, ""))
         if value < best:
             best = value
         else:
@@ -104,7 +108,7 @@ def test_a_plan_names_every_constant_the_files_it_will_change_and_old_and_new(fo
     assert list(setting) == ["RATE", "SHIFT", "DEPTH", "KERNEL"]
     assert reply.files == ("src/model.py",)
     assert [line.split(":")[0] for line in reply.text.splitlines()] == list(setting)
-    assert f"RATE: 0.9 -> {tunables.as_text(setting['RATE'])}" in reply.text
+    assert f"RATE: 0.9 -> {tunables.format_literal(setting['RATE'])}" in reply.text
     assert (folder / "src/model.py").read_text() == SOURCE
 
 
@@ -194,12 +198,12 @@ def test_a_resumed_climb_goes_on_as_if_it_had_not_been_stopped(folder: Path, tmp
 def test_nothing_is_tried_twice_until_all_was_tried(tmp_path: Path, sampler: str) -> None:
     (tmp_path / "x.py").write_text("A = 1  # goalseek: int 1..5 step 2\nB = off  # goalseek: choice off on\n")
     seen = {title(values_in(tmp_path))}
-    history: list[PastTry] = []
+    history: list[PastIteration] = []
     for iteration in range(5):
         reply = tune(tmp_path, sampler).plan(call(tmp_path, 1.0, history, iteration))
         assert reply.title not in seen
         seen.add(reply.title)
-        history.append(PastTry(iteration + 1, "reverted", "worse", 2.0, (), reply.title, ""))
+        history.append(PastIteration(iteration + 1, "reverted", "worse", 2.0, (), reply.title, ""))
     with pytest.raises(Rejected, match="every setting of A, B was tried") as caught:
         tune(tmp_path, sampler).plan(call(tmp_path, 1.0, history, 5))
     assert (caught.value.outcome, caught.value.reason) == ("skipped", "no_plan")
@@ -208,11 +212,11 @@ def test_nothing_is_tried_twice_until_all_was_tried(tmp_path: Path, sampler: str
 def test_what_others_did_and_what_failed_does_not_stop_a_plan(folder: Path) -> None:
     good = 'RATE = 0.5, SHIFT = 0.0, DEPTH = 5, KERNEL = "rbf"'
     history = [
-        PastTry(1, "kept", "better", 1.0, (), "Rewrite the solver", ""),
-        PastTry(2, "reverted", "verify_failed", None, (), good, ""),
-        PastTry(3, "reverted", "guard", 0.1, (), good.replace("5,", "6,"), ""),
-        PastTry(4, "skipped", "no_plan", None, (), "", ""),
-        PastTry(5, "reverted", "worse", 9.0, (), "RATE = 0.5, GONE = 3", ""),
+        PastIteration(1, "kept", "better", 1.0, (), "Rewrite the solver", ""),
+        PastIteration(2, "reverted", "verify_failed", None, (), good, ""),
+        PastIteration(3, "reverted", "guard", 0.1, (), good.replace("5,", "6,"), ""),
+        PastIteration(4, "skipped", "no_plan", None, (), "", ""),
+        PastIteration(5, "reverted", "worse", 9.0, (), "RATE = 0.5, GONE = 3", ""),
     ]
     for sampler in ("tpe", "cmaes", "random"):
         assert parse(tune(folder, sampler).plan(call(folder, history=history)).title, constants_in(folder))

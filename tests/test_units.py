@@ -17,7 +17,7 @@ from goalseek import humanize
     ],
 )  # fmt: skip
 def test_a_duration_is_read_in_seconds(written: str | float, expected: float) -> None:
-    assert humanize.seconds(written) == expected
+    assert humanize.parse_duration(written) == expected
 
 
 @pytest.mark.parametrize(
@@ -26,20 +26,20 @@ def test_a_duration_is_read_in_seconds(written: str | float, expected: float) ->
 )
 def test_what_is_no_duration_is_refused(written: str | float) -> None:
     with pytest.raises(ValueError, match="duration"):
-        humanize.seconds(written)
+        humanize.parse_duration(written)
 
 
 def test_a_long_text_that_is_no_duration_is_refused_at_once() -> None:
     began = time.monotonic()
     with pytest.raises(ValueError, match="duration"):
-        humanize.seconds("1" * 26 + "!")
+        humanize.parse_duration("1" * 26 + "!")
     assert time.monotonic() - began < 0.5
 
 
 @given(st.integers(0, 400), st.integers(0, 23), st.integers(0, 59), st.integers(1, 59))
 def test_the_parts_of_a_duration_add_up(days: int, hours: int, minutes: int, seconds: int) -> None:
     expected = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    assert humanize.seconds(f"{days}d{hours}h{minutes}m{seconds}s") == expected
+    assert humanize.parse_duration(f"{days}d{hours}h{minutes}m{seconds}s") == expected
 
 
 @given(st.floats(0, 1e8))
@@ -69,29 +69,31 @@ def test_a_duration_is_shown_as_people_say_it(duration: float, words: str) -> No
     ],
 )  # fmt: skip
 def test_a_size_is_read_in_bytes(written: str | int, expected: int) -> None:
-    assert humanize.size(written) == expected
+    assert humanize.parse_size(written) == expected
 
 
 @pytest.mark.parametrize("written", ["", "many", "5 kilos", "-5", -1, True, 1.5, "1e3", None])
 def test_what_is_no_size_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match="size"):
-        humanize.size(written)  # type: ignore[arg-type]
+        humanize.parse_size(written)  # type: ignore[arg-type]
 
 
 @given(st.floats(0, 1e3), st.floats(-1e6, 1e6))
 def test_a_share_is_of_the_magnitude_and_never_negative(percent: float, whole: float) -> None:
-    assert humanize.share_of(f"{percent:.3f}%", whole) == pytest.approx(abs(whole) * percent / 100, rel=1e-2, abs=1e1)
-    assert humanize.share_of(f"{percent:.3f}%", whole) == humanize.share_of(f" {percent:.3f} %", -whole) >= 0
+    assert humanize.parse_share(f"{percent:.3f}%", whole) == pytest.approx(
+        abs(whole) * percent / 100, rel=1e-2, abs=1e1
+    )
+    assert humanize.parse_share(f"{percent:.3f}%", whole) == humanize.parse_share(f" {percent:.3f} %", -whole) >= 0
 
 
 def test_an_absolute_amount_is_itself() -> None:
-    assert humanize.share_of(0.25, 1000.0) == 0.25
+    assert humanize.parse_share(0.25, 1000.0) == 0.25
 
 
 @pytest.mark.parametrize("written", ["5", "%", "-5%", "five%", "5%%", ""])
 def test_what_is_no_share_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="percentage"):
-        humanize.share_of(written, 1.0)
+        humanize.parse_share(written, 1.0)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -22,7 +22,7 @@ from goalseek.manifest.tables import Limits
 from goalseek.project import state_file
 from goalseek.project.limits import Clock
 from goalseek.project.project import Project as OpenProject
-from goalseek.project.state_file import Moment, Picture, read_state
+from goalseek.project.state_file import RunState, StateFile, read_state
 from goalseek.proposal.call import wait
 
 WAITING = """\
@@ -46,10 +46,10 @@ def waiting(project: Project) -> Project:
 
 
 def test_the_heartbeat_is_renewed_when_it_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    picture = Picture(tmp_path / "state.json")
+    picture = StateFile(tmp_path / "state.json")
     picture.beat()
     assert not picture.path.exists()
-    picture.show(Moment("running", "run", "now", 3, "VERIFY"), Standing(), Limits())
+    picture.show(RunState("running", "run", "now", 3, "VERIFY"), Standing(), Limits())
     picture.path.unlink()
     picture.beat()
     assert not picture.path.exists(), "not yet time"
@@ -59,9 +59,9 @@ def test_the_heartbeat_is_renewed_when_it_is_time(tmp_path: Path, monkeypatch: p
 
 
 def test_a_short_phase_is_not_worth_a_write_and_one_that_lasts_is_shown(tmp_path: Path) -> None:
-    picture = Picture(tmp_path / "state.json")
+    picture = StateFile(tmp_path / "state.json")
     for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
-        picture.show(Moment("running", "run", "now", 3, phase), Standing(), Limits())
+        picture.show(RunState("running", "run", "now", 3, phase), Standing(), Limits())
     assert read_state(picture.path)["phase"] == "PLAN", "the others followed at once"
     picture.beat()
     assert read_state(picture.path)["phase"] == "VERIFY"
@@ -102,7 +102,7 @@ def two(
     made[0].write({"hidden/judge.sh": WAITING})
     made[0].commit()
     yield made
-    for path in locks.FOLDER.glob(f"goalseek-exclusive-card-of-{tmp_path.name}*"):
+    for path in locks.NAMED_LOCKS_FOLDER.glob(f"goalseek-exclusive-card-of-{tmp_path.name}*"):
         path.unlink()
 
 

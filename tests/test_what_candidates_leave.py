@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek.own_folders import clear, create
+from goalseek.own_folders import create, remove_if_exists
 
 SHOW = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'
 
@@ -45,7 +45,7 @@ def nothing_deep_is_left(own: Path) -> Iterator[None]:
     """Also where it went wrong: nobody else could remove it."""
     yield
     for place in own.iterdir():
-        clear(place)
+        remove_if_exists(place)
 
 
 JUDGE = {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"}
@@ -143,7 +143,7 @@ def test_a_deep_folder_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
         here = inner
     os.close(here)
     try:
-        clear(root)
+        remove_if_exists(root)
         assert not root.exists() and (keep / "mine").read_text() == "mine"
     finally:  # pytest itself stumbles over what is so deep, some runs later
         subprocess.run(["rm", "-rf", root], check=True, timeout=120)

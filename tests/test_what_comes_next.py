@@ -8,7 +8,7 @@ import pytest
 from project import Project, answer
 
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.views.report.markdown import with_commands
+from goalseek.views.report.markdown import mark_commands
 
 SECOND = {"project": {"name": "second"}}
 
@@ -128,7 +128,7 @@ def test_a_manifest_is_named_as_the_option_takes_it_and_once(manifest: Path | st
     assert with_manifest_option(once, manifest) == words
     assert with_manifest_option("what goalseek finds", manifest) == "what goalseek finds"
     if manifest:
-        assert with_commands(words, lambda text: f"`{text}`").count("`") == 4
+        assert mark_commands(words, lambda text: f"`{text}`").count("`") == 4
 
 
 def test_a_run_that_is_over_is_gone_on_with_or_taken_home(project: Project) -> None:

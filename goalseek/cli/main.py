@@ -12,14 +12,14 @@ from typing import Any
 
 from goalseek._version import __version__
 from goalseek.cli.registry import COMMANDS, help_text, module_of
-from goalseek.cli.streams import make_usable
+from goalseek.cli.streams import prepare_streams
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted
-from goalseek.process import answer_signals
+from goalseek.process import install_signal_handlers
 
 
 def run(arguments: list[str]) -> int:
     """Runs one command line; gives the contract's exit code."""
-    make_usable()
+    prepare_streams()
     code = _exit_code_of(lambda: _run(arguments))
     return _exit_code_of(lambda: _flush(code))
 
@@ -36,9 +36,9 @@ def _exit_code_of(act: Callable[[], int]) -> int:
             print("goalseek: interrupted; nothing is lost: the same command goes on from here", file=sys.stderr)
         return 128 + number
     except Exception as error:
-        from goalseek.disk import as_machine_fault
+        from goalseek.disk import machine_error
 
-        fault = as_machine_fault(error)
+        fault = machine_error(error)
         return _show_error(fault) if fault else _show_bug(error)
 
 
@@ -48,7 +48,7 @@ def _flush(code: int) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    answer_signals()
+    install_signal_handlers()
     top, rest = _split(arguments)
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
         print(help_text(__version__))
@@ -133,11 +133,11 @@ def _nearest(name: str) -> str:
 
 def _show_error(error: GoalseekError) -> int:
     """Prints an error on stderr, without control characters: it may quote a program's output. Gives its exit code."""
-    from goalseek.views.terminal_text import text_of
+    from goalseek.views.terminal_text import clean_text
 
-    print(f"goalseek: {text_of(error.message)}", file=sys.stderr)
+    print(f"goalseek: {clean_text(error.message)}", file=sys.stderr)
     if error.hint:
-        print(f"  {text_of(error.hint)}", file=sys.stderr)
+        print(f"  {clean_text(error.hint)}", file=sys.stderr)
     return error.exit_code
 
 

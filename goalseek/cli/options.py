@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+import typing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.manifest.loading import Loaded, find, load
+from goalseek.manifest.loading import ManifestFile, find, load
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
@@ -55,6 +56,6 @@ def start_folder(options: argparse.Namespace) -> Path:
     return folder.resolve()
 
 
-def loaded(options: argparse.Namespace) -> Loaded:
+def load_manifest(options: argparse.Namespace) -> ManifestFile:
     """The checked manifest that ``-C`` and ``-m`` name."""
     return load(find(start_folder(options), options.manifest))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from goalseek.errors import GoalseekError
 from goalseek.manifest.rules import query_fault
 from goalseek.values import to_plain
-from goalseek.views.terminal_text import harmless
+from goalseek.views.terminal_text import replace_unprintable
 
 
 def wants_json(options: argparse.Namespace) -> bool:
@@ -19,20 +19,20 @@ def wants_json(options: argparse.Namespace) -> bool:
     return bool(options.json or options.query)
 
 
-def answer(options: argparse.Namespace, value: Any) -> None:
+def print_json(options: argparse.Namespace, value: Any) -> None:
     """Prints one JSON value, or the part that ``--query`` selects, and flushes it: its reader may go on meanwhile."""
-    print(json.dumps(queried(options, to_plain(value)), ensure_ascii=True), flush=True)
+    print(json.dumps(apply_query(options, to_plain(value)), ensure_ascii=True), flush=True)
 
 
-def answer_lines(options: argparse.Namespace, values: Iterable[Any]) -> None:
+def print_json_lines(options: argparse.Namespace, values: Iterable[Any]) -> None:
     """Prints each value as a line of JSON; with ``--query`` what it selects of each, null left out."""
     for value in values:
-        part = queried(options, to_plain(value))
+        part = apply_query(options, to_plain(value))
         if part is not None or not options.query:
             print(json.dumps(part, ensure_ascii=True))
 
 
-def queried(options: argparse.Namespace, plain: Any) -> Any:
+def apply_query(options: argparse.Namespace, plain: Any) -> Any:
     """The part of a JSON value that ``--query`` selects. Raises GoalseekError for a query that does not parse."""
     if not options.query:
         return plain
@@ -44,10 +44,10 @@ def queried(options: argparse.Namespace, plain: Any) -> Any:
         raise GoalseekError(f"--query {query_fault(options.query, error)}", "see https://jmespath.org") from None
 
 
-def say(options: argparse.Namespace, text: str) -> None:
+def print_message(options: argparse.Namespace, text: str) -> None:
     """Prints a message on stderr; nothing with ``-q``."""
     if not options.quiet:
-        print(harmless(text), file=sys.stderr)
+        print(replace_unprintable(text), file=sys.stderr)
 
 
 Value = TypeVar("Value")

@@ -7,12 +7,12 @@ from typing import Any
 
 from goalseek.ledger.records import KINDS, REASONS, SCHEMA
 from goalseek.manifest import validation
-from goalseek.manifest.json_schema import NAMES, file_of
+from goalseek.manifest.json_schema import NAMES, schema_file
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def made(name: str) -> dict[str, Any]:
+def build_schema(name: str) -> dict[str, Any]:
     """The schema of this name, generated from the current types."""
     builders = {"manifest": validation.schema, "records": _records, "events": _events, "brief": _brief}
     return builders[name]()
@@ -77,4 +77,4 @@ def _with_title(title: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for name in NAMES:
-        file_of(name).write_text(to_text(made(name)), "utf-8")
+        schema_file(name).write_text(to_text(build_schema(name)), "utf-8")

@@ -18,12 +18,12 @@ if typing.TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-def make_usable() -> None:
+def prepare_streams() -> None:
     """Opens closed standard streams and handles the write errors of the others; call it once in a process.
 
     A closed one becomes ``/dev/null``, as in git: otherwise the next file that is opened would get its descriptor.
     """
-    know_plain_letters()
+    register_error_handler()
     _open_missing()
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
@@ -33,7 +33,7 @@ def make_usable() -> None:
             setattr(sys, name, _Stream(stream, descriptor))
 
 
-def stop_using(descriptor: int) -> None:
+def redirect_to_null(descriptor: int) -> None:
     """Redirects a descriptor to ``/dev/null``."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, descriptor)
@@ -87,7 +87,7 @@ class _Stream(io.TextIOWrapper):
         super().__init__(
             raw if stream.write_through else io.BufferedWriter(raw),  # as python -u has it
             encoding=stream.encoding,
-            errors=LEGIBLE,
+            errors=ERROR_HANDLER,
             line_buffering=stream.line_buffering or descriptor == 2,
             write_through=stream.write_through,
         )
@@ -111,15 +111,15 @@ class _Stream(io.TextIOWrapper):
 
     def on_write_error(self, error: OSError) -> None:
         """Redirects the stream to ``/dev/null``; raises unless the output may be dropped."""
-        stop_using(self._descriptor)
+        redirect_to_null(self._descriptor)
         if self._descriptor == 2 or (self._is_terminal and error.errno == errno.EIO):
             return
         if error.errno == errno.EPIPE:
             raise Interrupted(signal.SIGPIPE)
-        from goalseek.disk import as_full_disk
+        from goalseek.disk import full_disk_error
 
         message = f"standard output cannot be written: {error.strerror}"
-        raise as_full_disk(error) or GoalseekError(message, "what was recorded is kept", UNFIT)
+        raise full_disk_error(error) or GoalseekError(message, "what was recorded is kept", UNFIT)
 
 
 class _NonblockingFile(io.FileIO):
@@ -137,7 +137,7 @@ class _NonblockingFile(io.FileIO):
         return size
 
 
-LEGIBLE = "goalseek.legible"
+ERROR_HANDLER = "goalseek.legible"
 _PLAIN = {
     "→": "->",
     "−": "-",  # noqa: RUF001 - a minus
@@ -151,12 +151,12 @@ _PLAIN = {
 }
 
 
-def know_plain_letters() -> None:
+def register_error_handler() -> None:
     """Registers the error handler ``LEGIBLE``: a character that the encoding lacks becomes an ASCII one, or ``?``.
 
     Undecodable bytes of a file name are written as they are.
     """
-    codecs.register_error(LEGIBLE, _plain)
+    codecs.register_error(ERROR_HANDLER, _plain)
 
 
 def _plain(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -14,37 +14,37 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from goalseek.cli.output import answer, queried, wants_json
+from goalseek.cli.output import apply_query, print_json, wants_json
 from goalseek.ledger.results_file import own_folder
-from goalseek.locks import holder_of
-from goalseek.manifest.loading import Loaded
-from goalseek.project.status import overview
-from goalseek.project.watch import Watch
+from goalseek.locks import lock_holder
+from goalseek.manifest.loading import ManifestFile
+from goalseek.project.observer import Observer
+from goalseek.project.status import read_overview
 from goalseek.values import to_plain
 from goalseek.views.events import EventWatch
-from goalseek.views.following import Following, Look
+from goalseek.views.following import ClimbFollower, ClimbState
 from goalseek.views.lines import LineWatch, record_line
-from goalseek.views.live import LiveWatch, signs_for
-from goalseek.views.panel import duration, rows
-from goalseek.views.terminal_text import is_coloured, is_movable, lines_of, painter, width_of
+from goalseek.views.live import LiveWatch, choose_signs
+from goalseek.views.panel import format_whole_seconds, panel_rows
+from goalseek.views.terminal_text import can_move_cursor, clean_lines, is_coloured, painter, terminal_width
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
 
 
-def watch_for(options: argparse.Namespace) -> Watch:
+def choose_view(options: argparse.Namespace) -> Observer:
     """JSON events with ``--json`` or ``--query``, lines otherwise."""
     if wants_json(options):
-        queried(options, {})
-        return EventWatch(sys.stdout, lambda event: queried(options, event))
-    return watch_in_words(options)
+        apply_query(options, {})
+        return EventWatch(sys.stdout, lambda event: apply_query(options, event))
+    return line_view(options)
 
 
 @contextlib.contextmanager
-def watch_live(options: argparse.Namespace) -> Iterator[Watch]:
+def open_live_view(options: argparse.Namespace) -> Iterator[Observer]:
     """A live panel where stdout is a terminal that can show one, without ``--json`` and ``-q``; else ``watch_for``."""
-    if wants_json(options) or options.quiet or not is_movable(sys.stdout):
-        yield watch_for(options)
+    if wants_json(options) or options.quiet or not can_move_cursor(sys.stdout):
+        yield choose_view(options)
         return
     chatter = painter(sys.stderr, options.color)
     watch = LiveWatch(painter(sys.stdout, options.color), options.verbose, chatter, options.color)
@@ -54,7 +54,7 @@ def watch_live(options: argparse.Namespace) -> Iterator[Watch]:
         watch.close()
 
 
-def watch_in_words(options: argparse.Namespace) -> LineWatch:
+def line_view(options: argparse.Namespace) -> LineWatch:
     """Lines, also with ``--json``: what commands that do not climb report while they work all goes to stderr."""
     chatter = painter(sys.stderr, options.color)
     return LineWatch(painter(sys.stdout, options.color), options.quiet, options.verbose, chatter)
@@ -64,32 +64,32 @@ POLL_SECONDS = 1.0
 _OUTPUT_AT_FIRST = 20
 
 
-def watch(options: argparse.Namespace, loaded: Loaded) -> int:
+def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
     """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it."""
-    follower, own = Following(loaded), own_folder(loaded)
+    follower, own = ClimbFollower(loaded), own_folder(loaded)
 
-    def look() -> Look:
-        return follower.look(own is not None and holder_of(own) is not None)
+    def look() -> ClimbState:
+        return follower.look(own is not None and lock_holder(own) is not None)
 
     if wants_json(options):
         return _in_json(options, loaded, look)
-    if is_movable(sys.stdout) and not options.quiet:
+    if can_move_cursor(sys.stdout) and not options.quiet:
         return _on_screen(options, look)
     return _in_lines(options, look)
 
 
-def _on_screen(options: argparse.Namespace, look: Callable[[], Look]) -> int:
-    from goalseek.views.screen import Screen, console_for
+def _on_screen(options: argparse.Namespace, look: Callable[[], ClimbState]) -> int:
+    from goalseek.views.screen import Screen, make_console
 
     snapshot, at = look(), time.monotonic()
-    signs, is_first = signs_for(sys.stdout.encoding), True
+    signs, is_first = choose_signs(sys.stdout.encoding), True
 
     def draw_rows(columns: int) -> list[Text]:
         since = time.monotonic() - at
         activity = replace(snapshot.doing, seconds=snapshot.doing.seconds + since, since=snapshot.doing.since + since)
-        return rows(snapshot.scene, activity, columns, signs)
+        return panel_rows(snapshot.scene, activity, columns, signs)
 
-    screen = Screen(console_for(sys.stdout, is_coloured(sys.stdout, options.color)), draw_rows)
+    screen = Screen(make_console(sys.stdout, is_coloured(sys.stdout, options.color)), draw_rows)
     screen.start()
     try:
         with _keys() as read_key:
@@ -105,7 +105,7 @@ def _on_screen(options: argparse.Namespace, look: Callable[[], Look]) -> int:
         screen.stop()
 
 
-def _in_lines(options: argparse.Namespace, look: Callable[[], Look]) -> int:
+def _in_lines(options: argparse.Namespace, look: Callable[[], ClimbState]) -> int:
     """Prints a line for each phase and each record until the climb ends."""
     previous, is_first = None, True
     with contextlib.suppress(KeyboardInterrupt):
@@ -119,7 +119,7 @@ def _in_lines(options: argparse.Namespace, look: Callable[[], Look]) -> int:
                 text = (
                     f"waiting: {activity.waits}"
                     if activity.waits
-                    else f"{activity.phase}, for {duration(activity.seconds)}"
+                    else f"{activity.phase}, for {format_whole_seconds(activity.seconds)}"
                 )
                 print(f"{activity.iteration if activity.iteration is not None else '-':>4}  {text}", flush=True)
                 previous = current
@@ -130,32 +130,32 @@ def _in_lines(options: argparse.Namespace, look: Callable[[], Look]) -> int:
     return 0
 
 
-def _in_json(options: argparse.Namespace, loaded: Loaded, look: Callable[[], Look]) -> int:
+def _in_json(options: argparse.Namespace, loaded: ManifestFile, look: Callable[[], ClimbState]) -> int:
     """Prints the answer of ``status`` each time anything but its heartbeat has changed, until the climb ends."""
     previous = None
     with contextlib.suppress(KeyboardInterrupt):
         while True:
-            snapshot, plain = look(), to_plain(overview(loaded))
+            snapshot, plain = look(), to_plain(read_overview(loaded))
             current = {**plain, "heartbeat_at": None}
             if current != previous:
-                answer(options, plain)
+                print_json(options, plain)
                 previous = current
             if options.output and snapshot.printed:
-                answer(options, {"event": "output", "lines": lines_of(snapshot.printed)})
+                print_json(options, {"event": "output", "lines": clean_lines(snapshot.printed)})
             if not snapshot.is_at_work:
                 return 0
             time.sleep(POLL_SECONDS)
     return 0
 
 
-def _print_news(options: argparse.Namespace, snapshot: Look, is_first: bool) -> None:
+def _print_news(options: argparse.Namespace, snapshot: ClimbState, is_first: bool) -> None:
     """Prints new output and a line for each new record."""
     if options.output:
-        lines = lines_of(snapshot.printed)
+        lines = clean_lines(snapshot.printed)
         if lines:
             print("\n".join(lines[-_OUTPUT_AT_FIRST:] if is_first else lines), flush=True)
     for record in snapshot.records:
-        print(record_line(record, painter(sys.stdout, options.color), width_of(sys.stdout)), flush=True)
+        print(record_line(record, painter(sys.stdout, options.color), terminal_width(sys.stdout)), flush=True)
 
 
 def _wait(seconds: float) -> str:

@@ -10,20 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.doctor.isolation import against_cheats
-from goalseek.evaluation.measurements import Target, measure_subject, stand_back
-from goalseek.git.merge import DoesNotApply, patched
+from goalseek.doctor.isolation import cheat_remedy
+from goalseek.evaluation.measurements import Target, measure_target, restore_bench
+from goalseek.git.merge import PatchError, apply_patch
 from goalseek.git.objects import Difference, Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
 from goalseek.project.config import Config
-from goalseek.project.preflight import Finding
+from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.scale import representative
-from goalseek.workspace.scope import DROPPINGS, Scope, clashes
-from goalseek.workspace.screening import AddedFiles, why_shared
+from goalseek.workspace.scope import Scope, is_tool_cache, parent_out_of_scope
+from goalseek.workspace.screening import AddedFiles, shared_path_refusal
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
 
@@ -44,7 +44,7 @@ class Cheat:
 
 
 @dataclass(frozen=True)
-class CheatFinding(Finding):
+class CheatFinding(CheckResult):
     """The finding on a cheat: whether it ``lost``, and the verdict on its candidate."""
 
     patch: str = ""
@@ -54,17 +54,17 @@ class CheatFinding(Finding):
     value: float | None = None
 
 
-def prepared(project: Project, config: Config, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
+def apply_cheats(project: Project, config: Config, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
     """The manifest's cheats, each applied to a tree; only changes of writable paths are taken."""
     return tuple(_apply_cheat(project, config, tree, entries, cheat.patch) for cheat in config.manifest.cheat)
 
 
-def runs_owed(cheats: Sequence[Cheat], tree: str) -> int:
+def runs_needed(cheats: Sequence[Cheat], tree: str) -> int:
     """How many of these cheats will be measured."""
     return sum(_is_measured(cheat, tree) for cheat in cheats)
 
 
-def tried(project: Project, subject: Target, cheats: Sequence[Cheat], folder: Path) -> Iterator[Finding]:
+def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat], folder: Path) -> Iterator[CheckResult]:
     """A finding for each cheat, with its verdict as a candidate. The bench is at the subject's tree afterwards."""
     manifest = subject.config.manifest
     try:
@@ -73,7 +73,7 @@ def tried(project: Project, subject: Target, cheats: Sequence[Cheat], folder: Pa
                 verdict = _verdict(project, subject, cheat, _FIRST_NUMBER + index, folder)
                 yield _finding(manifest, cheat, verdict, _is_measured(cheat, subject.tree))
     finally:
-        stand_back(project, subject)
+        restore_bench(project, subject)
 
 
 def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
@@ -81,10 +81,10 @@ def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[s
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
         return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
     try:
-        after = patched(objects, tree, path.read_bytes(), project.places.prefix)
+        after = apply_patch(objects, tree, path.read_bytes(), project.places.prefix)
     except OSError as error:
         return Cheat(name, f"cannot be read: {error.strerror}")
-    except DoesNotApply as error:
+    except PatchError as error:
         return Cheat(name, f"does not apply: {error}")
     edits: dict[str, Entry | None] = {}
     refused, strays = [], []
@@ -96,9 +96,9 @@ def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[s
         why = _refusal(difference, objects, config.scope, entries, added_files)
         if why:
             refused.append(why)
-        elif config.scope.kind(difference.path) == "writable" and not DROPPINGS(difference.path):
+        elif config.scope.kind(difference.path) == "writable" and not is_tool_cache(difference.path):
             edits[difference.path] = difference.after
-        elif config.scope.kind(difference.path) in ("other", "kept") and not DROPPINGS(difference.path):
+        elif config.scope.kind(difference.path) in ("other", "kept") and not is_tool_cache(difference.path):
             strays.append(quote_path(difference.path))
     if strays and config.manifest.scope.strays == "reject":
         refused.append(f"new files outside the scope: {', '.join(strays)}")
@@ -120,11 +120,11 @@ def _refusal(
             return f"{quoted} is not the candidate's to edit"
     elif kind == "hidden":
         return f"{quoted} is new under a hidden pattern"
-    elif why := why_shared(scope, path):
+    elif why := shared_path_refusal(scope, path):
         return why
-    elif kind != "writable" or DROPPINGS(path):
+    elif kind != "writable" or is_tool_cache(path):
         return ""
-    elif parent := clashes(path, entries, lambda entry: scope.kind(entry) != "writable"):
+    elif parent := parent_out_of_scope(path, entries, lambda entry: scope.kind(entry) != "writable"):
         return f"{quoted} lies below {quote_path(parent)}, which is not the candidate's to edit"
     elif refusal := added_files.refusal(
         path, False, is_link=difference.after is not None and _is_link(difference.after)
@@ -160,7 +160,7 @@ def _verdict(project: Project, subject: Target, cheat: Cheat, number: int, folde
         return Verdict("skipped", "out_of_scope", cheat.refused)
     if not _is_measured(cheat, subject.tree):
         return Verdict("skipped", "no_change", "it changes nothing that a candidate may change")
-    evidence = measure_subject(project, subject, number, folder, cheat.tree)
+    evidence = measure_target(project, subject, number, folder, cheat.tree)
     manifest = subject.config.manifest
     return decide(manifest.metric, manifest.guard, _reference(project, subject), evidence, cheat.lines_saved)
 
@@ -182,7 +182,7 @@ def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, is_measured: bo
     if verdict.reason == "simpler":
         remedy = "it moves no number, and is kept for its fewer lines: let it change the number, or take it out"
     elif verdict:
-        remedy = against_cheats(manifest)
+        remedy = cheat_remedy(manifest)
     return CheatFinding(
         "cheat",
         not verdict,

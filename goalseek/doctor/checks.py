@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from goalseek.doctor import provider_checks
 from goalseek.doctor.cheats import Cheat
-from goalseek.doctor.isolation import words_about
+from goalseek.doctor.isolation import isolation_notes
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
@@ -16,11 +16,11 @@ from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.opening import refuse_nothing_writable, scope_notes, writable_files
-from goalseek.project.preflight import Finding
+from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.project.refs import check_refs
-from goalseek.project.status import differing
-from goalseek.providers.registry import chosen_provider, programs_of
+from goalseek.project.status import ruler_differences
+from goalseek.providers.registry import make_permitted_provider, manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
@@ -40,33 +40,33 @@ class DoctorContext:
     is_live: bool = False
 
 
-Check = Callable[[DoctorContext], Iterator[Finding]]
+Check = Callable[[DoctorContext], Iterator[CheckResult]]
 
 
-def repository(context: DoctorContext) -> Iterator[Finding]:
+def repository(context: DoctorContext) -> Iterator[CheckResult]:
     """Branch and records are as goalseek left them, and no other ref is in their way."""
     project = context.project
     try:
         project.repository.refuse_branch_in_the_way()
         check_refs(project)
     except GoalseekError as error:
-        yield Finding("repository", False, error.message, error.hint)
+        yield CheckResult("repository", False, error.message, error.hint)
         return
     if project.ledger.mended:
-        yield Finding("records", True, project.ledger.mended, "nothing to do")
+        yield CheckResult("records", True, project.ledger.mended, "nothing to do")
     where = f"HEAD, {project.repository.head()[:12]}"
     if incumbent := project.standing.incumbent:
         where = f"the incumbent of iteration {incumbent.iteration}, {incumbent.commit[:12]}"
-    yield Finding("repository", True, f"{project.repository.top}; climbs from {where}")
+    yield CheckResult("repository", True, f"{project.repository.top}; climbs from {where}")
 
 
-def globs(context: DoctorContext) -> Iterator[Finding]:
+def globs(context: DoctorContext) -> Iterator[CheckResult]:
     """Every glob matches a file, and every named file exists."""
     project, prefix = context.project, context.project.places.prefix
     if project.standing.baseline is None:
         problems = list(preflight.glob_problems(project.loaded, prefix, context.entries))
         for problem in problems:
-            yield Finding("globs", False, problem, preflight.GLOBS)
+            yield CheckResult("globs", False, problem, preflight.GLOBS)
         if problems:
             return
     try:
@@ -75,30 +75,30 @@ def globs(context: DoctorContext) -> Iterator[Finding]:
         preflight.refuse_unfit(project.loaded, project.repository, prefix, context.entries)
         preflight.refuse_foreign_logs(project.loaded, project.standing.last_iteration + 1)
     except GoalseekError as error:
-        yield Finding("globs", False, error.message, error.hint)
+        yield CheckResult("globs", False, error.message, error.hint)
         return
     for note in notes:
         text, _, remedy = note.rpartition("; ")
-        yield Finding("globs", True, text, remedy)
-    yield Finding("globs", True, _summarize_scope(context, is_whole=not notes))
+        yield CheckResult("globs", True, text, remedy)
+    yield CheckResult("globs", True, _summarize_scope(context, is_whole=not notes))
 
 
-def committed(context: DoctorContext) -> Iterator[Finding]:
+def committed_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Everything that the first baseline depends on is in HEAD. Not checked later, as it is pinned then."""
     if context.project.standing.baseline is not None:
         return
     try:
         preflight.refuse_uncommitted(context.project.repository, context.config.scope)
     except GoalseekError as error:
-        yield Finding("committed", False, error.message, error.hint)
+        yield CheckResult("committed", False, error.message, error.hint)
         return
-    if changed := preflight.uncommitted_words(context.project.repository, context.config.scope, "HEAD"):
-        yield Finding("committed", True, changed, "commit them, to climb from them; or stash them")
+    if changed := preflight.uncommitted_note(context.project.repository, context.config.scope, "HEAD"):
+        yield CheckResult("committed", True, changed, "commit them, to climb from them; or stash them")
         return
-    yield Finding("committed", True, "all that the number depends on is in HEAD")
+    yield CheckResult("committed", True, "all that the number depends on is in HEAD")
 
 
-def trees(context: DoctorContext) -> Iterator[Finding]:
+def trees(context: DoctorContext) -> Iterator[CheckResult]:
     """Workspace and bench can be made."""
     project, config = context.project, context.config
     try:
@@ -108,28 +108,30 @@ def trees(context: DoctorContext) -> Iterator[Finding]:
         if project.standing.incumbent:
             project.workspace(config)
     except (GoalseekError, OSError) as error:
-        yield Finding(
+        yield CheckResult(
             "trees", False, str(error), f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"
         )
         return
-    yield Finding("trees", True, f"made in {project.places.home}")
+    yield CheckResult("trees", True, f"made in {project.places.home}")
 
 
-def left_out(context: DoctorContext) -> Iterator[Finding]:
+def left_out_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Files of the checkout that are not in goalseek's trees."""
     project = context.project
-    for note in preflight.notes(project.loaded, project.repository, project.places.prefix, context.entries):
+    for note in preflight.tree_notes(project.loaded, project.repository, project.places.prefix, context.entries):
         text, _, remedy = note.rpartition("; ")
-        yield Finding("left out", True, text, remedy)
+        yield CheckResult("left out", True, text, remedy)
 
 
-def ruler(context: DoctorContext) -> Iterator[Finding]:
+def ruler(context: DoctorContext) -> Iterator[CheckResult]:
     """Manifest and files are what was pinned."""
-    for name in differing(context.project.loaded, context.project.repository.location, context.project.standing):
-        yield Finding("ruler", True, f"{name} differs from the pinned ruler", "goalseek baseline adopts it")
+    for name in ruler_differences(
+        context.project.loaded, context.project.repository.location, context.project.standing
+    ):
+        yield CheckResult("ruler", True, f"{name} differs from the pinned ruler", "goalseek baseline adopts it")
 
 
-def environment(context: DoctorContext) -> Iterator[Finding]:
+def environment(context: DoctorContext) -> Iterator[CheckResult]:
     """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
     project = context.project
     try:
@@ -138,46 +140,48 @@ def environment(context: DoctorContext) -> Iterator[Finding]:
         if project.standing.baseline is None:
             refuse_unfit_gives(context.config.manifest, project.places.prefix, context.config.scope, context.entries)
     except GoalseekError as error:
-        yield Finding("environment", False, error.message, error.hint)
+        yield CheckResult("environment", False, error.message, error.hint)
         return
     for note in editable_installs.notes(project.loaded.manifest, project.confines):
         text, _, remedy = note.partition("; ")
-        yield Finding("environment", True, text, remedy)
+        yield CheckResult("environment", True, text, remedy)
     if context.config.manifest.scope.share:
-        yield Finding("environment", True, "what is shared means the candidate, and shows nothing hidden")
+        yield CheckResult("environment", True, "what is shared means the candidate, and shows nothing hidden")
 
 
-def provider(context: DoctorContext) -> Iterator[Finding]:
+def provider(context: DoctorContext) -> Iterator[CheckResult]:
     """The provider can be started, and has what it needs: program, version, login, endpoint."""
     loaded = context.project.loaded
     if loaded.manifest.provider is None:
         remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
-        yield Finding("provider", True, "the manifest names none", remedy)
+        yield CheckResult("provider", True, "the manifest names none", remedy)
         return
     try:
-        chosen = chosen_provider(loaded, loaded.manifest.provider)
+        chosen = make_permitted_provider(loaded, loaded.manifest.provider)
         chosen.check()
         note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
     except GoalseekError as error:
-        yield Finding("provider", False, error.message, error.hint)
+        yield CheckResult("provider", False, error.message, error.hint)
         return
-    yield Finding("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
-    yield from provider_checks.about(context.project, context.config, context.entries, chosen, context.is_live)
+    yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
+    yield from provider_checks.check_providers(
+        context.project, context.config, context.entries, chosen, context.is_live
+    )
 
 
-def isolation(context: DoctorContext) -> Iterator[Finding]:
+def isolation(context: DoctorContext) -> Iterator[CheckResult]:
     """How well each verify command is isolated from the candidate."""
-    for note in words_about(context.config.manifest):
-        yield Finding("isolation", True, note.text, note.remedy)
+    for note in isolation_notes(context.config.manifest):
+        yield CheckResult("isolation", True, note.text, note.remedy)
 
 
-def confinement(context: DoctorContext) -> Iterator[Finding]:
+def confinement(context: DoctorContext) -> Iterator[CheckResult]:
     """The level of the sandbox, and what it does not enforce."""
     confines, manifest = context.project.confines, context.config.manifest
     try:
         confines.refuse_unfit()
     except GoalseekError as error:
-        yield Finding("sandbox", False, error.message, error.hint)
+        yield CheckResult("sandbox", False, error.message, error.hint)
         return
     name, reasons = confines.level.name, confines.level.reason
     label = {"none": "no sandbox: programs run as you"}.get(name, name)
@@ -187,13 +191,13 @@ def confinement(context: DoctorContext) -> Iterator[Finding]:
     ):
         gaps = confines.level.not_enforced(network)
         text = f"{label}; {who}: " + ("all is enforced" if not gaps else "not enforced:")
-        remedy = "" if name == "bubblewrap" else "; ".join((*reasons, level.how_to_get("bubblewrap")))
-        yield Finding("sandbox", True, "\n".join((text, *(f"  {gap}" for gap in gaps))), remedy)
+        remedy = "" if name == "bubblewrap" else "; ".join((*reasons, level.installation_hint("bubblewrap")))
+        yield CheckResult("sandbox", True, "\n".join((text, *(f"  {gap}" for gap in gaps))), remedy)
     for sentence in confines.weaker():
-        yield Finding("sandbox", True, sentence, "leave sandbox.cache out where a build is quick without")
+        yield CheckResult("sandbox", True, sentence, "leave sandbox.cache out where a build is quick without")
 
 
-def allowed(context: DoctorContext) -> Iterator[Finding]:
+def allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
     """Programs and paths that are shown beside the trees and the system's own folders, and why."""
     confines, manifest = context.project.confines, context.config.manifest
     if confines.level.name == "none":
@@ -203,7 +207,7 @@ def allowed(context: DoctorContext) -> Iterator[Finding]:
     for command, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
         variables = program_environment(manifest.env.verify, {}, confines.scratch)
         reasons.update({need.path: need.why for need in confines.needed([command], variables, cwd)})
-    for words in programs_of(context.project.loaded):
+    for words in manifest_commands(context.project.loaded):
         variables = program_environment(manifest.env.agent, {}, confines.scratch)
         reasons.update({need.path: need.why for need in confines.needed([words], variables)})
     reasons.update(dict.fromkeys(confines.shared, "scope.share"))
@@ -211,19 +215,29 @@ def allowed(context: DoctorContext) -> Iterator[Finding]:
     reasons.update(dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only"))
     lines = [f"{path} ({why})" for path, why in sorted(reasons.items())]
     text = "beside the trees and the system's own folders, programs see " + ("nothing" if not lines else "read-only:")
-    yield Finding("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
+    yield CheckResult("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
 
 
-def cheats(context: DoctorContext) -> Iterator[Finding]:
+def cheats(context: DoctorContext) -> Iterator[CheckResult]:
     """Every cheat is a patch that applies."""
     remedy = "make it again from the tree that is climbed from, with git diff, or take it out of the manifest"
     for cheat in context.cheats:
         if cheat.unfit:
-            yield Finding("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
+            yield CheckResult("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
 
 
-NEEDED: tuple[Check, ...] = (repository, globs, committed)
-FURTHER: tuple[Check, ...] = (left_out, ruler, environment, provider, isolation, confinement, allowed, cheats, trees)
+REQUIRED_CHECKS: tuple[Check, ...] = (repository, globs, committed_files)
+FURTHER_CHECKS: tuple[Check, ...] = (
+    left_out_files,
+    ruler,
+    environment,
+    provider,
+    isolation,
+    confinement,
+    allowed_paths,
+    cheats,
+    trees,
+)
 
 
 def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:

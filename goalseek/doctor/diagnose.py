@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.evaluation.measurements import Target, measure_subject
+from goalseek.evaluation.measurements import Target, measure_target
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest
-from goalseek.own_folders import clear
-from goalseek.project.preflight import Finding
+from goalseek.own_folders import remove_if_exists
+from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, which
 from goalseek.sandbox.executables import words_of as run_words_of
-from goalseek.sandbox.view import is_systems
+from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun
-from goalseek.workspace.scope import Scope, scope
+from goalseek.workspace.scope import Scope, build_scope
 
 _FIRST_NUMBER = 2000
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
@@ -35,7 +35,7 @@ _MAX_NAMED = 8
 
 def diagnose_sandbox(
     project: Project, subject: Target, folder: Path, ask_consent: Callable[[bool], bool], is_named: bool
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Findings on whether the sandbox made the verifier fail; ``folder`` has its log.
 
     ``ask_consent`` gets whether the cause is known already: ``is_named``, and the output names no hidden path.
@@ -51,32 +51,32 @@ def diagnose_sandbox(
         if is_known:
             return
         text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
-        yield Finding("outside", True, text, "goalseek doctor --outside runs it once outside, and names the cause")
+        yield CheckResult("outside", True, text, "goalseek doctor --outside runs it once outside, and names the cause")
         return
     numbers = iter(range(_FIRST_NUMBER, _FIRST_NUMBER + 10))
 
     def works(manifest: Manifest) -> bool:
-        clear(project.places.setup)  # what it gave at another level would hide that it fails at this one
+        remove_if_exists(project.places.setup)  # what it gave at another level would hide that it fails at this one
         variant = replace(subject, config=project.config_of(manifest, changed_paths=subject.config.scope.changed))
-        return measure_subject(project, variant, next(numbers), folder).failure is None
+        return measure_target(project, variant, next(numbers), folder).failure is None
 
     manifest = subject.config.manifest
     with project.outside():
         is_sandbox = works(manifest)
         finding = None if is_sandbox else _diagnose_outside(manifest, works, log)
-        clear(project.places.setup)
+        remove_if_exists(project.places.setup)
     if finding:
         yield finding
         return
     yield _diagnose_inside(project, manifest, works, paths, log)
-    clear(project.places.setup)
+    remove_if_exists(project.places.setup)
 
 
-def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str) -> Finding:
+def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str) -> CheckResult:
     """The finding where it fails outside too: a missing environment variable, or not the sandbox at all."""
     verify = replace(manifest.env.verify, pass_=tuple(os.environ))
     if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
-        return Finding("outside", True, "it fails outside the sandbox too: the sandbox is not the cause")
+        return CheckResult("outside", True, "it fails outside the sandbox too: the sandbox is not the cause")
     variables = [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", log)]
     variables = variables or [
         name for name in os.environ if any(name in _words_of_command(command.run) for command in manifest.verify)
@@ -85,12 +85,12 @@ def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log
     text = "it works with all of your environment: the likely cause is a variable" + (
         f", {variables[0]}" if variables else "; its output names none"
     )
-    return Finding("outside", False, text, f"env.verify.pass = [{shown}]")
+    return CheckResult("outside", False, text, f"env.verify.pass = [{shown}]")
 
 
 def _diagnose_inside(
     project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
-) -> Finding:
+) -> CheckResult:
     """The finding where it works outside: what has to be allowed inside."""
     networked = replace(
         manifest,
@@ -99,18 +99,20 @@ def _diagnose_inside(
     )
     if works(networked):
         text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
-        return Finding("outside", False, text, "network = true for the command that needs it; setup may download first")
+        return CheckResult(
+            "outside", False, text, "network = true for the command that needs it; setup may download first"
+        )
     if paths and _works_with(project, manifest, works, paths):
         text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
-        return Finding("outside", False, text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths]))
+        return CheckResult("outside", False, text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths]))
     read_only = [line for line in log.splitlines() if "Read-only file system" in line or "Permission denied" in line]
     if read_only:
         text = f"it works outside the sandbox; it likely writes where it may only read: {read_only[-1].strip()[:200]}"
         remedy = "write in the tree, GOALSEEK_RUN_DIR or TMPDIR; or name a cache of a tool's in sandbox.cache"
-        return Finding("outside", False, text, remedy)
+        return CheckResult("outside", False, text, remedy)
     text = "it works outside the sandbox, and its output names no path that is not shown"
     remedy = f"look from its place: goalseek exec -- sh; name what it misses: {as_manifest_line([Path('/...')])}"
-    return Finding("outside", False, text, remedy)
+    return CheckResult("outside", False, text, remedy)
 
 
 def _works_with(project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
@@ -127,7 +129,7 @@ def _hidden_paths(project: Project, log: str) -> tuple[Path, ...]:
     hidden = [
         path
         for path in paths
-        if path.exists() and len(path.parts) > 2 and not is_systems(path.resolve())
+        if path.exists() and len(path.parts) > 2 and not is_system_path(path.resolve())
         if not any(
             path.is_relative_to(other_path) or other_path.is_relative_to(path) for other_path in (*visible, *masked)
         )
@@ -151,7 +153,7 @@ def _words_of_command(command: str | tuple[str, ...]) -> list[str]:
 _OUTSIDE = "or keep it outside of the repository and give its absolute path"
 
 
-def out_of_sight(
+def unseen_file_hint(
     manifest: Manifest, runs: Sequence[CommandRun], folder: Path, prefix: str, entries: Mapping[str, Entry]
 ) -> str:
     """A hint for a failed command that needs a file which its ``sees`` does not show, or that is not committed; or "".
@@ -174,14 +176,14 @@ def out_of_sight(
     if command.sees == "hidden":
         text = 'sees = "hidden" shows it none of the candidate\'s code: name what it needs in `outputs` before it'
         return f'{command.name}: {text}, or write sees = "both"'
-    is_hidden = scope("", (), hidden=manifest.scope.hidden).hidden
+    is_hidden = build_scope("", (), hidden=manifest.scope.hidden).hidden
     named = [word for word in words_of(command) if is_hidden(word.removeprefix("./"))]
     if not named:
         return ""
     return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {named[0]}: write sees = "both"'
 
 
-def agent_out_of_sight(
+def unseen_script_hint(
     commands: Iterable[Sequence[str]], folder: Path, visible: Scope, shared: Sequence[str], entries: Mapping[str, Entry]
 ) -> tuple[str, str]:
     """A script of an agent's command that its tree lacks, and the remedy; ("", "") where it lacks none."""

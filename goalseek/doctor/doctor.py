@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from goalseek.doctor.cheats import prepared, runs_owed
-from goalseek.doctor.checks import FURTHER, NEEDED, DoctorContext, cheats, provider
-from goalseek.doctor.trial import BREAKAGES, trial
+from goalseek.doctor.cheats import apply_cheats, runs_needed
+from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, cheats, provider
+from goalseek.doctor.trial import BREAKAGES, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.evaluation.measurements import Target, baseline_subject, incumbent_subject
+from goalseek.evaluation.measurements import Target, baseline_target, incumbent_target
 from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
-from goalseek.manifest.loading import Loaded, ignore_home
-from goalseek.project.opening import opened
-from goalseek.project.preflight import Finding
+from goalseek.manifest.loading import ManifestFile, make_log_folders
+from goalseek.project.opening import open_project
+from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.scale import median
 
@@ -26,12 +26,12 @@ class NothingToKeep(GoalseekError):
 
 
 def examine(
-    loaded: Loaded,
+    loaded: ManifestFile,
     is_quick: bool,
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
     is_live: bool = False,
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Every finding, in the order of the checks. ``on_message`` gets first what it will cost; ``is_live`` makes a small
     call to the provider; ``ask_consent`` is called before a failed command is run outside the sandbox, with whether the
     cause is known already.
@@ -43,9 +43,9 @@ def examine(
     yield git_finding
     if not git_finding.ok:
         return
-    yield Finding("manifest", True, f"{loaded.path}: {_describe_goal(loaded)}")
+    yield CheckResult("manifest", True, f"{loaded.path}: {_describe_goal(loaded)}")
     try:
-        with opened(loaded, doing="doctor") as project:
+        with open_project(loaded, doing="doctor") as project:
             yield from _examine(project, is_quick, on_message, ask_consent, is_live)
             if project.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")
@@ -55,20 +55,20 @@ def examine(
         if error.exit_code == LOCKED:
             raise
         name = "sandbox" if error.stop_reason == "sandbox" else "repository"
-        yield Finding(name, False, error.message, error.hint)
+        yield CheckResult(name, False, error.message, error.hint)
 
 
-def git_version() -> Finding:
+def git_version() -> CheckResult:
     """Whether git is there, and new enough."""
     try:
         text = git_text("--version")
     except GoalseekError as error:
-        return Finding("git", False, error.message, error.hint)
+        return CheckResult("git", False, error.message, error.hint)
     match = re.search(r"(\d+)\.(\d+)", text)
     if match is None or (int(match[1]), int(match[2])) < LEAST_GIT:
         least = ".".join(map(str, LEAST_GIT))
-        return Finding("git", False, f"{text} is too old", f"install git {least} or newer")
-    return Finding("git", True, text)
+        return CheckResult("git", False, f"{text} is too old", f"install git {least} or newer")
+    return CheckResult("git", True, text)
 
 
 def cost(context: DoctorContext, subject: Target) -> str:
@@ -77,7 +77,7 @@ def cost(context: DoctorContext, subject: Target) -> str:
     parts = ["setup once"] if context.config.manifest.setup else []
     parts += [f"{pluralize(missing, 'run')} of the verifier"] if missing else []
     parts.append(f"1 to {breakages} runs with every writable file broken")
-    cheat_runs = runs_owed(context.cheats, subject.tree)
+    cheat_runs = runs_needed(context.cheats, subject.tree)
     parts += [f"{cheat_runs} runs with a cheat each" if cheat_runs > 1 else "1 run with a cheat"] if cheat_runs else []
     runs = ", then ".join(parts)
     if not subject.known:
@@ -96,22 +96,22 @@ def _examine(
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
     is_live: bool,
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     standing = project.standing
-    ignore_home(project.loaded)
+    make_log_folders(project.loaded)
     commit = standing.incumbent.commit if standing.incumbent else project.repository.head()
     tree = project.repository.tree_of(commit)
     config = project.config() if standing.baseline else project.fresh_config()
     entries = project.repository.objects.files(tree)
-    context = DoctorContext(project, config, tree, entries, prepared(project, config, tree, entries), is_live)
-    needed = [finding for check in NEEDED for finding in check(context)]
+    context = DoctorContext(project, config, tree, entries, apply_cheats(project, config, tree, entries), is_live)
+    needed = [finding for check in REQUIRED_CHECKS for finding in check(context)]
     is_sound = all(finding.ok for finding in needed)
     subject = None
     if is_sound and not is_quick:
-        subject = incumbent_subject(project, config) if standing.baseline else baseline_subject(project, config)
+        subject = incumbent_target(project, config) if standing.baseline else baseline_target(project, config)
         on_message(cost(context, subject))
     yield from needed
-    for check in FURTHER:
+    for check in FURTHER_CHECKS:
         for finding in check(context):
             is_sound = is_sound and (finding.ok or check in (provider, cheats))
             yield finding
@@ -119,17 +119,17 @@ def _examine(
         yield from _describe_cheats(context)
         return
     if subject is None or not is_sound:
-        yield Finding("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
+        yield CheckResult("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
         return
-    yield from trial(project, subject, context.cheats, on_message, ask_consent)
+    yield from try_verifier(project, subject, context.cheats, on_message, ask_consent)
 
 
-def _describe_cheats(context: DoctorContext) -> Iterator[Finding]:
+def _describe_cheats(context: DoctorContext) -> Iterator[CheckResult]:
     applicable = [cheat.patch for cheat in context.cheats if not cheat.unfit]
     if applicable:
-        yield Finding("cheat", True, f"applies: {', '.join(applicable)}", "whether it loses, goalseek doctor shows")
+        yield CheckResult("cheat", True, f"applies: {', '.join(applicable)}", "whether it loses, goalseek doctor shows")
 
 
-def _describe_goal(loaded: Loaded) -> str:
+def _describe_goal(loaded: ManifestFile) -> str:
     metric = loaded.manifest.metric
     return f"{metric.direction} {metric.name}"

@@ -24,7 +24,7 @@ class IsolationNote:
     remedy: str = ""
 
 
-def words_about(manifest: Manifest) -> tuple[IsolationNote, ...]:
+def isolation_notes(manifest: Manifest) -> tuple[IsolationNote, ...]:
     """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation."""
     notes: list[IsolationNote] = []
     outputs: list[str] = []
@@ -40,7 +40,7 @@ def words_about(manifest: Manifest) -> tuple[IsolationNote, ...]:
     return tuple(notes)
 
 
-def against_cheats(manifest: Manifest) -> str:
+def cheat_remedy(manifest: Manifest) -> str:
     """What to change where a cheat won."""
     command = _source_of(manifest, manifest.metric)
     if command is None or command.sees == "candidate":

@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.doctor.diagnose import agent_out_of_sight
+from goalseek.doctor.diagnose import unseen_script_hint
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.git.objects import Entry
-from goalseek.own_folders import make_anew
+from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
 from goalseek.project.config import Config
-from goalseek.project.preflight import Finding
+from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.proposal.call import agent_variables
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.fallback import Chain
+from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.provider import IN_WORDS, Call, Failed, LaunchSpec, Provider
-from goalseek.providers.registry import commands_of
+from goalseek.providers.registry import provider_commands
 from goalseek.values import Usage
 
 LIVE_SECONDS = 120.0
@@ -32,9 +32,9 @@ _QUESTION = "Answer with the one word: ready. Do not read, write or run anything
 _NONCE = "000000"
 
 
-def about(
-    project: Project, config: Config, entries: Mapping[str, Entry], chosen: Chain, is_live: bool
-) -> Iterator[Finding]:
+def check_providers(
+    project: Project, config: Config, entries: Mapping[str, Entry], chosen: ProviderChain, is_live: bool
+) -> Iterator[CheckResult]:
     """Findings on every provider that may be called, and a forecast of the cost."""
     for provider in chosen.everybody:
         if isinstance(provider, AgentProvider):
@@ -46,16 +46,16 @@ def about(
             yield _login(provider)
         if is_live:
             yield _live(project, config, provider)
-    commands, scope = commands_of(chosen), config.scope
-    text, remedy = agent_out_of_sight(commands, project.folder, scope, config.manifest.scope.share, entries)
+    commands, scope = provider_commands(chosen), config.scope
+    text, remedy = unseen_script_hint(commands, project.folder, scope, config.manifest.scope.share, entries)
     if text:
-        yield Finding("provider", False, text, remedy)
+        yield CheckResult("provider", False, text, remedy)
     forecast = forecast_cost(project.recent, config.manifest.limits)
     if forecast:
-        yield Finding("provider", True, forecast)
+        yield CheckResult("provider", True, forecast)
 
 
-def _version(project: Project, config: Config, provider: AgentProvider) -> Finding:
+def _version(project: Project, config: Config, provider: AgentProvider) -> CheckResult:
     """Whether the program starts in its sandbox, and which version it is."""
     program, name = provider.program(), provider.name
     assert program
@@ -65,33 +65,35 @@ def _version(project: Project, config: Config, provider: AgentProvider) -> Findi
     try:
         result = launch.start(spec)
     except (GoalseekError, OSError) as error:
-        return Finding("provider", False, f"{name}: {program} cannot be started: {error}", "see: sandbox, allowed")
+        return CheckResult("provider", False, f"{name}: {program} cannot be started: {error}", "see: sandbox, allowed")
     lines = (result.stdout or result.stderr).decode("utf-8", "replace").strip().splitlines()
     if result.exit_code != 0 or not lines:
         why = lines[-1][:200] if lines else f"it ended with {result.exit_code}"
         remedy = "what it needs beside the system's own folders may be missing: sandbox.read"
-        return Finding("provider", False, f"{name}: {program} does not start: {why}", remedy)
+        return CheckResult("provider", False, f"{name}: {program} does not start: {why}", remedy)
     version, tested = lines[-1][:80], provider.preset.tried
     if not tested:
-        return Finding("provider", True, f"{name}: {version}, untried: goalseek never ran it", "goalseek doctor --live")
+        return CheckResult(
+            "provider", True, f"{name}: {version}, untried: goalseek never ran it", "goalseek doctor --live"
+        )
     if tested not in version:
         remedy = "options move between versions: goalseek doctor --live shows whether it answers"
-        return Finding("provider", True, f"{name}: {version}; tried with {tested}", remedy)
-    return Finding("provider", True, f"{name}: {version}, as tried")
+        return CheckResult("provider", True, f"{name}: {version}; tried with {tested}", remedy)
+    return CheckResult("provider", True, f"{name}: {version}, as tried")
 
 
-def _login(provider: AgentProvider | CommandProvider) -> Finding:
+def _login(provider: AgentProvider | CommandProvider) -> CheckResult:
     login = provider.login()
     if login.billing:
         about = "; its cost is shown as about, and is no limit" if provider.is_subscription() else ""
-        return Finding("login", True, f"{provider.name}: {login.in_words()}{about}")
+        return CheckResult("login", True, f"{provider.name}: {login.in_words()}{about}")
     sources = provider.preset.credentials if isinstance(provider, AgentProvider) else ()
     names = provider.table.credentials if isinstance(provider, AgentProvider) else provider.credentials
     known = ", ".join(names or [source.name for source in sources])
-    return Finding("login", True, f"{provider.name}: no login was found", f"one of {known}" if known else "log in")
+    return CheckResult("login", True, f"{provider.name}: no login was found", f"one of {known}" if known else "log in")
 
 
-def _endpoint(provider: AgentProvider) -> Iterator[Finding]:
+def _endpoint(provider: AgentProvider) -> Iterator[CheckResult]:
     address = provider.table.endpoint or provider.preset.address
     if not address:
         return
@@ -104,15 +106,15 @@ def _endpoint(provider: AgentProvider) -> Iterator[Finding]:
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
         remedy = "its agent would go on trying: mend the network, or provider.endpoint"
-        yield Finding("endpoint", False, f"{provider.name}: {address} does not answer: {why}", remedy)
+        yield CheckResult("endpoint", False, f"{provider.name}: {address} does not answer: {why}", remedy)
         return
-    yield Finding("endpoint", True, f"{provider.name}: {address} answers")
+    yield CheckResult("endpoint", True, f"{provider.name}: {address} answers")
 
 
-def _live(project: Project, config: Config, provider: Provider) -> Finding:
+def _live(project: Project, config: Config, provider: Provider) -> CheckResult:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, AgentProvider | CommandProvider):
-        return Finding("live", True, f"{provider.name} starts no program")
+        return CheckResult("live", True, f"{provider.name} starts no program")
     launch = _launch(project, config)
     quick_provider = _with_short_timeout(provider)
     call = Call(
@@ -138,11 +140,11 @@ def _live(project: Project, config: Config, provider: Provider) -> Finding:
         reply = quick_provider.ask(call)
     except Failed as failed:
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
-        return Finding("live", failed.kind == "rate_limited", text, "log in, set another key, or wait")
+        return CheckResult("live", failed.kind == "rate_limited", text, "log in, set another key, or wait")
     except Rejected as rejected:
-        return Finding("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
+        return CheckResult("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
     answer = " ".join(reply.output.split())[:60]
-    return Finding("live", True, f"{provider.name} answers ({_format_usage(reply.usage)}): {answer}")
+    return CheckResult("live", True, f"{provider.name} answers ({_format_usage(reply.usage)}): {answer}")
 
 
 def _with_short_timeout(provider: AgentProvider | CommandProvider) -> AgentProvider | CommandProvider:
@@ -160,7 +162,7 @@ def _format_usage(usage: Usage) -> str:
 
 def _launch(project: Project, config: Config) -> AgentLaunch:
     tree = project.places.scratch / "tree"
-    make_anew(tree)
+    recreate_folder(tree)
     folder = tree / Path(project.places.prefix)
     folder.mkdir(parents=True, exist_ok=True)
     variables = agent_variables(config.manifest, _NOTHING, "plan", _NONCE)

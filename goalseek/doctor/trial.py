@@ -6,42 +6,42 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.doctor.cheats import Cheat, runs_owed, tried
-from goalseek.doctor.diagnose import diagnose_sandbox, out_of_sight
+from goalseek.doctor.cheats import Cheat, measure_cheats, runs_needed
+from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.evaluation.measurements import (
     Measurement,
     Target,
-    failed_baseline,
-    measure_subject,
+    baseline_error,
+    measure_target,
     measurement_of,
     record_measurement,
-    stand_back,
+    restore_bench,
 )
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Verdict
-from goalseek.project.preflight import Finding
+from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.statistics.advice import fixed_seed
-from goalseek.statistics.bounds import guard_warning
+from goalseek.statistics.advice import fixed_seed_hint
 from goalseek.statistics.decide import Reference, decide
+from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.noise_state import cost_of_deciding
 from goalseek.statistics.scale import median
-from goalseek.statistics.sequential_test import unfit
+from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.values import VerifierRun
 
 NUMBERS = 2
 
 
-def trial(
+def try_verifier(
     project: Project,
     subject: Target,
     cheats: Sequence[Cheat],
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Runs the verifier until there are NUMBERS numbers, then tries sabotage and cheats; gives the findings.
 
     ``ask_consent`` is called before anything is run outside the sandbox. The numbers are recorded even if this is
@@ -53,80 +53,80 @@ def trial(
     is_fit = True
     try:
         while len(subject.known) < NUMBERS:
-            evidence = measure_subject(project, subject, len(measurements), folder)
-            if (verdict := unfit(manifest.metric, manifest.guard, evidence)) is not None:
+            evidence = measure_target(project, subject, len(measurements), folder)
+            if (verdict := baseline_rejection(manifest.metric, manifest.guard, evidence)) is not None:
                 is_fit = False
                 entries = project.repository.objects.files(subject.tree)
-                remedy = out_of_sight(manifest, evidence.verify, project.folder, project.places.prefix, entries)
-                error = failed_baseline(verdict, folder, remedy=remedy)
-                yield Finding("verifier", False, error.message, error.hint)
+                remedy = unseen_file_hint(manifest, evidence.verify, project.folder, project.places.prefix, entries)
+                error = baseline_error(verdict, folder, remedy=remedy)
+                yield CheckResult("verifier", False, error.message, error.hint)
                 yield from diagnose_sandbox(project, subject, folder, ask_consent, bool(remedy))
                 return
             measurement = measurement_of(evidence)
             if not subject.known:
-                cheat_runs = runs_owed(cheats, subject.tree)
+                cheat_runs = runs_needed(cheats, subject.tree)
                 least, most = NUMBERS + cheat_runs, NUMBERS - 1 + len(BREAKAGES) + cheat_runs
                 on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
             measurements.append(measurement)
             subject = replace(subject, known=(*subject.known, measurement))
         yield _describe_numbers(manifest, subject.known)
-        yield unchanged(manifest, subject.known)
+        yield check_unchanged(manifest, subject.known)
         yield from seed_hint(subject.known)
         yield _cost(project, manifest, subject.known)
-        is_noticed, text = sabotage(project, subject, folder)
+        is_noticed, text = check_sabotage(project, subject, folder)
         is_fit = is_noticed
         remedy = "" if is_noticed else "make the verifier run or read the writable files of the tree in which it runs"
-        yield Finding(
+        yield CheckResult(
             "sabotage", is_noticed, text if is_noticed else f"the verifier does not read the candidate: {text}", remedy
         )
         if is_noticed:
-            yield from tried(project, subject, cheats, folder)
+            yield from measure_cheats(project, subject, cheats, folder)
         elif cheats:
-            yield Finding("cheat", True, "none was tried: first mend the verifier", "then: goalseek doctor")
+            yield CheckResult("cheat", True, "none was tried: first mend the verifier", "then: goalseek doctor")
     finally:
         if is_fit or project.standing.seq >= 0:
             for measurement in measurements:
                 record_measurement(project, subject, measurement, "doctor")
 
 
-def unchanged(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
+def check_unchanged(manifest: Manifest, known: Sequence[Measurement]) -> CheckResult:
     """Whether a candidate that changes nothing would win by luck, in either order of the last two measurements."""
     first, second = known[-2:]
     evidence = Evidence(guard_runs=(first.guards, second.guards))
     if warning := guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
         remedy = "mend the code, and commit; or change the bound in [[guard]]"
-        return Finding("guard", False, warning, remedy)
+        return CheckResult("guard", False, warning, remedy)
     verdicts = [_as_candidate(manifest, second, first), _as_candidate(manifest, first, second)]
     win = next((verdict for verdict in verdicts if verdict), None)
     if win and manifest.metric.noise == "none":
         text = f"a candidate that changes nothing can win: {win.why}. The metric is noisy, and metric.noise is none"
         gap = format_number(abs(first.value - second.value))
         remedy = f'take metric.noise = "none" out, or set metric.min_delta well above {gap}'
-        return Finding("unchanged", False, text, remedy)
+        return CheckResult("unchanged", False, text, remedy)
     rejection = next((verdict for verdict in verdicts if verdict.reason in ("guard", "not_valid")), None)
     if rejection:
         text = f"the code as it is would be refused: {rejection.why}"
-        return Finding("unchanged", True, text, "no candidate is kept before it mends that")
+        return CheckResult("unchanged", True, text, "no candidate is kept before it mends that")
     if first.value == second.value:
-        return Finding("unchanged", True, "a candidate that changes nothing does not win")
+        return CheckResult("unchanged", True, "a candidate that changes nothing does not win")
     if win:
         text = "the metric is noisy: a candidate that seems better is run again, in turn with the incumbent"
-        return Finding("unchanged", True, text, "how noisy, and what that costs, tells: goalseek noise")
+        return CheckResult("unchanged", True, text, "how noisy, and what that costs, tells: goalseek noise")
     text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
-    return Finding("unchanged", True, text)
+    return CheckResult("unchanged", True, text)
 
 
-def seed_hint(known: Sequence[Measurement]) -> Iterator[Finding]:
+def seed_hint(known: Sequence[Measurement]) -> Iterator[CheckResult]:
     """A finding where long runs give equal numbers: the script may fix its seed."""
-    hint = fixed_seed(median([measurement.seconds for measurement in known]))
+    hint = fixed_seed_hint(median([measurement.seconds for measurement in known]))
     if hint and len({measurement.value for measurement in known}) == 1:
-        yield Finding("seed", True, f"{len(known)} runs gave the same number", hint)
+        yield CheckResult("seed", True, f"{len(known)} runs gave the same number", hint)
 
 
-def _cost(project: Project, manifest: Manifest, known: Sequence[Measurement]) -> Finding:
+def _cost(project: Project, manifest: Manifest, known: Sequence[Measurement]) -> CheckResult:
     """How long the acceptance rule will take to decide."""
     is_noisy = project.standing.noise.differed or len({measurement.value for measurement in known}) > 1
-    return Finding(
+    return CheckResult(
         "cost", True, cost_of_deciding(manifest, is_noisy, median([measurement.seconds for measurement in known]))
     )
 
@@ -137,13 +137,13 @@ def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measure
     return decide(manifest.metric, manifest.guard, Reference(incumbent.value, incumbent.guards), evidence, 0)
 
 
-def _describe_numbers(manifest: Manifest, known: Sequence[Measurement]) -> Finding:
+def _describe_numbers(manifest: Manifest, known: Sequence[Measurement]) -> CheckResult:
     """The last two numbers, with their times."""
     numbers = [
         f"{format_number(run.value)} ({format_duration(run.seconds)}{', measured before' if run.before else ''})"
         for run in known[-NUMBERS:]
     ]
-    return Finding("verifier", True, f"{manifest.metric.name} = {' and '.join(numbers)}")
+    return CheckResult("verifier", True, f"{manifest.metric.name} = {' and '.join(numbers)}")
 
 
 GARBAGE = b"goalseek sabotage ((((\n"
@@ -155,7 +155,7 @@ BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
 _NOISE = 10
 
 
-def sabotage(project: Project, subject: Target, folder: Path) -> tuple[bool, str]:
+def check_sabotage(project: Project, subject: Target, folder: Path) -> tuple[bool, str]:
     """Whether the verifier noticed a broken candidate, and how. ``subject.known`` are the unbroken numbers.
 
     The breakages are tried in turn until one is noticed. Nothing of them gets into a ref or a record, and the bench is
@@ -164,20 +164,20 @@ def sabotage(project: Project, subject: Target, folder: Path) -> tuple[bool, str
     unnoticed = []
     try:
         for index, (how, content) in enumerate(BREAKAGES):
-            tree = broken_tree(project, subject, content)
+            tree = sabotaged_tree(project, subject, content)
             if tree == subject.tree:
                 continue
-            evidence = measure_subject(project, subject, 1000 + index, folder, tree, _seed(subject.known))
-            if text := noticed(evidence, subject.known):
+            evidence = measure_target(project, subject, 1000 + index, folder, tree, _seed(subject.known))
+            if text := how_noticed(evidence, subject.known):
                 return True, f"every writable file {how}: {text}"
             measurement = measurement_of(evidence)
             unnoticed.append(f"{how}: {format_number(measurement.value) if measurement else 'no number'}")
     finally:
-        stand_back(project, subject)
+        restore_bench(project, subject)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
 
 
-def broken_tree(project: Project, subject: Target, content: bytes | None) -> str:
+def sabotaged_tree(project: Project, subject: Target, content: bytes | None) -> str:
     """The subject's tree with this content in every writable file, or without them."""
     objects, scope = project.repository.objects, subject.config.scope
     entries = {
@@ -195,7 +195,7 @@ def broken_tree(project: Project, subject: Target, content: bytes | None) -> str
     )
 
 
-def noticed(evidence: Evidence, known: Sequence[Measurement]) -> str:
+def how_noticed(evidence: Evidence, known: Sequence[Measurement]) -> str:
     """How the verifier noticed the breakage; "" where it did not.
 
     Where equal trees gave different numbers, a change counts only if it is over ten times as large as their range.

@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import Measurement, Target, failed_baseline, measure_subject, measurement_of
+from goalseek.evaluation.measurements import Measurement, Target, baseline_error, measure_target, measurement_of
 from goalseek.git.as_user import tree_of_checkout
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
-from goalseek.manifest.loading import ignore_home
-from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
+from goalseek.manifest.loading import make_log_folders
+from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Side
 from goalseek.project import preflight
 from goalseek.project.config import Config
-from goalseek.project.opening import check_confines
+from goalseek.project.opening import check_sandbox
 from goalseek.project.project import Project
-from goalseek.statistics.bounds import guard_violation
-from goalseek.statistics.intervals import Settled, settle
-from goalseek.statistics.sequential_test import unfit
+from goalseek.statistics.guards import guard_violation
+from goalseek.statistics.intervals import SettledDifference, settle
+from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.workspace.scope import Scope
 
 CHECKOUT = "the checkout"
@@ -44,7 +44,7 @@ class Revision:
 class Comparison:
     """The difference. ``is_exact``: each side gave the same value every time, to the last bit."""
 
-    settled: Settled
+    settled: SettledDifference
     is_exact: bool
 
     @property
@@ -67,13 +67,13 @@ class Comparison:
         return f"{text}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
 
 
-def sides(project: Project, before: str, after: str | None) -> tuple[Revision, Revision]:
+def revisions_to_compare(project: Project, before: str, after: str | None) -> tuple[Revision, Revision]:
     """The two revisions, ready to be measured; ``after`` is None for the checkout as it is.
 
     Raises GoalseekError for a revision that does not exist, a tree that does not fit the manifest, different ruler
     files, and equal trees.
     """
-    ignore_home(project.loaded)  # goalseek's own files are no part of the checkout
+    make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
     config = project.fresh_config()
     repository = project.repository
     first = _side(project, config, *_commit(project, before))
@@ -86,11 +86,11 @@ def sides(project: Project, before: str, after: str | None) -> tuple[Revision, R
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
         _refuse_unfit(project, config, side.name, files, others)
     _refuse_other_ruler(project, config, first, second)
-    check_confines(project, entries[1], config.manifest)
+    check_sandbox(project, entries[1], config.manifest)
     return first, second
 
 
-def pairs_in_turn(
+def measure_pairs(
     project: Project, before: Revision, after: Revision, count: int
 ) -> Iterator[tuple[Measurement, Measurement]]:
     """Up to ``count`` pairs (before, after), each with a seed of its own; every other pair begins with ``after``.
@@ -124,12 +124,12 @@ def compare_revisions(direction: str, pairs: Sequence[tuple[Measurement, Measure
 def _measure(project: Project, revision: Revision, seconds: Mapping[str, float], side: Side) -> Measurement:
     folder = project.places.scratch / "trial"
     subject = replace(revision.subject, baseline_seconds=dict(seconds))
-    evidence = measure_subject(project, subject, 0, folder, seed=secrets.randbelow(2**31), side=side)
+    evidence = measure_target(project, subject, 0, folder, seed=secrets.randbelow(2**31), side=side)
     manifest = subject.config.manifest
-    verdict = unfit(manifest.metric, manifest.guard, evidence)
+    verdict = baseline_rejection(manifest.metric, manifest.guard, evidence)
     if verdict is None:
         return measurement_of(evidence)
-    error = failed_baseline(verdict, folder, revision.name)
+    error = baseline_error(verdict, folder, revision.name)
     raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
 
 
@@ -158,7 +158,7 @@ def _side(project: Project, config: Config, name: str, commit: str | None) -> Re
     repository = project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
     files = digest_of_files(repository.objects.files(tree).items(), config.scope)
-    ruler = Ruler(keys_of(config.manifest), files, config.hidden_from).digest
+    ruler = Ruler(ruler_keys(config.manifest), files, config.hidden_from).digest
     return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree))
 
 
@@ -167,7 +167,7 @@ def _refuse_unfit(
 ) -> None:
     """``others`` are the other side's files: a writable one may be in either."""
     try:
-        preflight.refuse_globs(project.loaded, project.places.prefix, entries, others)
+        preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, entries, others)
         preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
         preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
     except GoalseekError as error:
@@ -194,7 +194,7 @@ def _refuse_other_ruler(project: Project, config: Config, before: Revision, afte
 
 
 @dataclass(frozen=True)
-class SettledOnBase:
+class BaseComparison:
     """The difference, a sentence for each guard that the result breaks against the base, and all runs' seconds."""
 
     compared: Comparison
@@ -210,7 +210,7 @@ class SettledOnBase:
 
 def settle_on_base(
     project: Project, base: str, result: str, pairs: int, on_message: Callable[[str], None]
-) -> SettledOnBase:
+) -> BaseComparison:
     """Measures the trees ``base`` and ``result`` in up to ``pairs`` pairs under the pinned ruler; records nothing.
 
     Raises GoalseekError where one of them has no number.
@@ -218,8 +218,8 @@ def settle_on_base(
     config, standing = project.config(), project.standing
     assert standing.baseline
     objects = project.repository.objects
-    before = with_pinned(objects, config.scope, standing.baseline.tree, base)
-    after = with_pinned(objects, config.scope, standing.baseline.tree, result)
+    before = with_pinned_ruler(objects, config.scope, standing.baseline.tree, base)
+    after = with_pinned_ruler(objects, config.scope, standing.baseline.tree, result)
     config, ruler = project.config((before, after)), standing.ruler
     if any(
         config.scope.is_fixed(difference.path) for difference in objects.differences(standing.baseline.tree, before)
@@ -231,20 +231,20 @@ def settle_on_base(
         f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {duration}; nothing is recorded"
     )
     sides = Revision("the base", None, subject), Revision("the result", None, replace(subject, tree=after))
-    measured_pairs = list(pairs_in_turn(project, *sides, pairs))
+    measured_pairs = list(measure_pairs(project, *sides, pairs))
     first, last = measured_pairs[-1]
     violations = (
         guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in config.manifest.guard
     )
     seconds = round(sum(measurement.seconds for pair in measured_pairs for measurement in pair), 6)
-    return SettledOnBase(
+    return BaseComparison(
         compare_revisions(config.manifest.metric.direction, measured_pairs),
         tuple(text for text in violations if text),
         seconds,
     )
 
 
-def with_pinned(objects: Objects, scope: Scope, pinned: str, tree: str) -> str:
+def with_pinned_ruler(objects: Objects, scope: Scope, pinned: str, tree: str) -> str:
     """The tree with the hidden and read-only files of the pinned one, as these decide."""
     edits: dict[str, Entry | None] = {
         difference.path: difference.after

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import Target, measure_subject, measurement_of, took_outside
+from goalseek.evaluation.measurements import Target, measure_target, measurement_of, seconds_outside
 from goalseek.humanize import format_number
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
@@ -13,13 +13,13 @@ from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
 from goalseek.phase_values import Side
 from goalseek.project.config import Config
-from goalseek.project.project import Project, write_state
+from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
 
 COMMAND = "holdout"
 
 
-def looks_owed(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str, ...]:
+def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str, ...]:
     """Which of "baseline" and "best" are to be measured now: none before a keep, and each commit once."""
     if manifest.holdout is None or standing.best is None or standing.best == standing.baseline:
         return ()
@@ -31,9 +31,9 @@ def looks_owed(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[st
     return tuple(target for target, commit in targets if (target, commit) not in looked_at)
 
 
-def look(project: Project, config: Config, is_end: bool) -> None:
+def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
     """Makes the looks that are due. One whose command fails is recorded as failed, and not made again."""
-    for target in looks_owed(config.manifest, project.standing, is_end):
+    for target in due_looks(config.manifest, project.standing, is_end):
         _look(project, config, target)
 
 
@@ -67,8 +67,8 @@ def _look(project: Project, config: Config, target: str) -> None:
     assert config.manifest.holdout and standing.baseline and standing.best
     mark = standing.baseline if target == "baseline" else standing.best
     project.watch.on_phase(mark.iteration, "HOLDOUT")
-    write_state(project, "running", mark.iteration, "HOLDOUT")
-    killed = took_outside(project, holdout_key(standing)).phases  # this look is charged for one that was killed
+    project.write_state("running", mark.iteration, "HOLDOUT")
+    killed = seconds_outside(project, holdout_key(standing)).phases  # this look is charged for one that was killed
     begun = HoldoutRecord(
         seq=0,
         kind="holdout",
@@ -86,7 +86,7 @@ def _look(project: Project, config: Config, target: str) -> None:
         why=f"a look at the {target}, iteration {mark.iteration}, begins",
     )
     project.measured.add(project.ledger.append(begun))
-    project.took = took_outside(project, holdout_key(project.standing))
+    project.took = seconds_outside(project, holdout_key(project.standing))
     with project.took.of("HOLDOUT"):
         record = _measure(project, config, config.manifest.holdout, mark, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
@@ -106,7 +106,7 @@ def _measure(
     subject = Target(holdout_config, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     side: Side = "candidate" if target == "baseline" else "incumbent"
     try:
-        evidence = measure_subject(project, subject, 0, project.places.scratch / COMMAND, side=side, own_folder=COMMAND)
+        evidence = measure_target(project, subject, 0, project.places.scratch / COMMAND, side=side, own_folder=COMMAND)
     except GoalseekError as error:
         if error.stop_reason == "tampered":
             raise

@@ -13,9 +13,9 @@ from pathlib import Path
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
-from goalseek.manifest.loading import ignore_home
+from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.evidence import add_measurement
-from goalseek.measurement.ruler import Ruler, digest_of_files, keys_of
+from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
@@ -55,7 +55,7 @@ class Target:
     known: tuple[Measurement, ...] = ()
 
 
-def incumbent_subject(project: Project, config: Config) -> Target:
+def incumbent_target(project: Project, config: Config) -> Target:
     """The incumbent of a climb that has begun."""
     standing = project.standing
     incumbent, start = standing.incumbent, standing.baseline
@@ -66,7 +66,7 @@ def incumbent_subject(project: Project, config: Config) -> Target:
     return Target(config, incumbent.tree, standing.ruler, standing.epoch, start.tree, start.seconds, known)
 
 
-def baseline_subject(project: Project, config: Config) -> Target:
+def baseline_target(project: Project, config: Config) -> Target:
     """What the first baseline will measure. Raises GoalseekError for an uncommitted change of the ruler's files."""
     ruler = take_ruler(project, config).digest
     tree = project.repository.tree_of(project.repository.head())
@@ -75,7 +75,7 @@ def baseline_subject(project: Project, config: Config) -> Target:
     )
 
 
-def measure_subject(
+def measure_target(
     project: Project,
     subject: Target,
     number: int,
@@ -106,7 +106,7 @@ def measure_subject(
     return add_measurement(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
 
 
-def took_outside(project: Project, what: str) -> PhaseSeconds:
+def seconds_outside(project: Project, what: str) -> PhaseSeconds:
     """Counts the seconds of a measurement outside an iteration, for the limits; ``what`` names its record to come.
 
     Seconds that it has already are those of an attempt at the same record that was killed or failed.
@@ -114,7 +114,7 @@ def took_outside(project: Project, what: str) -> PhaseSeconds:
     return PhaseSeconds(Checkpoints(project.repository.own, project.seal, project.run_id, what), project.active_seconds)
 
 
-def stand_back(project: Project, subject: Target) -> None:
+def restore_bench(project: Project, subject: Target) -> None:
     """Brings the bench back to the subject's tree, after another was measured there."""
     for sees in dict.fromkeys(command.sees for command in subject.config.manifest.verify):
         if sees is not None:
@@ -130,7 +130,7 @@ def measurement_of(evidence: Evidence) -> Measurement:
 
 def record_measurement(project: Project, subject: Target, measurement: Measurement, asked_by: str) -> None:
     """Writes a measurement into the ledger, where the next baseline finds it."""
-    ignore_home(project.loaded)
+    make_log_folders(project.loaded)
     record = MeasurementRecord(
         seq=0,
         kind="measurement",
@@ -181,10 +181,10 @@ def take_ruler(project: Project, config: Config) -> Ruler:
     preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
     refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
     refuse_unfit_gives(config.manifest, project.places.prefix, config.scope, entries)
-    return Ruler(keys_of(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)
+    return Ruler(ruler_keys(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)
 
 
-def failed_baseline(verdict: Verdict, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
+def baseline_error(verdict: Verdict, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
     """The error for a baseline, or another tree, without a number, with the verifier's last lines.
 
     ``remedy`` is what is likely to help, where that is known.

@@ -16,31 +16,31 @@ from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Measurement,
     Target,
-    baseline_subject,
-    failed_baseline,
-    incumbent_subject,
-    measure_subject,
+    baseline_error,
+    baseline_target,
+    incumbent_target,
+    measure_target,
     measurement_of,
     record_measurement,
 )
 from goalseek.humanize import format_duration
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import Reading
-from goalseek.measurement.metric import NoNumber, finite, from_json, from_text
+from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
 from goalseek.phase_values import Failure
 from goalseek.process import deferring_signals
 from goalseek.project.opening import check_fit
 from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
-from goalseek.statistics.sequential_test import unfit
+from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.values import VerifierRun
 
 _LINES_SHOWN = 20
 
 
 @dataclass(frozen=True)
-class AloneCommand:
+class StandaloneCommand:
     """A shell command in a folder, and how its number is read: ``reading.source`` is stdout, json (on stdout) or wall.
 
     ``timeout`` is in seconds, None for no limit.
@@ -58,7 +58,7 @@ def refuse_unreadable(reading: Reading) -> None:
         raise GoalseekError(f"--{path[-1]} {text}", "--regex 'loss: ([0-9.]+)', --query test.loss, or --wall", USAGE)
 
 
-def alone_runs(command: AloneCommand, count: int) -> Iterator[Measurement | Failure]:
+def run_command(command: StandaloneCommand, count: int) -> Iterator[Measurement | Failure]:
     """Runs the command until ``count`` runs gave a number, each with another ``GOALSEEK_SEED``.
 
     A run that failed does not count; after three of them no more are made. Raises GoalseekError where the first run of
@@ -66,7 +66,7 @@ def alone_runs(command: AloneCommand, count: int) -> Iterator[Measurement | Fail
     """
     values = failures = 0
     with Supervisor(f"noise-{os.getpid()}-{secrets.token_hex(4)}") as programs:
-        while values < count and failures < FAILURES_MOST:
+        while values < count and failures < MAX_FAILURES:
             seed = secrets.randbelow(2**31)
             environment = {**os.environ, "GOALSEEK_SEED": str(seed)}
             printed = HeadAndTail()
@@ -83,7 +83,7 @@ def alone_runs(command: AloneCommand, count: int) -> Iterator[Measurement | Fail
             yield Measurement(value, {}, (), round(result.seconds, 6), seed)
 
 
-def _value_of(command: AloneCommand, result: ProgramResult) -> float:
+def _value_of(command: StandaloneCommand, result: ProgramResult) -> float:
     """The number of one run. Raises NoNumber where it failed or has none."""
     if result.timed_out:
         assert command.timeout
@@ -92,12 +92,12 @@ def _value_of(command: AloneCommand, result: ProgramResult) -> float:
         raise NoNumber("verify_failed", f"the command ended with {result.exit_code}")
     reading = command.reading
     if reading.source == "wall":
-        return finite(reading.name, result.seconds)
+        return to_finite(reading.name, result.seconds)
     text = result.stdout.decode("utf-8", "replace")
     if reading.source == "json":
-        return from_json(reading, text)
+        return read_json(reading, text)
     try:
-        return from_text(reading, text)
+        return read_text(reading, text)
     except NoNumber as error:
         if not _is_in_stderr(reading, result):
             raise
@@ -106,7 +106,7 @@ def _value_of(command: AloneCommand, result: ProgramResult) -> float:
 
 def _is_in_stderr(reading: Reading, result: ProgramResult) -> bool:
     try:
-        from_text(reading, result.stderr.decode("utf-8", "replace"))
+        read_text(reading, result.stderr.decode("utf-8", "replace"))
     except NoNumber:
         return False
     return True
@@ -118,10 +118,10 @@ def _first_run_error(error: NoNumber, printed: bytes) -> GoalseekError:
     return GoalseekError(message, "mend the command or how it is read, and run this again", BAD_FINDING)
 
 
-FAILURES_MOST = 3
+MAX_FAILURES = 3
 
 
-def unchanged_subject(project: Project) -> Target:
+def noise_target(project: Project) -> Target:
     """What is measured repeatedly: the incumbent, or HEAD before a baseline. ``known`` are its measurements so far,
     without the one that it was kept for, which is biased by that choice.
 
@@ -130,12 +130,12 @@ def unchanged_subject(project: Project) -> Target:
     check_fit(project)
     standing = project.standing
     if standing.baseline is None:
-        return baseline_subject(project, project.fresh_config())
-    subject = incumbent_subject(project, project.config())
+        return baseline_target(project, project.fresh_config())
+    subject = incumbent_target(project, project.config())
     return replace(subject, known=tuple(_runs_before(project, subject)))
 
 
-def unchanged_runs(project: Project, subject: Target, count: int) -> Iterator[Measurement | Failure]:
+def repeat_measurements(project: Project, subject: Target, count: int) -> Iterator[Measurement | Failure]:
     """Yields ``count`` measurements: the newest recorded ones first, then new ones, each recorded.
 
     A run that failed does not count; after three of them no more are made. Raises GoalseekError where the first run of
@@ -145,13 +145,13 @@ def unchanged_runs(project: Project, subject: Target, count: int) -> Iterator[Me
     yield from known
     seeds = {measurement.seed for measurement in subject.known}
     values = failures = 0
-    while len(known) + values < count and failures < FAILURES_MOST:
+    while len(known) + values < count and failures < MAX_FAILURES:
         seed = _unused_seed(project, seeds)
         seeds.add(seed)
         folder = project.places.scratch / "trial"
-        evidence = measure_subject(project, subject, 0, folder, seed=seed)
+        evidence = measure_target(project, subject, 0, folder, seed=seed)
         manifest = subject.config.manifest
-        verdict = unfit(manifest.metric, manifest.guard, evidence)
+        verdict = baseline_rejection(manifest.metric, manifest.guard, evidence)
         if verdict is None:
             measurement = measurement_of(evidence)
             values += 1
@@ -160,7 +160,7 @@ def unchanged_runs(project: Project, subject: Target, count: int) -> Iterator[Me
             yield measurement
             continue
         if not known and not values:
-            raise failed_baseline(verdict, folder)
+            raise baseline_error(verdict, folder)
         failures += 1
         yield Failure(verdict.reason, verdict.why)
 

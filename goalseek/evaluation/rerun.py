@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import Target, measure_subject
-from goalseek.humanize import format_duration, format_number, percent, share_of
+from goalseek.evaluation.measurements import Target, measure_target
+from goalseek.humanize import format_duration, format_number, format_percent, parse_share
 from goalseek.ledger.audit import audit
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED
 from goalseek.manifest.tables import Guard, Manifest
 from goalseek.phase_values import Evidence
 from goalseek.project.project import Project
-from goalseek.statistics.bounds import guard_violation, range_violation
+from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import CommandRun, VerifierRun
@@ -67,19 +67,19 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
 
     def measure(number: int) -> Evidence:
         seed_or_default = -1 if seed is None else seed
-        return measure_subject(
+        return measure_target(
             project, subject, number, folder, record.tree_hash or "", seed_or_default, record.iteration
         )
 
     evidence = measure(0)
     verify = evidence.verify
-    reproduction = same_again(config.manifest, standing.baseline.guards, record, recorded, evidence)
+    reproduction = compare_with_record(config.manifest, standing.baseline.guards, record, recorded, evidence)
     if may_be_noise(reproduction, standing.noise):
         on_message("audit: it is another number; measuring once more, to see whether it moves by itself")
         second = measure(1)
         verify += second.verify
         if not second.failure and (value := second.runs[0].value) is not None:
-            reproduction = among_noise(reproduction, config.manifest.metric.direction, standing.noise, value)
+            reproduction = judge_with_noise(reproduction, config.manifest.metric.direction, standing.noise, value)
     return Rerun(
         record.iteration,
         record.outcome,
@@ -161,7 +161,7 @@ class Reproduction:
     numbers: tuple[NumberDelta, ...] = ()
 
 
-def same_again(
+def compare_with_record(
     manifest: Manifest,
     baseline_guards: Mapping[str, float],
     record: IterationRecord,
@@ -176,7 +176,7 @@ def same_again(
     value = evidence.runs[0].value
     assert value is not None
     metric = manifest.metric
-    margin = share_of(metric.min_delta, recorded)
+    margin = parse_share(metric.min_delta, recorded)
     numbers = [_compare_number(metric.name, recorded, value, abs(value - recorded) < margin, "less than min_delta")]
     for guard in manifest.guard:
         before, after = record.guards.get(guard.name), evidence.guards[guard.name]
@@ -237,7 +237,7 @@ def _bounds_met(guard: Guard, value: float, baseline: Mapping[str, float]) -> tu
 
 
 # In sd of one run: two runs of the same code differ by less 19 times in 20 (the repeatability limit, ISO 5725).
-REACH = 2.8
+REPEATABILITY = 2.8
 
 
 def may_be_noise(reproduction: Reproduction, state: NoiseState) -> bool:
@@ -247,7 +247,7 @@ def may_be_noise(reproduction: Reproduction, state: NoiseState) -> bool:
     )
 
 
-def among_noise(reproduction: Reproduction, direction: str, state: NoiseState, once_more: float) -> Reproduction:
+def judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseState, once_more: float) -> Reproduction:
     """The reproduction judged with the value ``once_more`` of a second measurement and the spread of recorded repeats.
 
     Where both measurements give the same value to the last bit, the metric is not noisy, and the number differs.
@@ -258,9 +258,9 @@ def among_noise(reproduction: Reproduction, direction: str, state: NoiseState, o
         return _with_first(reproduction, replace(first, text=text, once_more=once_more), guards)
     values = (first.recorded, first.again, once_more)
     scale = scale_of(direction, state.all_positive and all(value > 0 for value in values))
-    limit = REACH * spread(scale, (*state.pairs, (first.again, once_more)))
+    limit = REPEATABILITY * spread(scale, (*state.pairs, (first.again, once_more)))
     distance = abs(scale.x(first.again) - scale.x(first.recorded))
-    shown = percent(math.expm1(limit)) if scale.logarithmic else format_number(limit)
+    shown = format_percent(math.expm1(limit)) if scale.logarithmic else format_number(limit)
     text = (
         f"{first.text}; measured once more {format_number(once_more)}: {first.name} is noisy, runs of the same code "
         f"differ here by up to about {shown}, and this one lies {'within' if distance <= limit else 'beyond'}"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import Target, measure_subject, measurement_of, record_measurement, took_outside
+from goalseek.evaluation.measurements import Target, measure_target, measurement_of, record_measurement, seconds_outside
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
@@ -18,7 +18,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Side
 from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
-from goalseek.project.project import Project, write_state
+from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Usage
 
@@ -67,7 +67,7 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
             f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
         )
     project.watch.on_phase(project.standing.last_iteration, "SETTLE")
-    write_state(project, "running", project.standing.last_iteration, "SETTLE")
+    project.write_state("running", project.standing.last_iteration, "SETTLE")
     try:
         return settle_now(project, config, pairs)
     except GoalseekError as error:
@@ -121,9 +121,9 @@ def _side(index: int) -> Side:
 
 def _measure(project: Project, subject: Target, side: Side) -> None:
     folder, before = project.places.scratch / "settle", killed_seconds(project)
-    project.took = took_outside(project, settle_key(project.standing))
+    project.took = seconds_outside(project, settle_key(project.standing))
     with project.took.of("SETTLE"):
-        evidence = measure_subject(project, subject, 0, folder, side=side)
+        evidence = measure_target(project, subject, 0, folder, side=side)
     if evidence.failure:
         named = "the baseline" if side == "candidate" else "the best"
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
@@ -135,7 +135,7 @@ def _measure(project: Project, subject: Target, side: Side) -> None:
 
 def killed_seconds(project: Project) -> float:
     """Seconds of the next measurement of a settling that was killed or failed; its record is charged with them."""
-    return sum(took_outside(project, settle_key(project.standing)).phases.values())
+    return sum(seconds_outside(project, settle_key(project.standing)).phases.values())
 
 
 def _record(

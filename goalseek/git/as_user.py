@@ -15,11 +15,11 @@ from typing import Protocol
 
 from goalseek import process
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
-from goalseek.git.command import git, users_environment
+from goalseek.git.command import git, user_environment
 from goalseek.git.objects import Objects, is_alive
-from goalseek.git.paths import c_quoted, quote_path
+from goalseek.git.paths import quote_path, quote_path_bytes
 from goalseek.git.repository import Repository
-from goalseek.own_folders import add_own, clear, remove_own
+from goalseek.own_folders import add_own, remove_if_exists, remove_own
 from goalseek.process import CompletedProgram
 
 _FOLDER = "promote-"
@@ -51,16 +51,16 @@ class PlannedCommit(Protocol):
 
 def users_git(repository: Repository, *arguments: str) -> CompletedProgram:
     """A git command in the user's checkout as they would type it."""
-    return process.run(["git", *arguments], users_environment(**repository.both_folders()), folder=repository.top)
+    return process.run(["git", *arguments], user_environment(**repository.both_folders()), folder=repository.top)
 
 
 @contextlib.contextmanager
-def objects_apart(repository: Repository) -> Iterator[Objects]:
+def temporary_objects(repository: Repository) -> Iterator[Objects]:
     """A temporary object store on top of the repository's; it is removed after this block with all that it holds."""
     store = repository.objects.store
     with _temporary_folder(repository) as folder:
         (folder / "info").mkdir()
-        (folder / "info" / "alternates").write_bytes(c_quoted(os.fsencode(store)) + b"\n")
+        (folder / "info" / "alternates").write_bytes(quote_path_bytes(os.fsencode(store)) + b"\n")
         objects = Objects(repository.objects.git_dir, folder, repository.location.object_format)
         try:
             yield objects
@@ -68,9 +68,9 @@ def objects_apart(repository: Repository) -> Iterator[Objects]:
             objects.close()
 
 
-def commit_plainly(repository: Repository, objects: Objects, plans: Sequence[PlannedCommit], base: str) -> str:
+def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequence[PlannedCommit], base: str) -> str:
     """Makes the commits, by the user, in this store without hooks or signatures, for a mailbox; gives the last hash."""
-    variables = {**users_environment(), **objects.variables(), "GIT_DIR": str(repository.location.git_dir)}
+    variables = {**user_environment(), **objects.variables(), "GIT_DIR": str(repository.location.git_dir)}
     commit = base
     for plan in plans:
         arguments = ["git", "-c", "i18n.commitEncoding=UTF-8", "commit-tree", plan.tree, "-p", commit]
@@ -110,7 +110,7 @@ def _commit(repository: Repository, plan: PlannedCommit, git_dir: Path, work_tre
     message.write_bytes(_message_bytes(plan))
     options = [*_COMMIT_CONFIG, *(["-c", f"core.hooksPath={hooks}"] if hooks else [])]
     arguments = ["git", *options, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
-    answer = process.run(arguments, users_environment(), folder=work_tree)
+    answer = process.run(arguments, user_environment(), folder=work_tree)
     if answer.exit_code:
         raise _commit_error(repository, plan, answer, hooks)
     commit = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
@@ -150,13 +150,13 @@ def make_branch(repository: Repository, name: str, commit: str) -> None:
         raise GoalseekError(f"git made no branch {name!r}: {_output_text(answer)}", hint, UNFIT)
 
 
-def mailbox(objects: Objects, base: str, commit: str) -> bytes:
+def format_mailbox(objects: Objects, base: str, commit: str) -> bytes:
     """The commits after the base as ``git am --keep`` takes them: a title may begin with a word in brackets."""
     how = ("--stdout", "--keep-subject", "--binary", "--full-index", "--no-signature")
     return objects.git("format-patch", *how, f"{base}..{commit}")
 
 
-def clear_left_over(repository: Repository) -> None:
+def remove_leftovers(repository: Repository) -> None:
     """Removes the temporary folders of promotions that were killed."""
     for folder in repository.own.glob(f"{_FOLDER}*"):
         if not is_alive(int(folder.name.split("-")[1])):
@@ -166,7 +166,7 @@ def clear_left_over(repository: Repository) -> None:
 @contextlib.contextmanager
 def _temporary_folder(repository: Repository) -> Iterator[Path]:
     """A temporary folder of this process; where the process is killed, the next promotion removes it."""
-    clear_left_over(repository)
+    remove_leftovers(repository)
     folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=repository.own))
     try:
         yield folder
@@ -185,7 +185,7 @@ def _remove_with_work_tree(folder: Path) -> None:
         if work_tree.name == _work_tree_of(folder).name:
             add_own(work_tree)
             remove_own(work_tree)
-    clear(folder)
+    remove_if_exists(folder)
 
 
 def _copy_worktree_config(repository: Repository, git_dir: Path) -> None:
@@ -242,7 +242,7 @@ def tree_of_checkout(repository: Repository) -> str:
     Raises GoalseekError where a file cannot be read.
     """
     index = repository.objects.scratch / f"index-{os.getpid()}"
-    variables = users_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.both_folders())
+    variables = user_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.both_folders())
     options = [word for setting in _OVERRIDES for word in ("-c", setting)]
     try:
         # The copy knows which files need not be read again. By its time, git knows which were written in the same
@@ -258,4 +258,4 @@ def tree_of_checkout(repository: Repository) -> str:
             output = answer.stdout
         return output.decode().strip()
     finally:
-        clear(index)
+        remove_if_exists(index)

@@ -21,7 +21,7 @@ from goalseek.errors import UNFIT, GitFailed, GoalseekError
 
 AUTHOR = ("goalseek", "goalseek@localhost")
 
-KEPT = {
+KEPT_SETTINGS = {
     "safe.directory": "who may be trusted is the user's word, or the machine's, never the repository's: where git calls"
     " a repository's owner dubious, ``locate`` asks the user's own git, which knows which files may say so",
     "core.sharedRepository": "colleagues must be able to read, and add to, what is written into a repository that they"
@@ -35,7 +35,7 @@ KEPT = {
 """Each setting of the system, the user or the repository that is kept: why, and how. Everything else is dropped:
 by ``environment``, which names no file of the system's or the user's, and by ``OVERRULED`` for the repository's own."""
 
-OVERRULED = {
+OVERRIDDEN_SETTINGS = {
     "core.hooksPath": "/dev/null",  # programs: hooks
     "core.fsmonitor": "false",  # a program
     "core.attributesFile": "/dev/null",  # filters and drivers by name
@@ -53,7 +53,7 @@ OVERRULED = {
 }
 """What the repository's own configuration may say, and goalseek's git does not do. Filters, text conversions, pagers,
 editors, ssh commands and external diffs need no row: no command that would run one is ever called."""
-HARDENED = [word for name, value in OVERRULED.items() for word in ("-c", f"{name}={value}")]
+HARDENED = [word for name, value in OVERRIDDEN_SETTINGS.items() for word in ("-c", f"{name}={value}")]
 _USER_PREFIXES = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_SSH")
 
 
@@ -75,7 +75,7 @@ def environment(**variables: str) -> dict[str, str]:
     }
 
 
-def users_environment(**variables: str) -> dict[str, str]:
+def user_environment(**variables: str) -> dict[str, str]:
     """The user's environment without the variables that a calling git has set; those that configure git stay."""
     items = os.environ.items()
     inherited = {name: value for name, value in items if not name.startswith("GIT_") or name.startswith(_USER_PREFIXES)}
@@ -114,7 +114,7 @@ _UNREADABLE_OBJECT = re.compile(
 )
 
 
-class Missing(GoalseekError):
+class MissingObject(GoalseekError):
     """An object that was stored and is missing now: somebody pruned it, or the store is broken."""
 
     def __init__(self, name: str) -> None:
@@ -125,10 +125,10 @@ class Missing(GoalseekError):
         super().__init__(f"git does not have the object {name} any more", hint, UNFIT, "repository")
 
 
-def missing_in(stderr: str) -> Missing | None:
+def missing_object_error(stderr: str) -> MissingObject | None:
     """The error to raise where git's standard error names a missing object, else None."""
     match = _UNREADABLE_OBJECT.search(stderr)
-    return Missing(match[1]) if match else None
+    return MissingObject(match[1]) if match else None
 
 
 class ObjectsFailed(Exception):
@@ -210,4 +210,4 @@ class BatchProcesses:
         assert child.stderr
         stderr = child.stderr.read().decode("utf-8", "replace").strip()
         self.close()
-        raise missing_in(stderr) or ObjectsFailed(f"git {command} ended: {stderr}")
+        raise missing_object_error(stderr) or ObjectsFailed(f"git {command} ended: {stderr}")

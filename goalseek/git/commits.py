@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from goalseek.git.command import Missing, ObjectsFailed
+from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
 from goalseek.phase_values import Candidate
@@ -32,7 +32,7 @@ def read_commit(objects: Objects, name: str) -> Commit:
         raise UnreadableCommit("no hash of a commit")
     try:
         content = objects.read(name)
-    except Missing:
+    except MissingObject:
         raise UnreadableCommit("no such object") from None
     except (ObjectsFailed, BrokenPipeError, ValueError) as error:
         objects.close()
@@ -47,7 +47,9 @@ def read_commit(objects: Objects, name: str) -> Commit:
     return Commit(name, lines[0].removeprefix("tree "), parents, message.decode("utf-8", "surrogateescape"))
 
 
-def walk(objects: Objects, commit: str, limit: int, boundary: Collection[str] = ()) -> Iterable[tuple[str, bytes]]:
+def walk_first_parents(
+    objects: Objects, commit: str, limit: int, boundary: Collection[str] = ()
+) -> Iterable[tuple[str, bytes]]:
     """The first-parent history from a commit on: (hash, raw commit), newest first, at most ``limit`` of them.
 
     It ends at a commit of ``boundary``: a shallow clone does not have the parents of these.
@@ -63,7 +65,7 @@ def walk(objects: Objects, commit: str, limit: int, boundary: Collection[str] = 
         commit = parent
 
 
-def message_of(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:
+def candidate_message(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:
     """A candidate's commit message: the title, and the trailers by which goalseek recognises the commit."""
     trailers = {"Project": project, "Run": run_id, "Iteration": str(iteration), "Provider": provider}
     return title + "\n\n" + "".join(f"Goalseek-{name}: {value}\n" for name, value in trailers.items() if value)
@@ -81,7 +83,7 @@ def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
     return tip
 
 
-def make_roll_back_again(repository: Repository, candidate: Candidate, revert: str) -> None:
+def restore_roll_back(repository: Repository, candidate: Candidate, revert: str) -> None:
     """Makes a candidate's revert commit again where it was pruned before a ref named it.
 
     The same values give the same commit. Raises Missing where they do not.
@@ -89,13 +91,13 @@ def make_roll_back_again(repository: Repository, candidate: Candidate, revert: s
     if repository.objects.has(revert):
         return
     if roll_back(repository, candidate, repository.moment_of(candidate.commit)) != revert:
-        raise Missing(revert)
+        raise MissingObject(revert)
 
 
 def commit_lines(repository: Repository, commit: str, limit: int) -> list[str]:
     """Short hash and subject of the newest ``limit`` commits of the history, newest first."""
     lines = []
-    for name, raw in walk(repository.objects, commit, limit, repository.cut()):
+    for name, raw in walk_first_parents(repository.objects, commit, limit, repository.cut()):
         subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "replace")
         lines.append(f"{name[:12]} {subject}")
     return lines

@@ -41,20 +41,20 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
 
     def matches(path: str) -> bool:
         for pattern in reversed(usable):
-            if compiled(pattern).fullmatch(path):
+            if compile_pattern(pattern).fullmatch(path):
                 return not pattern.startswith("!")
         return False
 
     return matches
 
 
-def literal(path: str) -> str:
+def literal_pattern(path: str) -> str:
     """The pattern that matches only this path and what lies below it."""
     return "/" + re.sub(r"([\\*?\[])", r"\\\1", path)
 
 
 @functools.cache
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """The expression that matches, in full, each path that the pattern matches or that lies below a folder it matches.
 
     A pattern that is broken (an open ``[``, a ``\\`` at the end) matches nothing, as in git.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goalseek import process
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import git_text, users_environment
+from goalseek.git.command import git_text, user_environment
 
 _REV_PARSE = (
     "rev-parse",
@@ -61,7 +61,7 @@ def _rev_parse(folder: Path) -> str:
     except GitFailed as error:
         if _DUBIOUS_OWNER not in error.said:
             raise
-    answer = process.run(["git", *_REV_PARSE], users_environment(LC_ALL="C"), folder=folder)
+    answer = process.run(["git", *_REV_PARSE], user_environment(LC_ALL="C"), folder=folder)
     if answer.exit_code:
         raise GitFailed(_REV_PARSE, answer.exit_code, answer.stderr)
     return os.fsdecode(answer.stdout).rstrip("\n")
@@ -76,7 +76,7 @@ def _refuse_foreign_work_tree(location: Location) -> None:
         raise GoalseekError(message, hint, UNFIT, "repository")
 
 
-def elsewhere(location: Location) -> tuple[Path, ...]:
+def other_folders(location: Location) -> tuple[Path, ...]:
     """The other folders with the repository's files: its other checkouts, and the object stores that it borrows from.
 
     They are read from git's own files, not from a git command, since every iteration asks. Submodules are not among
@@ -165,7 +165,7 @@ UNSHARED = Sharing()
 
 def sharing_of(location: Location) -> Sharing:
     """Reads the setting under the user's whole configuration. Raises GoalseekError where git cannot read that."""
-    variables = users_environment(GIT_DIR=str(location.git_dir))
+    variables = user_environment(GIT_DIR=str(location.git_dir))
     answer = process.run(["git", "config", "--get", "core.sharedRepository"], variables)
     if answer.exit_code == _EXIT_NOT_SET:
         return Sharing()

@@ -11,17 +11,17 @@ from goalseek.errors import UNFIT, GitFailed, GoalseekError
 from goalseek.git.command import AUTHOR, HARDENED, environment
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _PATCH_FAILED = re.compile(r"patch failed: (.+):(\d+)$", re.MULTILINE)
 
 
-class DoesNotApply(Exception):
+class PatchError(Exception):
     """A text that is no patch, or a patch that does not fit the tree; the message names the hunk, or is git's own."""
 
 
-def patched(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
+def apply_patch(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
     """Applies a patch to a tree as ``git apply`` does, all of it or nothing; gives the new tree.
 
     Paths are relative to the top, as ``git diff`` prints them; where none of them begins with ``prefix``, the
@@ -35,9 +35,9 @@ def patched(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
         objects.git("apply", "--cached", *options, "-", stdin=patch, variables=variables)
         return objects.git("write-tree", "--missing-ok", variables=variables).decode().strip()
     except GitFailed as error:
-        raise DoesNotApply(_describe_failure(error.said, patch)) from None
+        raise PatchError(_describe_failure(error.said, patch)) from None
     finally:
-        clear(index)
+        remove_if_exists(index)
 
 
 def _names_file_below(objects: Objects, patch: bytes, prefix: str) -> bool:
@@ -85,7 +85,7 @@ class Conflicts(Exception):
         self.files = files
 
 
-def merged(objects: Objects, before: str, ours: str, theirs: str) -> str:
+def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     """The three-way merge of two trees with the base ``before``; renames on either side are followed.
 
     Raises Conflicts. Only objects are written.

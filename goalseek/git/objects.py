@@ -18,11 +18,11 @@ from typing import TypeVar
 
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
-from goalseek.git.command import BatchProcesses, Missing, ObjectsFailed, git, missing_in
+from goalseek.git.command import BatchProcesses, MissingObject, ObjectsFailed, git, missing_object_error
 from goalseek.git.location import UNSHARED, Sharing
-from goalseek.git.paths import FOLDER, SUBMODULE, c_quoted
+from goalseek.git.paths import FOLDER, SUBMODULE, quote_path_bytes
 from goalseek.git.recent_objects import RecentObjects
-from goalseek.own_folders import add_own, clear, remove
+from goalseek.own_folders import add_own, remove, remove_if_exists
 
 Answer = TypeVar("Answer")
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
@@ -98,7 +98,7 @@ class Objects:
             try:
                 return git(*arguments, stdin=stdin, folder=folder, variables=all_variables)
             except GitFailed as error:
-                if missing_object := missing_in(error.said):
+                if missing_object := missing_object_error(error.said):
                     raise missing_object from None
                 raise
 
@@ -115,7 +115,7 @@ class Objects:
             answer = self._processes.send(_READ, os.fsencode(name) + b"\n")
             header = answer.line()
             if header.endswith(b" missing"):
-                raise Missing(name)
+                raise MissingObject(name)
             return answer.content(int(header.rpartition(b" ")[2]))
 
         return self._retry_if_missing(ask)
@@ -131,7 +131,7 @@ class Objects:
         """The result of ``ask``, which is called again where an object was missing and could be stored again."""
         try:
             return ask()
-        except Missing:
+        except MissingObject:
             if not self.bring_back():
                 raise
         return ask()
@@ -179,7 +179,7 @@ class Objects:
         except GitFailed:
             if self.has(tree):
                 raise
-            raise Missing(tree) from None
+            raise MissingObject(tree) from None
         entries = {}
         for line in listing.split(b"\0"):
             if line:
@@ -195,7 +195,7 @@ class Objects:
     def _differences(self, before: str, after: str) -> list[Difference]:
         answer = self._processes.send(_DIFFER, f"{before} {after}\nend\n".encode())
         if answer.line() == b"end":
-            raise Missing(f"{before} or {after}")
+            raise MissingObject(f"{before} or {after}")
         differences = []
         while (facts := answer.field()) is not None:
             path = answer.field()
@@ -247,7 +247,7 @@ class Objects:
             refuse_full(root)  # git does not say why it cannot write
             raise
         finally:
-            clear(index)
+            remove_if_exists(index)
 
     def index(self, index: Path, entries: Mapping[str, Entry | None]) -> None:
         """Puts entries into an index file; None removes one."""
@@ -281,13 +281,13 @@ class Objects:
 
 def _stdin_path(path: bytes) -> bytes:
     """A path as ``--stdin-paths`` takes it: quoted only where it would otherwise be misread."""
-    return c_quoted(path) if b"\n" in path or path.startswith(b'"') else path
+    return quote_path_bytes(path) if b"\n" in path or path.startswith(b'"') else path
 
 
-Making = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew
+TreeUpdateContext = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew
 
 
-def visible(entries: Mapping[str, Entry], is_visible: Callable[[str], bool]) -> dict[str, Entry]:
+def visible_entries(entries: Mapping[str, Entry], is_visible: Callable[[str], bool]) -> dict[str, Entry]:
     """The files of a tree that a folder shows: no submodules, and only what may be seen."""
     return {path: entry for path, entry in entries.items() if entry.mode != SUBMODULE and is_visible(path)}
 
@@ -313,7 +313,7 @@ def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
             for path in list((git_dir / "scratch").iterdir()):
                 match = _SCRATCH_NAME.fullmatch(path.name)
                 if match and not is_alive(int(match[1])):
-                    clear(path)
+                    remove_if_exists(path)
 
 
 def is_alive(pid: int) -> bool:

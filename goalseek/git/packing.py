@@ -19,16 +19,16 @@ from pathlib import Path
 
 from goalseek.errors import GitFailed
 from goalseek.files import write_durably
-from goalseek.git.paths import c_quoted
+from goalseek.git.paths import quote_path_bytes
 from goalseek.git.repository import Refs, Repository
-from goalseek.own_folders import clear, make_anew, remove
+from goalseek.own_folders import recreate_folder, remove, remove_if_exists
 
-EVERY = 250
+PACK_EVERY = 250
 _OWN_REFS = "refs/goalseek/*"
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackingState:
     """Up to which record, ledger and tip objects are packed: a cache.
 
     ``unfinished`` is a pack whose loose copies may still be there; ``failed`` is the ``seq`` of the last failure.
@@ -41,7 +41,7 @@ class Packed:
     failed: int | None = None
 
 
-def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None], every: int = EVERY) -> bool:
+def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None], every: int = PACK_EVERY) -> bool:
     """Packs where ``every`` records or more were written since the last time; gives whether it did.
 
     ``seq`` is the ledger's. Only the lock's holder may call it. After a failure it warns, and waits for as many records
@@ -49,7 +49,7 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
     """
     state = _load_state(repository)
     if state.seq > seq:
-        state = Packed()
+        state = PackingState()
     is_due = bool(state.unfinished) or seq - state.seq >= every
     if not is_due or (state.failed is not None and 0 <= seq - state.failed < every):
         return False
@@ -62,7 +62,7 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
     except (GitFailed, OSError) as error:
         state = _load_state(repository)
         if not state.unfinished:
-            clear(_packing_folder(repository))
+            remove_if_exists(_packing_folder(repository))
         _save_state(repository, replace(state, failed=seq))
         warn(f"the climb's loose objects stay loose for now: {error}")
         return False
@@ -70,19 +70,19 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
         repository.objects.close()  # those that start next know the new pack
 
 
-def _pack(repository: Repository, state: Packed, seq: int) -> None:
+def _pack(repository: Repository, state: PackingState, seq: int) -> None:
     refs = repository.refs()
     if refs.ledger is None or refs.tip is None:
         return
-    new_state = Packed(seq, refs.ledger, refs.tip)
+    new_state = PackingState(seq, refs.ledger, refs.tip)
     objects = _list_loose_objects(repository, refs, state)
     folder = _packing_folder(repository)
-    clear(folder)
+    remove_if_exists(folder)
     if objects:
-        make_anew(folder)
+        recreate_folder(folder)
         (folder / "info").mkdir()
         (folder / "pack").mkdir()
-        (folder / "info" / "alternates").write_bytes(c_quoted(os.fsencode(repository.objects.store)) + b"\n")
+        (folder / "info" / "alternates").write_bytes(quote_path_bytes(os.fsencode(repository.objects.store)) + b"\n")
         variables = {"GIT_OBJECT_DIRECTORY": str(folder)}
         options = ("-q", "--incremental", "--non-empty", "--threads=1")
         names = b"".join(line + b"\n" for line in objects)
@@ -99,7 +99,7 @@ def _pack(repository: Repository, state: Packed, seq: int) -> None:
     _finish(repository, new_state)
 
 
-def _finish(repository: Repository, state: Packed) -> Packed:
+def _finish(repository: Repository, state: PackingState) -> PackingState:
     """Moves the new pack into the store, and removes the loose copies of its objects."""
     folder, store = _packing_folder(repository), repository.objects.store
     new_state = replace(state, unfinished="", failed=None)
@@ -118,11 +118,11 @@ def _finish(repository: Repository, state: Packed) -> Packed:
                 name = line.split(" ")[1]
                 _loose_path(repository, name).unlink(missing_ok=True)
         _save_state(repository, new_state)
-    clear(folder)
+    remove_if_exists(folder)
     return new_state
 
 
-def _list_loose_objects(repository: Repository, refs: Refs, state: Packed) -> list[bytes]:
+def _list_loose_objects(repository: Repository, refs: Refs, state: PackingState) -> list[bytes]:
     """The loose objects that our refs reach and none of the user's does, each line with the path that git names."""
     walk = ("rev-list", "--objects", "--unpacked", "--missing=allow-any", "--ignore-missing", "--stdin")
     excludes = tuple(f"--exclude={ref}" for ref in (_OWN_REFS, *_branches(repository)))
@@ -200,14 +200,14 @@ def _packing_folder(repository: Repository) -> Path:
     return repository.own / "packing"
 
 
-def _load_state(repository: Repository) -> Packed:
+def _load_state(repository: Repository) -> PackingState:
     try:
-        return Packed(**json.loads((repository.own / "packed.json").read_bytes()))
+        return PackingState(**json.loads((repository.own / "packed.json").read_bytes()))
     except (OSError, ValueError, TypeError):
-        return Packed()
+        return PackingState()
 
 
-def _save_state(repository: Repository, state: Packed) -> None:
+def _save_state(repository: Repository, state: PackingState) -> None:
     write_durably(repository.own / "packed.json", json.dumps(asdict(state)).encode() + b"\n")
 
 

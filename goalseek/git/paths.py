@@ -38,7 +38,7 @@ def quote_path(path: str) -> str:
     return '"' + "".join(parts) + '"'
 
 
-def c_quoted(path: bytes) -> bytes:
+def quote_path_bytes(path: bytes) -> bytes:
     """A path in quotes, as git reads it from a file or its standard input whatever bytes it has."""
     return b'"' + b"".join(b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in path) + b'"'
 
@@ -47,7 +47,7 @@ def _is_odd(char: str) -> bool:
     return not 32 <= ord(char) != 127 or 0xD800 <= ord(char) <= 0xDFFF or char in _DIRECTION_MARKS
 
 
-def prefix_below(top: Path, folder: Path) -> str:
+def folder_prefix(top: Path, folder: Path) -> str:
     """A folder's path below the top as git writes it: "sub/", or "" for the top itself and any folder elsewhere."""
     folder, top = folder.resolve(), top.resolve()
     relative = folder.relative_to(top).as_posix() if folder.is_relative_to(top) else "."
@@ -69,7 +69,7 @@ def looks_like_git(path: str) -> bool:
 _MAX_PART_BYTES = 255  # the longest file name of common file systems
 
 
-def normal_path(path: str) -> str:
+def normalize_path(path: str) -> str:
     """A path below a folder in its one spelling: ``./data//raw/`` is ``data/raw``; "." is the folder itself.
 
     Raises ValueError, with what would be right, for a path that is empty or leads out of the folder.
@@ -95,7 +95,7 @@ def normal_path(path: str) -> str:
     return "/".join(parts) or "."
 
 
-def normal_glob(pattern: str) -> str:
+def normalize_glob(pattern: str) -> str:
     """A glob in the manifest's folder without empty parts in it. Raises ValueError for one that can match nothing."""
     mark = "!" if pattern.startswith("!") else ""
     text = pattern.removeprefix("!")

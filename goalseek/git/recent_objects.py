@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from goalseek.git.location import Sharing
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 
 _SECONDS = 3600.0  # the longest that a prune may take between its look and its last removal
 _TRIES = 5
@@ -34,7 +34,7 @@ class RecentObjects:
         path = self.folder / name
         try:
             if path.exists() and not path.samefile(self._loose(name)):
-                clear(path)  # of an object that was pruned, and written anew
+                remove_if_exists(path)  # of an object that was pruned, and written anew
             _link(self._loose(name), path)
         except FileNotFoundError:
             return False
@@ -47,10 +47,10 @@ class RecentObjects:
             loose = self._loose(path.name)
             try:
                 if loose.stat().st_mtime < oldest:  # when git wrote it last, or would have
-                    clear(path)
+                    remove_if_exists(path)
             except FileNotFoundError:
                 if is_in_a_pack(path.name):
-                    clear(path)
+                    remove_if_exists(path)
                 else:
                     self._store_again(path, loose)
                     count += 1

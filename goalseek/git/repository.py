@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from goalseek import process
-from goalseek.disk import as_full_disk
+from goalseek.disk import full_disk_error
 from goalseek.errors import NEEDS_HUMAN, UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import AUTHOR, HARDENED, Missing, environment, git, users_environment
+from goalseek.git.command import AUTHOR, HARDENED, MissingObject, environment, git, user_environment
 from goalseek.git.location import Location, Sharing, sharing_of
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.recent_objects import RecentObjects
-from goalseek.own_folders import add_own, clear
+from goalseek.own_folders import add_own, remove_if_exists
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
@@ -177,7 +177,7 @@ class Repository:
         if "File exists" in stderr:
             hint = "where no other git is at work, remove the lock that it names; then the same command goes on"
         message = f"git cannot move {moves[0].ref}: {stderr}"
-        raise as_full_disk(error) or GoalseekError(message, hint, UNFIT, "repository")
+        raise full_disk_error(error) or GoalseekError(message, hint, UNFIT, "repository")
 
     def _should_retry(self, moves: Sequence[RefMove], stderr: str) -> bool:
         """Whether the refs are still where they were, so that a retry may work; False where they moved after all.
@@ -189,7 +189,7 @@ class Repository:
         if match := re.search(r"nonexistent object ([0-9a-f]+)", stderr):
             if self.objects.has(match[1]):
                 return True
-            raise Missing(match[1])
+            raise MissingObject(match[1])
         positions = [self.resolve(move.ref) for move in moves]
         if positions == [move.after for move in moves]:
             return False
@@ -244,7 +244,7 @@ class Repository:
         Raises GoalseekError where it fails, as with a filter of theirs that cannot be started here.
         """
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
-        variables = users_environment(GIT_OPTIONAL_LOCKS="0", **self.both_folders())
+        variables = user_environment(GIT_OPTIONAL_LOCKS="0", **self.both_folders())
         answer = process.run(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
         if answer.exit_code:
             stderr = answer.stderr.decode("utf-8", "replace").strip()
@@ -267,7 +267,7 @@ class Repository:
             stdin_paths = b"\0".join(map(os.fsencode, paths)) + b"\0"
             answer = git(*question, folder=self.top, stdin=stdin_paths, variables=variables)
         finally:
-            clear(index)
+            remove_if_exists(index)
         values_by_path: dict[str, dict[str, str]] = {}
         fields = iter(os.fsdecode(answer).split("\0")[:-1])
         for path, name, value in zip(fields, fields, fields, strict=True):
@@ -282,7 +282,7 @@ class Repository:
         return self._refs
 
 
-def moved_by_somebody(ref: str, expected: str, actual: str | None) -> GoalseekError:
+def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekError:
     """The error where a ref of ours is not at the commit at which goalseek left it."""
     message = (
         f"{ref} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {(actual or 'nothing')[:12]}"

@@ -24,7 +24,7 @@ from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.outputs import OUTPUTS
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 from goalseek.values import to_plain
 
 _FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))
@@ -43,7 +43,7 @@ def _names(runs: Path) -> list[str]:
     return []
 
 
-def is_ours(folder: Path) -> bool:
+def is_run_folder(folder: Path) -> bool:
     """Whether an iteration wrote the folder: it has a checkpoint or a record, which name run and seal."""
     for path in folder.glob("*.json"):
         with contextlib.suppress(OSError, ValueError):
@@ -59,22 +59,22 @@ def is_foreign(folder: Path) -> bool:
         return False
     if folder.is_symlink() or not folder.is_dir():
         return True
-    return not {path.name for path in folder.iterdir()} <= _FILES_BEFORE_CHECKPOINTS and not is_ours(folder)
+    return not {path.name for path in folder.iterdir()} <= _FILES_BEFORE_CHECKPOINTS and not is_run_folder(folder)
 
 
-def beyond_newest(runs: Path, newest: int, always: Collection[int]) -> list[Path]:
+def old_run_folders(runs: Path, newest: int, always: Collection[int]) -> list[Path]:
     """Our folders beyond the ``newest`` so many, oldest first, without those of the iterations in ``always``."""
     names = _names(runs)
     old = [runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always]
-    return [folder for folder in old if is_ours(folder)]
+    return [folder for folder in old if is_run_folder(folder)]
 
 
-def of_marks(standing: Standing) -> set[int]:
+def protected_iterations(standing: Standing) -> set[int]:
     """The iterations whose folders stay however old they are: the baseline's and the best's."""
     return {mark.iteration for mark in (standing.baseline, standing.best) if mark}
 
 
-def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
+def prune_artifacts(runs: Path, log: LogTable, standing: Standing) -> None:
     """After an iteration is recorded: removes the folders and outputs that the manifest does not keep.
 
     What cannot be removed stays, and is tried again after the next iteration.
@@ -83,7 +83,7 @@ def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
     if last is None:
         return
     if log.keep_runs is not None:
-        for folder in beyond_newest(runs, log.keep_runs, of_marks(standing)):
+        for folder in old_run_folders(runs, log.keep_runs, protected_iterations(standing)):
             _remove(folder)
     is_kept = last.outcome in ("kept", "baseline")
     if is_kept and log.keep_outputs == "best":
@@ -92,7 +92,7 @@ def keep_few(runs: Path, log: LogTable, standing: Standing) -> None:
         _remove(runs / f"{last.iteration:04d}" / OUTPUTS)
 
 
-def keep_few_at_start(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
+def prune_outputs(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
     """Removes outputs that ``log.keep_outputs`` does not keep: a killed process or another value of it left them."""
     folders = [path for path in run_folders(runs) if (path / OUTPUTS).is_dir()]
     iterations = _best_iteration(standing) if log.keep_outputs == "best" else set()
@@ -109,13 +109,13 @@ def _best_iteration(standing: Standing) -> set[int]:
 def _remove_outputs(folders: Iterable[Path], standing: Standing, iterations: Collection[int]) -> None:
     """Removes the outputs of decided iterations other than ``iterations``."""
     for folder in folders:
-        if int(folder.name) <= standing.last_iteration and int(folder.name) not in iterations and is_ours(folder):
+        if int(folder.name) <= standing.last_iteration and int(folder.name) not in iterations and is_run_folder(folder):
             _remove(folder / OUTPUTS)
 
 
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
-        clear(path)
+        remove_if_exists(path)
 
 
 ATTEMPTS = "attempts"
@@ -128,21 +128,21 @@ _CALL_FILES = ("provider_output.md", "prompts", ATTEMPTS, REVIEWS)
 def clear_attempts(folder: Path) -> None:
     """Removes prompts, answers, attempts and reviews of earlier calls, before the first call of an iteration."""
     for name in _CALL_FILES:
-        clear(folder / name)
+        remove_if_exists(folder / name)
 
 
-def place_of(folder: Path, number: int, top_attempt: int) -> Path:
+def folder_of_attempt(folder: Path, number: int, top_attempt: int) -> Path:
     """Where attempt ``number`` writes: in ``folder``, or in its own where that has ``top_attempt``, a candidate."""
     return folder / ATTEMPTS / str(number) if top_attempt else folder
 
 
-def snapshot_of(folder: Path, number: int) -> Path:
+def attempt_snapshot(folder: Path, number: int) -> Path:
     """The folder with the changed files of a finished attempt."""
     own = folder / ATTEMPTS / str(number) / "snapshot"
     return own if own.is_dir() else folder / "snapshot"
 
 
-def put_by(folder: Path, number: int) -> None:
+def archive_attempt(folder: Path, number: int) -> None:
     """Moves the files of attempt ``number``, which was no candidate, into its own folder: the next one writes here."""
     target = folder / ATTEMPTS / str(number)
     if target.exists():
@@ -152,11 +152,11 @@ def put_by(folder: Path, number: int) -> None:
     unfinished.replace(target)
 
 
-def publish(folder: Path, source: Path, top_attempt: int) -> None:
+def publish_candidate(folder: Path, source: Path, top_attempt: int) -> None:
     """Copies a new candidate's change from ``source`` to ``folder``; the files of ``top_attempt`` move to its own."""
     _move(folder, folder / ATTEMPTS / str(top_attempt))
     for name in (*_CHANGE_FILES, "plan.md"):
-        clear(folder / name)
+        remove_if_exists(folder / name)
         if (source / name).is_dir():
             shutil.copytree(source / name, folder / name)
         elif (source / name).exists():
@@ -171,7 +171,7 @@ def _move(folder: Path, target: Path) -> None:
             (folder / name).replace(target / name)
 
 
-def others_in(folder: Path, names: tuple[str, ...]) -> list[str]:
+def list_attempt_files(folder: Path, names: tuple[str, ...]) -> list[str]:
     """Which of these files the other attempts have, such as ``1/verifier.log``, oldest attempt first."""
     attempts = [path for path in (folder / ATTEMPTS).glob("*") if path.name.isdigit()]
     ordered = sorted(attempts, key=lambda path: int(path.name))
@@ -190,7 +190,7 @@ def write_prompt(run_folder: Path, name: str, text: str) -> None:
         path.write_text(text, encoding="utf-8", errors="replace")
 
 
-def prompts_in(run_folder: Path) -> list[tuple[str, bytes]]:
+def read_prompts(run_folder: Path) -> list[tuple[str, bytes]]:
     """Name and text of every prompt, in the order of the calls."""
     prompts = []
     for path in (run_folder / PROMPTS).glob("*.md"):
@@ -204,7 +204,7 @@ def prompts_in(run_folder: Path) -> list[tuple[str, bytes]]:
 _RESULT = "result.json"
 
 
-def write_for_people(run_folder: Path, record: IterationRecord) -> None:
+def write_summary(run_folder: Path, record: IterationRecord) -> None:
     """Writes ``results_discussion.md``, then ``result.json``, which is replaced atomically."""
     metric = record.metric
     value = "no value" if metric.value is None else format_number(metric.value)

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.git.command import Missing, ObjectsFailed
+from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.commits import UnreadableCommit, read_commit
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Refs, Repository
@@ -30,11 +30,11 @@ from goalseek.ledger.chain import (
     Chain,
     Deviation,
     LedgerEntry,
-    of_rows,
-    of_values,
+    format_ranges,
+    format_value,
     read_entries,
-    runs_of,
-    shown,
+    row_deviations,
+    value_deviations,
     walk_ledger,
 )
 from goalseek.ledger.checkpoints import Checkpoints
@@ -43,9 +43,9 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.loading import RESULTS, Loaded, ignore_home
+from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
 from goalseek.measurement.ruler import Ruler
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 from goalseek.values import to_line, to_plain
 
 SEALS_CHECKED = "seals checked"
@@ -61,7 +61,7 @@ class Audit:
     notes: tuple[str, ...] = ()
 
 
-def audit(loaded: Loaded, repository: Repository, is_rebuilding: bool = False) -> Audit:
+def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = False) -> Audit:
     """Walks the ledger from its ref to its root and names every difference. Only the lock's holder may call it.
 
     ``is_rebuilding`` first restores commits that are missing at the chain's end from ``results.jsonl``, then writes
@@ -104,7 +104,7 @@ def _describe_foreign_seals(
         if key and seal and isinstance(entry, LedgerEntry) and key != seal.key:
             by_key.setdefault(key, []).append(entry.record.seq)
     notes = (
-        f"sealed elsewhere, with the key {key}, and not checkable here: records {runs_of(numbers)}"
+        f"sealed elsewhere, with the key {key}, and not checkable here: records {format_ranges(numbers)}"
         for key, numbers in by_key.items()
     )
     return tuple(notes), sum(map(len, by_key.values()))
@@ -127,11 +127,11 @@ def _check_ends(repository: Repository, refs: Refs, chain: Chain) -> Iterator[De
         yield Deviation("a ref is missing", repository.ledger_ref, "the ledger's last commit", NOTHING)
     if chain.root:
         words = f"goalseek ledger {repository.name}\n"
-        yield from of_values("the chain's root is none", f"commit {chain.root.name}", words, chain.root.message)
+        yield from value_deviations("the chain's root is none", f"commit {chain.root.name}", words, chain.root.message)
 
 
 def _check_records(
-    loaded: Loaded,
+    loaded: ManifestFile,
     repository: Repository,
     chain: Chain,
     entries: tuple[LedgerEntry | Deviation, ...],
@@ -153,17 +153,19 @@ def _check_records(
             continue
         record, where = entry.record, f"ledger commit {entry.commit.name}"
         if seq is not None:
-            yield from of_values("the number does not follow", where, seq, record.seq)
+            yield from value_deviations("the number does not follow", where, seq, record.seq)
         seq = record.seq
-        yield from of_values("another project", where, repository.name, record.project)
+        yield from value_deviations("another project", where, repository.name, record.project)
         if seal and key_of(record.seal) in (None, seal.key):
             yield from _check_seal(entry, seal, chain)
         candidate = record.commit_hash if isinstance(record, IterationRecord) else None
-        yield from of_values("another second parent", where, candidate, " ".join(entry.commit.parents[1:]) or None)
+        yield from value_deviations(
+            "another second parent", where, candidate, " ".join(entry.commit.parents[1:]) or None
+        )
         if isinstance(record, IterationRecord):
             if standing:
                 number = standing.last_iteration + 1
-                yield from of_values("the iteration does not follow", where, number, record.iteration)
+                yield from value_deviations("the iteration does not follow", where, number, record.iteration)
             yield from commits.check(record, standing.tip if standing else "")
             yield from rulers.check(entry, record)
             folder = loaded.runs / f"{record.iteration:04d}"
@@ -177,7 +179,7 @@ def _check_records(
             yield Deviation("the records cannot be added up", where, "a commit, a tree and a value", str(error))
             standing = None
         if standing and snapshot and snapshot.get("seq") == standing.seq:
-            yield from of_rows("the snapshot differs from the records", SNAPSHOT, to_plain(standing), snapshot)
+            yield from row_deviations("the snapshot differs from the records", SNAPSHOT, to_plain(standing), snapshot)
     return standing
 
 
@@ -187,7 +189,7 @@ def _check_seal(entry: LedgerEntry, seal: Seal, chain: Chain) -> Iterator[Deviat
         before = ""
     unsealed = to_line({**entry.row, "seal": ""})
     expected, actual = seal.of("record", before, unsealed), entry.record.seal
-    yield from of_values("the seal does not hold", f"record {entry.record.seq}", expected, actual)
+    yield from value_deviations("the seal does not hold", f"record {entry.record.seq}", expected, actual)
 
 
 class _Rulers:
@@ -203,13 +205,15 @@ class _Rulers:
         if tree not in self._digests:
             self._digests[tree] = self._digest(tree)
         expected = record.digests.get("ruler")
-        yield from of_values("another ruler than recorded", f"record {record.seq}", expected, self._digests[tree])
+        yield from value_deviations(
+            "another ruler than recorded", f"record {record.seq}", expected, self._digests[tree]
+        )
 
     def _digest(self, tree: str) -> str:
         try:
             entry = self._objects.tree(tree).get(RULER_FILE)
             return Ruler.from_json(self._objects.read(entry.blob).decode()).digest if entry else f"no {RULER_FILE}"
-        except (Missing, ObjectsFailed, BrokenPipeError, ValueError) as error:
+        except (MissingObject, ObjectsFailed, BrokenPipeError, ValueError) as error:
             self._objects.close()
             return f"no readable {RULER_FILE}: {error}"
 
@@ -223,7 +227,7 @@ def _check_run_folder(folder: Path, entry: LedgerEntry) -> Iterator[Deviation]:
     except (OSError, ValueError, RecursionError) as error:
         yield Deviation("not the record", f"{folder.name}/result.json", f"record {entry.record.seq}", str(error))
         return
-    yield from of_rows("not the record", f"{folder.name}/result.json", entry.row, stored)
+    yield from row_deviations("not the record", f"{folder.name}/result.json", entry.row, stored)
 
 
 def _read_snapshot(path: Path) -> dict[str, object] | None:
@@ -248,9 +252,9 @@ def _check_refs(
                 refs = Refs(tip, refs.ledger, refs.branch, refs.branch_is_checked_out)
         except UnreadableCommit:
             pass
-    yield from of_values("a ref is elsewhere", repository.tip_ref, tip, refs.tip)
+    yield from value_deviations("a ref is elsewhere", repository.tip_ref, tip, refs.tip)
     if not refs.branch_is_checked_out and not (is_clone and refs.branch is None):
-        yield from of_values("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
+        yield from value_deviations("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
 
 
 def _check_results_file(
@@ -264,13 +268,13 @@ def _check_results_file(
             yield Deviation("the file is missing", RESULTS, f"{pluralize(len(chain.commits), 'line')}; {hint}", NOTHING)
         return
     oldest = entries[0].record.seq if chain.broken and entries and isinstance(entries[0], LedgerEntry) else 0
-    yield from compare(path, [commit.message for commit in chain.commits], oldest)
+    yield from compare_lines(path, [commit.message for commit in chain.commits], oldest)
 
 
 SNAPSHOT = "standing.json"
 
 
-def compare(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviation]:
+def compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviation]:
     """Every line of the file that differs from the chain's; the ``first`` so many lines are not compared."""
     content = path.read_bytes()
     lines = [line.decode("utf-8", "backslashreplace") for line in content.split(b"\n")]
@@ -278,7 +282,7 @@ def compare(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviati
     if not is_torn:
         lines.pop()
     else:
-        yield Deviation("a torn last line", _line_name(len(lines)), "a line with its end", shown(lines[-1]))
+        yield Deviation("a torn last line", _line_name(len(lines)), "a line with its end", format_value(lines[-1]))
     lines = lines[first:]
     known = set(expected)
     for kind, low, high, start, end in _diff_lines(expected, lines):
@@ -288,17 +292,17 @@ def compare(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviati
                 continue
             yield from _compare_line(_line_name(first + start + step + 1), expected[low + step], lines[start + step])
         for index in range(low + both, high):
-            yield Deviation("a line is missing", _line_name(first + index + 1), shown(expected[index]), NOTHING)
+            yield Deviation("a line is missing", _line_name(first + index + 1), format_value(expected[index]), NOTHING)
         for index in range(start + both, end):
             if is_torn and index == len(lines) - 1:
                 continue
             what = "a line is out of its place" if lines[index] in known else "a line that git does not know"
-            yield Deviation(what, _line_name(first + index + 1), NOTHING, shown(lines[index]))
+            yield Deviation(what, _line_name(first + index + 1), NOTHING, format_value(lines[index]))
 
 
-def rebuild(loaded: Loaded, lines: Sequence[str]) -> str:
+def rebuild(loaded: ManifestFile, lines: Sequence[str]) -> str:
     """Writes ``results.jsonl`` again, atomically. Gives what was done, in words."""
-    ignore_home(loaded)
+    make_log_folders(loaded)
     path = loaded.results
     temporary = path.with_name(f"{RESULTS}.new")
     content = "".join(line + "\n" for line in lines).encode()
@@ -308,7 +312,7 @@ def rebuild(loaded: Loaded, lines: Sequence[str]) -> str:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    clear(path.with_name(SNAPSHOT))
+    remove_if_exists(path.with_name(SNAPSHOT))
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -334,10 +338,10 @@ def _diff_lines(expected: Sequence[str], actual: Sequence[str]) -> Iterator[tupl
 def _compare_line(where: str, expected: str, actual: str) -> Iterator[Deviation]:
     try:
         row = json.loads(actual)
-        differences = list(of_rows("a line was changed", where, json.loads(expected), row))
+        differences = list(row_deviations("a line was changed", where, json.loads(expected), row))
     except (ValueError, RecursionError):
         differences = []
-    yield from differences or [Deviation("a line was changed", where, shown(expected), shown(actual))]
+    yield from differences or [Deviation("a line was changed", where, format_value(expected), format_value(actual))]
 
 
 def _line_name(number: int) -> str:

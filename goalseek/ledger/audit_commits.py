@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 
-from goalseek.git.command import Missing, ObjectsFailed
+from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
-from goalseek.ledger.chain import Deviation, of_values
+from goalseek.ledger.chain import Deviation, value_deviations
 from goalseek.ledger.records import IterationRecord
 
 _TRAILER = "Goalseek-"
@@ -32,7 +32,7 @@ class NamedCommits:
         rollback = yield from self._load_commit(record.rollback_commit_hash, f"{where}, rollback_commit_hash")
         if record.commit_hash and tip:
             named = record.parent_commit_hash
-            yield from of_values("the candidate is not on the tip", f"{where}, parent_commit_hash", tip, named)
+            yield from value_deviations("the candidate is not on the tip", f"{where}, parent_commit_hash", tip, named)
         if candidate:
             yield from self._check_candidate(record, candidate, parent)
         if candidate and rollback:
@@ -52,24 +52,24 @@ class NamedCommits:
         self, record: IterationRecord, candidate: Commit, parent: Commit | None
     ) -> Iterator[Deviation]:
         where = f"candidate {candidate.name}"
-        yield from of_values("another tree than recorded", where, record.tree_hash, candidate.tree)
+        yield from value_deviations("another tree than recorded", where, record.tree_hash, candidate.tree)
         if record.parent_commit_hash in (None, record.commit_hash):
             return
         is_baseline = record.outcome == "baseline"
         parents = candidate.parents[:1] if is_baseline else candidate.parents
         expected = (str(record.parent_commit_hash), *record.earlier_commits)
-        yield from of_values("another parent than recorded", where, expected[-1], " ".join(parents))
+        yield from value_deviations("another parent than recorded", where, expected[-1], " ".join(parents))
         for before, name in pairwise(expected):
             earlier = yield from self._load_commit(name, f"record {record.seq}, attempts")
             if earlier:
                 parent_names = " ".join(earlier.parents)
-                yield from of_values("another parent than recorded", f"earlier try {name}", before, parent_names)
+                yield from value_deviations("another parent than recorded", f"earlier try {name}", before, parent_names)
         expected_trailers = {"Project": self.project, "Run": record.run_id, "Iteration": str(record.iteration)}
         if record.reason == "interrupted":
             del expected_trailers["Run"]  # a run that was given up had made it
         trailers = _trailers(candidate.message)
         for name, value in expected_trailers.items():
-            yield from of_values(f"another trailer {_TRAILER}{name}", where, value, trailers.get(name))
+            yield from value_deviations(f"another trailer {_TRAILER}{name}", where, value, trailers.get(name))
         if parent and not is_baseline:
             yield from self._check_changed_files(record, candidate, parent)
 
@@ -77,12 +77,12 @@ class NamedCommits:
         where = f"record {record.seq}, changed_files"
         try:
             differences = self.objects.differences(parent.tree, candidate.tree)
-        except (Missing, ObjectsFailed, BrokenPipeError) as error:
+        except (MissingObject, ObjectsFailed, BrokenPipeError) as error:
             self.objects.close()
             yield Deviation("trees that git cannot compare", where, "two trees", str(error))
             return
         changed = sorted(quote_path(difference.path) for difference in differences)
-        yield from of_values("other paths than git's", where, changed, sorted(record.changed_files))
+        yield from value_deviations("other paths than git's", where, changed, sorted(record.changed_files))
 
     def _check_rollbacks(
         self, record: IterationRecord, candidate: Commit, parent: Commit | None, last: Commit
@@ -98,7 +98,7 @@ class NamedCommits:
                 return
             yield from self._check_rollback(reverted, before, rollback)
             if reverted is candidate:
-                yield from of_values(
+                yield from value_deviations(
                     "another parent than the candidate",
                     f"rollback {rollback.name}",
                     candidate.name,
@@ -116,9 +116,9 @@ class NamedCommits:
         where = f"rollback {rollback.name}"
         subject = reverted.message.split("\n", 1)[0]
         message = f'Revert "{subject}"\n\nThis reverts commit {reverted.name}.\n'
-        yield from of_values("another message than git revert's", where, message, rollback.message)
+        yield from value_deviations("another message than git revert's", where, message, rollback.message)
         if before:
-            yield from of_values("another tree than before the candidate", where, before.tree, rollback.tree)
+            yield from value_deviations("another tree than before the candidate", where, before.tree, rollback.tree)
 
 
 def is_next_candidate(read: Callable[[str], Commit], commit: str, tip: str, project: str, iteration: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit
 from goalseek.git.objects import Objects
-from goalseek.ledger.records import IterationRecord, Record, from_line
+from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.values import to_line
 
 
@@ -50,7 +50,7 @@ def walk_ledger(objects: Objects, head: str | None) -> Chain:
     return Chain()
 
 
-def newest_with(objects: Objects, head: str | None, outcomes: Collection[str]) -> Iterator[IterationRecord]:
+def iterations_by_outcome(objects: Objects, head: str | None, outcomes: Collection[str]) -> Iterator[IterationRecord]:
     """The iterations with these outcomes below a ledger commit, newest first; read only as far as it is iterated.
 
     Raises GoalseekError where the chain ends before its root, or a message is no record.
@@ -61,7 +61,7 @@ def newest_with(objects: Objects, head: str | None, outcomes: Collection[str]) -
         try:
             commit = read_commit(objects, name)
             may_match = commit.parents and any(mark in commit.message for mark in patterns)
-            record = from_line(commit.message) if may_match else None
+            record = parse_record(commit.message) if may_match else None
         except (UnreadableCommit, ValueError) as error:
             raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", UNFIT, "tampered") from None
         if isinstance(record, IterationRecord) and record.outcome in outcomes:
@@ -74,7 +74,7 @@ def read_entries(chain: Chain) -> Iterator[LedgerEntry | Deviation]:
     for commit in chain.commits:
         try:
             row = json.loads(commit.message)
-            record = from_line(commit.message)
+            record = parse_record(commit.message)
             is_canonical = to_line(row) == commit.message
         except (ValueError, TypeError, RecursionError) as error:
             yield Deviation("the message is no record", f"ledger commit {commit.name}", "a record", str(error))
@@ -100,19 +100,19 @@ class Deviation:
     found: str
 
 
-def of_rows(what: str, where: str, expected: Any, found: Any) -> Iterator[Deviation]:
+def row_deviations(what: str, where: str, expected: Any, found: Any) -> Iterator[Deviation]:
     """A difference for every path at which two JSON values differ."""
     for path, expected_text, found_text in _diff_values("", expected, found):
         yield Deviation(what, f"{where}, {path}" if path else where, expected_text, found_text)
 
 
-def of_values(what: str, where: str, expected: object, found: object) -> Iterator[Deviation]:
+def value_deviations(what: str, where: str, expected: object, found: object) -> Iterator[Deviation]:
     """A difference where two values are not the same."""
     if expected != found:
-        yield Deviation(what, where, shown(expected), shown(found))
+        yield Deviation(what, where, format_value(expected), format_value(found))
 
 
-def runs_of(numbers: Sequence[int]) -> str:
+def format_ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as ranges: "0-4, 7"."""
     ranges: list[list[int]] = []
     for number in numbers:
@@ -123,7 +123,7 @@ def runs_of(numbers: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, bounds)) for bounds in ranges)
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as text: a string as it is, "nothing" for None, the rest as JSON; cut after 200 characters."""
     if value is None:
         return NOTHING
@@ -140,8 +140,8 @@ def _diff_values(path: str, expected: Any, found: Any) -> Iterator[tuple[str, st
             else:
                 yield from _diff_values(inner, expected[key], found[key])
     elif json.dumps(expected) != json.dumps(found):
-        yield path, shown(json.dumps(expected)), shown(json.dumps(found))
+        yield path, format_value(json.dumps(expected)), format_value(json.dumps(found))
 
 
 def _shown_member(row: dict[str, Any], key: str) -> str:
-    return shown(json.dumps(row[key])) if key in row else NOTHING
+    return format_value(json.dumps(row[key])) if key in row else NOTHING

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from goalseek.files import write_durably
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 from goalseek.values import from_plain, to_line, to_plain
 
 Value = TypeVar("Value")
@@ -35,12 +35,12 @@ class Checkpoint:
     digest: str
 
 
-def named(answer: str, number: int) -> str:
+def checkpoint_name(answer: str, number: int) -> str:
     """The name of the checkpoint when a phase runs for the n-th time in an iteration."""
     return answer if number == 1 else f"{answer}-{number}"
 
 
-def rejected_as(stored_as: str) -> str:
+def rejection_name(stored_as: str) -> str:
     """The name of the checkpoint of a phase that rejected, in place of its result."""
     return f"rejected-{stored_as}"
 
@@ -136,7 +136,7 @@ class Checkpoints:
 
     def forget(self, name: str) -> None:
         """Removes a checkpoint."""
-        clear(self.folder / f"{name}.json")
+        remove_if_exists(self.folder / f"{name}.json")
 
 
 def _is_sealed(path: Path, seal: Seal) -> bool:
@@ -206,7 +206,7 @@ def holdout_key(standing: Standing) -> str:
     return f"holdout {standing.looks} {reason}"
 
 
-def all_unrecorded(runs: Path, own: Path, standing: Standing, run_id: str) -> float:
+def total_unrecorded_seconds(runs: Path, own: Path, standing: Standing, run_id: str) -> float:
     """Active seconds of this run since the last record: in the current iteration, in settling and in the holdout."""
     folder, follows = runs / f"{standing.last_iteration + 1:04d}", standing.last.seal if standing.last else ""
     outside = (unrecorded_seconds(own, run_id, key) for key in (settle_key(standing), holdout_key(standing)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from goalseek.errors import GoalseekError
-from goalseek.files import exported
+from goalseek.files import open_export
 from goalseek.ledger.records import IterationRecord
 from goalseek.values import to_plain
 
@@ -44,7 +44,7 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
 }
 
 
-def exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
+def make_exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
     """A function that writes records to the file and gives their number.
 
     Raises GoalseekError for another ending than .csv, .jsonl or .parquet, and where pyarrow is not installed. The
@@ -57,7 +57,7 @@ def exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
         _refuse_without_pyarrow(path)
 
     def export(records: Iterable[IterationRecord]) -> int:
-        with exported(path) as file:
+        with open_export(path) as file:
             return kinds[path.suffix](file, records)
 
     return export

@@ -15,10 +15,10 @@ from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.files import write_durably
-from goalseek.git.command import Missing
+from goalseek.git.command import MissingObject
 from goalseek.git.objects import Entry
-from goalseek.git.repository import RefMove, RefMoved, Repository, moved_by_somebody
-from goalseek.ledger.records import IterationRecord, Record, from_line
+from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
+from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair_tail, verify_lines
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
@@ -69,7 +69,7 @@ class Ledger:
             self.repository.move([RefMove(self.repository.ledger_ref, before, after)])
         except RefMoved:
             actual = self.repository.refs().ledger
-            raise moved_by_somebody(self.repository.ledger_ref, before or "nothing", actual) from None
+            raise ref_moved_error(self.repository.ledger_ref, before or "nothing", actual) from None
         self.head = after
         self._note_head()
         self._write(line)
@@ -93,7 +93,7 @@ class Ledger:
     def _tree(self, ruler: str | None) -> str:
         objects = self.repository.objects
         if ruler is not None:
-            write_durably(ruler_copy(self.repository), ruler.encode())
+            write_durably(ruler_copy_path(self.repository), ruler.encode())
             return objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
         return self.repository.tree_of(self.head) if self.head else objects.write_tree({})
 
@@ -169,7 +169,7 @@ class Ledger:
         if last_head is None or last_head == self.head:
             return
         if self.head is None or not self.repository.is_ancestor(last_head, self.head):
-            error = moved_by_somebody(self.repository.ledger_ref, last_head, self.head)
+            error = ref_moved_error(self.repository.ledger_ref, last_head, self.head)
             removal = f"; to begin anew, remove {self.repository.own} and {self.history.path.parent}"
             error.hint += removal if self.head is None else ""
             raise error
@@ -191,7 +191,7 @@ class Ledger:
 RULER_FILE = "ruler.json"
 
 
-def ruler_copy(repository: Repository) -> Path:
+def ruler_copy_path(repository: Repository) -> Path:
     """The path of a copy of the newest ruler, for when git has lost its object."""
     return repository.own / RULER_FILE
 
@@ -204,7 +204,7 @@ def repair_head(repository: Repository, history: History, head: str) -> None:
         for line in missing:
             below = _commit(repository, below, line)
     except (ValueError, OSError):
-        raise Missing(head) from None
+        raise MissingObject(head) from None
     if below == head:
         return
     message = f"{repository.ledger_ref} is at {head[:12]}, which git does not have any more; the records end before it"
@@ -233,12 +233,12 @@ def _find_newest_commit(repository: Repository, lines: list[bytes]) -> tuple[str
 
 
 def _commit(repository: Repository, below: str, line: bytes) -> str:
-    record = from_line(line)
+    record = parse_record(line)
     objects, tree, parents = repository.objects, repository.tree_of(below), [below]
     if isinstance(record, IterationRecord):
         parents += [record.commit_hash] if record.commit_hash else []
         if record.outcome == "baseline":
-            blob = objects.write_bytes(ruler_copy(repository).read_bytes())
+            blob = objects.write_bytes(ruler_copy_path(repository).read_bytes())
             tree = objects.write_tree({RULER_FILE: Entry("100644", blob)})
     timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
     return repository.commit(tree, parents, line.decode("utf-8", "surrogateescape"), timestamp)

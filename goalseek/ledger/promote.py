@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
-from goalseek.git.command import Missing
+from goalseek.git.command import MissingObject
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit
-from goalseek.git.merge import Conflicts, merged
+from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Difference, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_number, pluralize
-from goalseek.ledger.chain import newest_with
+from goalseek.ledger.chain import iterations_by_outcome
 from goalseek.ledger.records import IterationRecord
 
 
 @dataclass(frozen=True)
-class Promoted:
+class PromotedCommit:
     """One commit to make: its tree on the new base, its message, and what it changes there."""
 
     records: tuple[IterationRecord, ...]
@@ -33,26 +33,26 @@ class Promoted:
         return tuple(record.iteration for record in self.records)
 
 
-def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[Promoted]:
+def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedCommit]:
     """The commits to make: each kept change on top of the base, in order, without those that the base has already.
 
     Raises GoalseekError naming iteration, title and files where a change does not apply.
     """
-    promoted: list[Promoted] = []
+    promoted: list[PromotedCommit] = []
     tree = base_tree
     for change in chain.changes[_count_applied(objects, chain, base_tree) :]:
         try:
-            after = merged(objects, change.before, tree, change.after)
+            after = merge_trees(objects, change.before, tree, change.after)
         except Conflicts as conflicts:
             raise _conflict_error(change.record, conflicts) from None
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
-            promoted.append(Promoted((change.record,), after, message_of(change.record), files))
+            promoted.append(PromotedCommit((change.record,), after, commit_message(change.record), files))
         tree = after
     return promoted
 
 
-def squashed(objects: Objects, promoted: Sequence[Promoted], base_tree: str) -> list[Promoted]:
+def squash(objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str) -> list[PromotedCommit]:
     """All of them as one commit; none where they cancel out. The gain counts from the first under the last ruler."""
     if not promoted or promoted[-1].tree == base_tree:
         return []
@@ -60,19 +60,19 @@ def squashed(objects: Objects, promoted: Sequence[Promoted], base_tree: str) -> 
         return list(promoted)
     records = tuple(record for commit in promoted for record in commit.records)
     first = next(record for record in records if record.epoch == records[-1].epoch)
-    titles = "".join(f"* {title_of(record)}\n" for record in records)
+    titles = "".join(f"* {commit_title(record)}\n" for record in records)
     gain = _gain(records[-1], first.metric.incumbent)
     message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
-    return [Promoted(records, promoted[-1].tree, message, files)]
+    return [PromotedCommit(records, promoted[-1].tree, message, files)]
 
 
-def message_of(record: IterationRecord) -> str:
+def commit_message(record: IterationRecord) -> str:
     """The commit message: title, why, and the metric."""
-    return f"{title_of(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
+    return f"{commit_title(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
 
 
-def title_of(record: IterationRecord) -> str:
+def commit_title(record: IterationRecord) -> str:
     """The author's title, in one line."""
     return " ".join(record.hypothesis_summary.split()) or f"Improve {record.metric.name}"
 
@@ -83,7 +83,7 @@ def _gain(record: IterationRecord, before: float | None) -> str:
     return f"{record.metric.name}: {format_number(record.metric.value)}{was}"
 
 
-def unlike_best(
+def unmeasured_files(
     objects: Objects, chain: KeptChain, base_tree: str, result_tree: str, is_writable: Callable[[str], bool]
 ) -> tuple[str, ...]:
     """The writable files of the result that differ from the best commit, because the base had others: never measured.
@@ -123,7 +123,7 @@ def _count_applied(objects: Objects, chain: KeptChain, base_tree: str) -> int:
 
 
 def _conflict_error(record: IterationRecord, conflicts: Conflicts) -> GoalseekError:
-    title, files = title_of(record), ", ".join(conflicts.files)
+    title, files = commit_title(record), ", ".join(conflicts.files)
     message = f"iteration {record.iteration} ({title}) does not apply there: conflicts in {files}"
     hint = (
         "nothing was written; promote without --onto, and merge or rebase that branch yourself; "
@@ -136,7 +136,7 @@ def _quote_paths(differences: Iterable[Difference]) -> tuple[str, ...]:
     return tuple(quote_path(difference.path) for difference in differences)
 
 
-HEADS_LOOKED_AT = 2000
+MAX_HEADS = 2000
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class KeptChain:
     base: str
 
 
-def kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
+def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
     """The kept changes up to the best, from the newest baseline whose code the user had: also those of earlier rulers.
 
     The records are read from the ledger in git, and their trees compared with the commits that they name: edits
@@ -202,7 +202,7 @@ def _build_chain(records: list[IterationRecord], base: str) -> KeptChain:
 
 def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:
     """Keeps and baselines, newest first."""
-    for record in newest_with(repository.objects, repository.refs().ledger, ("kept", "baseline")):
+    for record in iterations_by_outcome(repository.objects, repository.refs().ledger, ("kept", "baseline")):
         commit = _commit(repository, str(record.commit_hash))
         if commit.tree != record.tree_hash:
             message = f"the tree of {commit.name} is {commit.tree}, and record {record.seq} says {record.tree_hash}"
@@ -220,7 +220,7 @@ def _users_commits(repository: Repository, record: IterationRecord) -> list[str]
         return list(measured.parents[0 if record.iteration == 0 else 1 :])
     if repository.resolve("HEAD") is None:
         return []
-    listing = repository.git("log", "--first-parent", f"--max-count={HEADS_LOOKED_AT}", "--format=%T %H", "HEAD")
+    listing = repository.git("log", "--first-parent", f"--max-count={MAX_HEADS}", "--format=%T %H", "HEAD")
     lines = (line.split(" ") for line in listing.decode().splitlines())
     return [commit for tree, commit in lines if tree == measured.tree][:1]
 
@@ -229,7 +229,7 @@ def _commit(repository: Repository, name: str) -> Commit:
     try:
         return read_commit(repository.objects, name)
     except UnreadableCommit:
-        raise Missing(name) from None
+        raise MissingObject(name) from None
 
 
 def _find_matching(

@@ -196,7 +196,7 @@ KINDS: dict[str, type[Record]] = {
 }
 
 
-def from_line(line: str | bytes) -> Record:
+def parse_record(line: str | bytes) -> Record:
     """The record on one line. Raises ValueError for a line that is no record, and for an unknown kind or schema."""
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("kind"), str) or row["kind"] not in KINDS:

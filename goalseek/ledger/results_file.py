@@ -17,10 +17,10 @@ from pathlib import Path
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.location import locate
 from goalseek.humanize import pluralize
-from goalseek.ledger.records import IterationRecord, Record, from_line
+from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.loading import Loaded
+from goalseek.manifest.loading import ManifestFile
 from goalseek.values import from_plain, to_line
 
 _BLOCK = 65536
@@ -118,7 +118,7 @@ class History:
     def parsed(self, line: Line) -> Record:
         """The record on a line. Raises GoalseekError where the line is no record."""
         try:
-            return from_line(line.text)
+            return parse_record(line.text)
         except ValueError as error:
             message = f"{self.path}, at byte {line.offset}: {error}"
             hint = "goalseek audit says what differs; goalseek audit --rebuild writes it again from git"
@@ -178,7 +178,7 @@ class History:
         return None
 
 
-Messages = Callable[[], Iterator[str]]
+MessageSource = Callable[[], Iterator[str]]
 
 
 def append_line(path: Path, *lines: str) -> None:
@@ -194,7 +194,7 @@ def append_line(path: Path, *lines: str) -> None:
         os.close(descriptor)
 
 
-def repair_tail(history: History, messages: Messages) -> str:
+def repair_tail(history: History, messages: MessageSource) -> str:
     """Removes a torn last line and appends missing lines from git; gives what was done, in words.
 
     A torn line is what follows the last newline. Raises GoalseekError where the last complete line is not git's.
@@ -222,7 +222,7 @@ def repair_tail(history: History, messages: Messages) -> str:
     return note
 
 
-def verify_lines(history: History, messages: Messages, snapshot: Snapshot) -> str:
+def verify_lines(history: History, messages: MessageSource, snapshot: Snapshot) -> str:
     """Compares the lines after the snapshot's end with git's; those before it were checked earlier.
 
     Where only older lines are missing, prepends them and says so in words. Raises GoalseekError for a line that
@@ -253,7 +253,7 @@ def _prepend_lines(path: Path, lines: Sequence[str]) -> None:
     temporary.replace(path)
 
 
-def load_standing(loaded: Loaded, own: Path | None = None) -> Standing:
+def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:
     """Standing for read-only commands: the snapshot if its seal verifies, else a replay of all records.
 
     ``own`` is ``own_folder``, if the caller has it. Without the secret no seal verifies.
@@ -271,7 +271,7 @@ def load_standing(loaded: Loaded, own: Path | None = None) -> Standing:
     return history.replay(history.load_snapshot(lambda value, body: seal.holds(value, "standing", body)))
 
 
-def own_folder(loaded: Loaded) -> Path | None:
+def own_folder(loaded: ManifestFile) -> Path | None:
     """The project's own folder in the common git directory; None outside a repository."""
     try:
         location = locate(loaded.folder / loaded.manifest.project.repo)

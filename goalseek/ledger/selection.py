@@ -13,11 +13,11 @@ from goalseek.errors import GoalseekError
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 
-OLDER_IN_A_ROW = 1000
+MAX_OLDER_IN_A_ROW = 1000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Selection:
     """Conditions on iterations; None, 0 and "" are no condition. ``last`` limits the result to the newest so many."""
 
     outcome: str = ""
@@ -37,14 +37,14 @@ class Wanted:
         return self.moment is not None and datetime.fromisoformat(record.timestamp) < self.moment
 
 
-def chosen(history: History, selection: Wanted) -> Iterator[IterationRecord]:
+def select_records(history: History, selection: Selection) -> Iterator[IterationRecord]:
     """The selected records, oldest first, each as soon as it is read."""
     if selection.last is not None:
         return iter(list(islice(_select_newest(history, selection), min(selection.last, sys.maxsize)))[::-1])
     return _select_forward(history, selection)
 
 
-def since(text: str, now: datetime) -> tuple[int, datetime | None]:
+def parse_since(text: str, now: datetime) -> tuple[int, datetime | None]:
     """Iteration (else 0) and time (else None) of ``12``, ``2h``, ``3 days ago``, ``yesterday``, ``2026-11-21T07:00``.
 
     Days and times without a zone are local ones. Raises GoalseekError for anything else.
@@ -62,20 +62,20 @@ def since(text: str, now: datetime) -> tuple[int, datetime | None]:
         pass
     age = word.removesuffix("ago").replace("days", "d").replace("day", "d").replace("hours", "h").replace("hour", "h")
     try:
-        return 0, now - timedelta(seconds=humanize.seconds(age.strip()))
+        return 0, now - timedelta(seconds=humanize.parse_duration(age.strip()))
     except (ValueError, OverflowError):
         message = f"--since {text!r}: an iteration, a time or an age"
         raise GoalseekError(message, "--since 12, --since 2h, --since yesterday, --since 2026-11-21T07:00") from None
 
 
-def _select_forward(history: History, selection: Wanted) -> Iterator[IterationRecord]:
+def _select_forward(history: History, selection: Selection) -> Iterator[IterationRecord]:
     for line in history.forward(_first_offset(history, selection)):
         record = history.parsed(line)
         if isinstance(record, IterationRecord) and selection.holds(record):
             yield record
 
 
-def _first_offset(history: History, selection: Wanted) -> int:
+def _first_offset(history: History, selection: Selection) -> int:
     """The offset in bytes before which no record is selected."""
     if selection.iteration:
         return history.offset_of(selection.iteration)
@@ -91,12 +91,12 @@ def _first_offset(history: History, selection: Wanted) -> int:
         older = older + 1 if selection.is_older(record) else 0
         if not older:
             offset = line.offset
-        if older == OLDER_IN_A_ROW:
+        if older == MAX_OLDER_IN_A_ROW:
             break
     return offset
 
 
-def _select_newest(history: History, selection: Wanted) -> Iterator[IterationRecord]:
+def _select_newest(history: History, selection: Selection) -> Iterator[IterationRecord]:
     older = 0
     for record in history.newest():
         if not isinstance(record, IterationRecord):
@@ -104,5 +104,5 @@ def _select_newest(history: History, selection: Wanted) -> Iterator[IterationRec
         if selection.holds(record):
             yield record
         older = older + 1 if selection.is_older(record) else 0
-        if record.iteration < selection.iteration or older == OLDER_IN_A_ROW:
+        if record.iteration < selection.iteration or older == MAX_OLDER_IN_A_ROW:
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
-from goalseek.statistics.noise_state import NoiseState, after_baseline
+from goalseek.statistics.noise_state import NoiseState, baseline_state
 from goalseek.values import CommandRun, Usage, VerifierRun
 
 PROVIDER_FAILED = ("provider_failed", "provider_timeout")
@@ -98,7 +98,7 @@ class Standing:
 
     def after(self, record: Record) -> Standing:
         """The standing with one more record."""
-        following = replace(self, seq=record.seq, project=record.project, noise=noise_after(self.noise, record))
+        following = replace(self, seq=record.seq, project=record.project, noise=update_noise(self.noise, record))
         if isinstance(record, RunRecord):
             return _after_run(following, record)
         if isinstance(record, MeasurementRecord):
@@ -199,7 +199,7 @@ def _crash_streak(standing: Standing, record: IterationRecord) -> int:
     return standing.crashes if record.outcome == "skipped" else 0
 
 
-def slowest(runs: Iterable[CommandRun]) -> dict[str, float]:
+def longest_seconds(runs: Iterable[CommandRun]) -> dict[str, float]:
     """The longest seconds of each command."""
     seconds: dict[str, float] = {}
     for command_run in runs:
@@ -217,11 +217,11 @@ def _measured_commit(record: IterationRecord) -> MeasuredCommit:
         tree=record.tree_hash,
         value=record.metric.value,
         guards=record.guards,
-        seconds=slowest(record.verify),
+        seconds=longest_seconds(record.verify),
     )
 
 
-def noise_after(noise: NoiseState, record: Record) -> NoiseState:
+def update_noise(noise: NoiseState, record: Record) -> NoiseState:
     """The noise statistics with one more record. A baseline resets them."""
     if isinstance(record, MeasurementRecord):
         side = "incumbent" if (record.tree, record.ruler) == (noise.tree, noise.ruler) else "other"
@@ -230,6 +230,6 @@ def noise_after(noise: NoiseState, record: Record) -> NoiseState:
         return noise
     ruler = record.digests.get("ruler", noise.ruler)
     if record.outcome == "baseline":
-        return replace(after_baseline(record.runs), tree=record.tree_hash or "", ruler=ruler)
+        return replace(baseline_state(record.runs), tree=record.tree_hash or "", ruler=ruler)
     following = noise.after_candidate(record.runs, record.outcome == "kept", record.metric.odds)
     return replace(following, tree=record.tree_hash or "", ruler=ruler) if record.outcome == "kept" else following

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from goalseek.ledger.records import IterationRecord, Record
 from goalseek.ledger.results_file import History
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 
 
 class TreeIndex:
@@ -58,7 +58,7 @@ class TreeIndex:
         """Builds the index from every record: True for a file, False for memory, where no file can be written."""
         self._database.close()
         try:
-            clear(self._path)
+            remove_if_exists(self._path)
             self._database = self._build(str(self._path))
             return True
         except (OSError, sqlite3.DatabaseError):

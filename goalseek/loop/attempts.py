@@ -14,17 +14,23 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.errors import LimitReached, Rejected
-from goalseek.ledger.artifacts import clear_attempts, place_of, publish, put_by, snapshot_of
-from goalseek.ledger.checkpoints import named, rejected_as
+from goalseek.ledger.artifacts import (
+    archive_attempt,
+    attempt_snapshot,
+    clear_attempts,
+    folder_of_attempt,
+    publish_candidate,
+)
+from goalseek.ledger.checkpoints import checkpoint_name, rejection_name
 from goalseek.loop.phases.apply_change import PriorAttempt, apply_change
 from goalseek.loop.phases.commit import commit
 from goalseek.loop.phases.decide import judge
 from goalseek.loop.phases.plan import make_plan
-from goalseek.loop.phases.review import notes_of, reviewed
+from goalseek.loop.phases.review import review_candidate, review_notes
 from goalseek.loop.phases.verify import next_measurement
 from goalseek.loop.steps import StepRunner
 from goalseek.manifest.tables import VerifyCommand
-from goalseek.own_folders import make_anew
+from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Candidate, Change, Decision, Evidence, Failure, Plan, Review
 from goalseek.project.config import Config
 from goalseek.project.project import Project
@@ -90,7 +96,7 @@ def plan_with_retry(project: Project, config: Config, steps: StepRunner, briefin
         if rejected.reason != "no_plan":
             raise
         problem = Problem(rejected.why)
-    return steps.do("PLAN", named("plan", 2), Plan, lambda: ask(2, problem))
+    return steps.do("PLAN", checkpoint_name("plan", 2), Plan, lambda: ask(2, problem))
 
 
 def run_attempts(
@@ -137,21 +143,21 @@ def _attempt_loop(
     repair_limit = project.provider_table().repair if project.provider().repairs else 0
     counts = attempts.so_far
     number, runs, last_committed, repairs = counts.tries + 1, counts.runs, counts.shown, counts.repairs
-    first, verdict_name = number, named("verdict", counts.cycle)
+    first, verdict_name = number, checkpoint_name("verdict", counts.cycle)
     while True:
         attempts = replace(attempts, so_far=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
         earlier = attempts.candidate.commits if attempts.candidate else ()
-        attempt_folder = place_of(folder, number, last_committed)
+        attempt_folder = folder_of_attempt(folder, number, last_committed)
         change = None
         try:
             edit = partial(
                 _apply, project, config, steps, briefing, plan, folder, number, prior, problem, last_committed
             )
-            change = steps.do("APPLY_CHANGE", named("change", number), Change, edit)
+            change = steps.do("APPLY_CHANGE", checkpoint_name("change", number), Change, edit)
             make_commit = partial(
                 _commit, project, config, briefing, change, folder, attempt_folder, last_committed, earlier
             )
-            candidate = steps.do("COMMIT", named("candidate", number), Candidate, make_commit)
+            candidate = steps.do("COMMIT", checkpoint_name("candidate", number), Candidate, make_commit)
         except LimitReached:
             if number == first:
                 raise
@@ -163,12 +169,12 @@ def _attempt_loop(
             prior, problem = PriorAttempt(rejected.edits), Problem(_SCOPE_PROBLEM, rejected.why)
         else:
             next_part = partial(next_measurement, project, config, change, candidate, folder, runs)
-            evidence = steps.gather("VERIFY", named("evidence", number), Evidence(), next_part)
+            evidence = steps.gather("VERIFY", checkpoint_name("evidence", number), Evidence(), next_part)
             attempts = _with_candidate(attempts, change, candidate, evidence)
             last_committed = number
             runs += len(evidence.runs)
             attempts = replace(attempts, so_far=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
-            crash = crash_of(evidence, config.manifest.verify)
+            crash = repairable_failure(evidence, config.manifest.verify)
             if crash is None or not _has_next_attempt(steps, number, repairs < repair_limit, verdict_name):
                 return attempts
             prior, problem = (
@@ -179,7 +185,7 @@ def _attempt_loop(
         number, repairs = number + 1, repairs + 1
 
 
-def crash_of(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:
+def repairable_failure(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:
     """The failure of a command that sees nothing hidden, so that its output may be shown to the author; else None."""
     failure = evidence.failure
     if failure is None or failure.reason not in ("verify_failed", "verify_timeout") or not evidence.verify:
@@ -190,8 +196,8 @@ def crash_of(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | N
 
 def _has_next_attempt(steps: StepRunner, number: int, is_allowed: bool, verdict_name: str) -> bool:
     """Whether there is another attempt: one with a checkpoint is continued; after a verdict no new one begins."""
-    next_change = named("change", number + 1)
-    if steps.has(next_change, rejected_as(next_change)):
+    next_change = checkpoint_name("change", number + 1)
+    if steps.has(next_change, rejection_name(next_change)):
         return True
     return is_allowed and not steps.has(verdict_name, "record")
 
@@ -209,13 +215,13 @@ def _apply(
     last_committed: int,
 ) -> Change:
     phase, count = ("apply", 1) if number == 1 else ("repair", number - 1)
-    attempt_folder = place_of(folder, number, last_committed)
+    attempt_folder = folder_of_attempt(folder, number, last_committed)
     if number > 1:
         if last_committed:
-            make_anew(attempt_folder)
+            recreate_folder(attempt_folder)
         else:
-            put_by(folder, number - 1)
-        prior = replace(prior, snapshot=snapshot_of(folder, number - 1))
+            archive_attempt(folder, number - 1)
+        prior = replace(prior, snapshot=attempt_snapshot(folder, number - 1))
     assert project.standing.incumbent
     return apply_change(
         project.provider(),
@@ -243,7 +249,7 @@ def _commit(
 ) -> Candidate:
     candidate = commit(project, config, briefing.context, change, attempt_folder / "snapshot", earlier)
     if attempt_folder != folder:
-        publish(folder, attempt_folder, last_committed)
+        publish_candidate(folder, attempt_folder, last_committed)
     return candidate
 
 
@@ -312,17 +318,17 @@ def decide_and_review(
         cycle = attempts.so_far.cycle
         parts = (change, candidate, evidence)
         work = partial(judge, project.repository, config.manifest, project.standing, briefing.context, *parts)
-        decision = steps.do("DECIDE", named("verdict", cycle), Decision, work)
-        review_name = named("review", cycle)
+        decision = steps.do("DECIDE", checkpoint_name("verdict", cycle), Decision, work)
+        review_name = checkpoint_name("review", cycle)
         if not decision.verdict:
             return attempts, decision
         if config.manifest.review is None and not steps.has(review_name):  # a stored review counts all the same
             return attempts, decision
         ask_reviewer = partial(
-            reviewed, project, config, briefing, plan, change, candidate, decision, steps.calls, folder, cycle
+            review_candidate, project, config, briefing, plan, change, candidate, decision, steps.calls, folder, cycle
         )
         review = steps.do("REVIEW", review_name, Review, ask_reviewer)
-        attempts = replace(attempts, notes=(*attempts.notes, *notes_of(review)))
+        attempts = replace(attempts, notes=(*attempts.notes, *review_notes(review)))
         if not review.goes_on:
             return attempts, review.decision
         next_attempts = continue_attempts(project, config, steps, briefing, plan, folder, attempts, review)

@@ -13,9 +13,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from goalseek.disk import as_machine_fault
+from goalseek.disk import machine_error
 from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
-from goalseek.git.commits import message_of, roll_back
+from goalseek.git.commits import candidate_message, roll_back
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Refs, Repository
 from goalseek.humanize import abbreviate
@@ -31,13 +31,13 @@ from goalseek.project.refs import candidate_commits, update_refs
 from goalseek.values import Attempt
 from goalseek.workspace.scope import Scope
 
-WHY = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
-CHANGED = "what it was to be measured with has changed, and a new baseline was asked for before it was measured"
-NEW_RUN = "a new run was begun before it had a verdict"
+CHECKPOINTS_GONE = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
+RULER_CHANGED = "what it was to be measured with has changed, and a new baseline was asked for before it was measured"
+NEW_RUN_BEGUN = "a new run was begun before it had a verdict"
 _FAILED = "failed"
 
 
-def make_way(project: Project, why_not_finish: Callable[[Config], str]) -> None:
+def end_unfinished(project: Project, why_not_finish: Callable[[Config], str]) -> None:
     """Ends an iteration that has a candidate on the tip and no record, so that a new baseline can begin.
 
     Raises GoalseekError where ``goalseek iterate`` can finish it. Where it cannot (the pinned ruler or
@@ -52,12 +52,12 @@ def make_way(project: Project, why_not_finish: Callable[[Config], str]) -> None:
     try:
         project.refuse_changed(config)
     except GoalseekError:
-        record_left_behind(project, config, refs, candidate, None, CHANGED)
+        record_abandoned(project, config, refs, candidate, None, RULER_CHANGED)
         return
     failure = _failure_checkpoints(project).load(_FAILED, str, "")
     if why := failure.value if failure else why_not_finish(config):
         why = f"it could not be gone on with, and a new baseline was asked for: {why.splitlines()[0]}"
-        record_left_behind(project, config, refs, candidate, None, why)
+        record_abandoned(project, config, refs, candidate, None, why)
         return
     message = (
         f"iteration {project.standing.last_iteration + 1} is under way: its candidate has no verdict on record yet"
@@ -66,7 +66,7 @@ def make_way(project: Project, why_not_finish: Callable[[Config], str]) -> None:
 
 
 @contextlib.contextmanager
-def failure_kept(project: Project) -> Iterator[None]:
+def saving_failure(project: Project) -> Iterator[None]:
     """Saves the error that ends an iteration without a record; ``make_way`` reads it.
 
     Not saved are the causes that pass by themselves: signals, a missing approval, faults of the machine.
@@ -85,7 +85,7 @@ def failure_kept(project: Project) -> Iterator[None]:
             checkpoints.save(_FAILED, error.message, "", 0.0)
         raise
     except Exception as error:
-        if as_machine_fault(error) is None:
+        if machine_error(error) is None:
             checkpoints.save(_FAILED, f"{type(error).__name__}: {error}", "", 0.0)
         raise
 
@@ -97,7 +97,7 @@ def _failure_checkpoints(project: Project) -> Checkpoints:
     return Checkpoints(folder, project.seal, "", standing.last.seal if standing.last else "")
 
 
-def left_behind(project: Project, steps: StepRunner, refs: Refs) -> Candidate | None:
+def abandoned_candidate(project: Project, steps: StepRunner, refs: Refs) -> Candidate | None:
     """The candidate on the tip whose checkpoints are gone; None where there is none."""
     candidate = _unfinished_candidate(project, refs)
     if candidate is None:
@@ -116,7 +116,7 @@ def _unfinished_candidate(project: Project, refs: Refs) -> Candidate | None:
     return Candidate(tip, repository.tree_of(tip), standing.tip, commits[:-1]) if commits else None
 
 
-def record_left_behind(
+def record_abandoned(
     project: Project, config: Config, refs: Refs, candidate: Candidate, phase_limit: int | None, why: str = ""
 ) -> IterationRecord:
     """Reverts such a candidate and records its iteration as interrupted; without ``why`` the reason is found out.
@@ -124,7 +124,7 @@ def record_left_behind(
     Raises Paused where ``phase_limit`` is reached.
     """
     if not why:
-        why = WHY if _trailer(project, candidate, "Run") == project.run_id else NEW_RUN
+        why = CHECKPOINTS_GONE if _trailer(project, candidate, "Run") == project.run_id else NEW_RUN_BEGUN
     repository, number = project.repository, project.standing.last_iteration + 1
     steps, folder = begin_iteration(project, number, phase_limit, f"left behind {candidate.commit}")
     context = steps.do("READ_CONTEXT", "context", Context, lambda: read_context(project, config, refs, folder))
@@ -166,19 +166,21 @@ def baseline_candidate(project: Project, config: Config, context: Context, sourc
     """
     repository, standing = project.repository, project.standing
     head = repository.head()
-    code = code_asked_for(repository, source) or (standing.incumbent.commit if standing.incumbent else head)
-    tree = composed(repository.tree_of(head), repository.tree_of(code), config.scope, project)
+    code = resolve_source(repository, source) or (standing.incumbent.commit if standing.incumbent else head)
+    tree = compose_tree(repository.tree_of(head), repository.tree_of(code), config.scope, project)
     if not standing.tip and tree == repository.tree_of(head):
         return Candidate(head, tree, "")
     if standing.tip and tree == repository.tree_of(standing.tip):
         return Candidate(standing.tip, tree, standing.tip)
     parents = tuple(dict.fromkeys(filter(None, (standing.tip, head, code if source else ""))))
-    message = message_of(f"New baseline of {repository.name}", repository.name, project.run_id, context.iteration, "")
+    message = candidate_message(
+        f"New baseline of {repository.name}", repository.name, project.run_id, context.iteration, ""
+    )
     commit_hash = repository.commit(tree, parents, message, context.moment)
     return Candidate(commit_hash, tree, parents[0])
 
 
-def code_asked_for(repository: Repository, source: str | None) -> str | None:
+def resolve_source(repository: Repository, source: str | None) -> str | None:
     """The commit that ``--from`` names, None where it is not given. Raises GoalseekError where there is none such."""
     if source is None:
         return None
@@ -188,7 +190,7 @@ def code_asked_for(repository: Repository, source: str | None) -> str | None:
     return commit_hash
 
 
-def note_left_out(project: Project, config: Config, source: str | None) -> Config:
+def note_dropped_files(project: Project, config: Config, source: str | None) -> Config:
     """The configuration, with a note on the incumbent's files that are no longer writable, so taken from HEAD."""
     standing, repository = project.standing, project.repository
     if source is not None or standing.baseline is None or standing.incumbent is None:
@@ -210,7 +212,7 @@ def note_left_out(project: Project, config: Config, source: str | None) -> Confi
     return replace(config, notes=(*config.notes, note))
 
 
-def composed(ruler_tree: str, code_tree: str, scope: Scope, project: Project) -> str:
+def compose_tree(ruler_tree: str, code_tree: str, scope: Scope, project: Project) -> str:
     """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
     objects = project.repository.objects
     edits = {

@@ -7,15 +7,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from goalseek.disk import as_machine_fault
+from goalseek.disk import machine_error
 from goalseek.errors import USAGE, GoalseekError, Interrupted
-from goalseek.humanize import format_distinct, format_number, percent
+from goalseek.humanize import format_distinct, format_number, format_percent
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
-from goalseek.project.project import Project, write_state
-from goalseek.statistics.noise_report import luck_in_words
+from goalseek.project.project import Project
+from goalseek.statistics.noise_report import format_luck
 from goalseek.values import EXIT_CODES, Stop
 
 _GO_ON = "the same command goes on"
@@ -43,7 +43,7 @@ def reporting_end(project: Project) -> Iterator[None]:
         _report_error(project, error, first_seq)
         raise
     except Exception as error:
-        fault = as_machine_fault(error)
+        fault = machine_error(error)
         if fault:
             _report_error(project, fault, first_seq)
             raise fault from error
@@ -58,7 +58,7 @@ def reporting_end(project: Project) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def shown_at_the_end(project: Project) -> Iterator[None]:
+def recording_end(project: Project) -> Iterator[None]:
     """Writes how the block of a requested baseline ends to ``state.json``, and reports it nowhere else."""
     try:
         yield
@@ -102,7 +102,7 @@ def _write_final_state(project: Project, status: str, stop: Stop) -> None:
         return
     last = project.standing.last_iteration
     with contextlib.suppress(OSError):
-        write_state(project, status, last if last >= 0 else None, None, stop.reason, stop.next)
+        project.write_state(status, last if last >= 0 else None, None, stop.reason, stop.next)
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:
@@ -117,7 +117,7 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     parts = [_format_result(standing, manifest), *_format_holdout(standing, manifest)]
     if iterations:
         parts.append(f"{standing.keeps} kept of {iterations}")
-    if luck := luck_in_words(standing.measured, standing.noise.differed):
+    if luck := format_luck(standing.measured, standing.noise.differed):
         parts.append(luck)
     parts += _format_cost(standing, manifest, iterations)
     return " · ".join([*parts, "your checkout is untouched", "goalseek promote" if kept else "goalseek log"])
@@ -153,7 +153,7 @@ def _format_change(change: float, in_percent: bool) -> str:
 
 
 def _format_amount(size: float, in_percent: bool) -> str:
-    return percent(size) if in_percent else format_number(size)
+    return format_percent(size) if in_percent else format_number(size)
 
 
 def _format_holdout(standing: Standing, manifest: Manifest) -> list[str]:

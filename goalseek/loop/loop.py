@@ -10,24 +10,24 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from goalseek.doctor.diagnose import agent_out_of_sight, out_of_sight
+from goalseek.doctor.diagnose import unseen_file_hint, unseen_script_hint
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
-from goalseek.evaluation.holdout import look
-from goalseek.evaluation.measurements import failed_baseline, take_ruler
+from goalseek.evaluation.holdout import look_at_holdout
+from goalseek.evaluation.measurements import baseline_error, take_ruler
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
-from goalseek.git.command import Missing
+from goalseek.git.command import MissingObject
 from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Refs
 from goalseek.ledger.checkpoints import unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.attempts import Attempts, decide_and_review, plan_with_retry, run_attempts
 from goalseek.loop.baseline import (
+    abandoned_candidate,
     baseline_candidate,
-    failure_kept,
-    left_behind,
-    make_way,
-    note_left_out,
-    record_left_behind,
+    end_unfinished,
+    note_dropped_files,
+    record_abandoned,
+    saving_failure,
 )
 from goalseek.loop.ending import reporting_end
 from goalseek.loop.notify import NotifyWatch
@@ -36,21 +36,21 @@ from goalseek.loop.phases.log import record_iteration
 from goalseek.loop.phases.read_context import read_baseline_context, read_context
 from goalseek.loop.phases.verify import next_baseline_measurement
 from goalseek.loop.steps import begin_iteration
-from goalseek.measurement.verifier import said_stop
+from goalseek.measurement.verifier import has_stop_code
 from goalseek.phase_values import Candidate, Context, Decision, Evidence, IterationResult, Verdict
-from goalseek.project.approval import question_of, remove_approval
+from goalseek.project.approval import remove_approval, undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.limits import ENDS_THE_RUN, budget_warnings, pace, why_stop
-from goalseek.project.opening import check_fit, check_provider, files_of
-from goalseek.project.preflight import uncommitted_words
-from goalseek.project.progress import new_warnings, scene_of, small_set
+from goalseek.project.limits import RUN_STOP_REASONS, budget_warnings, median_iteration_seconds, why_stop
+from goalseek.project.observer import OUTPUT, OutputLog
+from goalseek.project.opening import check_fit, check_provider, files_of_commit
+from goalseek.project.preflight import uncommitted_note
+from goalseek.project.progress import new_warnings, progress_of, small_set_warning
 from goalseek.project.project import Project
 from goalseek.project.refs import check_refs, update_refs
-from goalseek.project.stop import Ends, asked_to_stop
-from goalseek.project.watch import OUTPUT, OutputLog
+from goalseek.project.stop import Ends, take_stop_request
 from goalseek.proposal.call import briefing_for
-from goalseek.providers.registry import commands_of
-from goalseek.statistics.bounds import guard_warning
+from goalseek.providers.registry import provider_commands
+from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.sequential_test import baseline_verdict
 from goalseek.values import Stop, Usage
 
@@ -78,8 +78,8 @@ def _climb(project: Project, ends: Ends) -> Iterator[IterationRecord]:
         _warn_of_budgets(project, config)
         now = ends.spendings(count, time.monotonic() - began)
         manifest, standing = config.manifest, project.standing.of_run(project.run_id)
-        project.watch.on_progress(scene_of(manifest.project.name, manifest.limits, standing, project.recent, now))
-        look(project, config, is_end=False)
+        project.watch.on_progress(progress_of(manifest.project.name, manifest.limits, standing, project.recent, now))
+        look_at_holdout(project, config, is_end=False)
         project.stop = _stop_before_iteration(project, config, ends, count, time.monotonic() - began)
         if project.stop:
             _settle_and_look(project, config, project.stop)
@@ -88,7 +88,7 @@ def _climb(project: Project, ends: Ends) -> Iterator[IterationRecord]:
             yield baseline(project)
             continue
         try:
-            with failure_kept(project):
+            with saving_failure(project):
                 record = iteration(project, config)
         except LimitReached as reached:
             project.stop = reached.stop
@@ -96,18 +96,18 @@ def _climb(project: Project, ends: Ends) -> Iterator[IterationRecord]:
             return
         count += 1
         yield record
-        if said_stop(config.manifest, record.verify):
+        if has_stop_code(config.manifest, record.verify):
             project.stop = Stop("verifier_said_stop", record.why, "see its output: goalseek show")
             return
 
 
 def _settle_and_look(project: Project, config: Config, stop: Stop) -> None:
     """At the end of a run, by a limit or at its target: measures baseline and best afresh, and the holdout."""
-    if stop.reason not in ENDS_THE_RUN:
+    if stop.reason not in RUN_STOP_REASONS:
         return
     settle_at_end(project, config)
-    look(project, config, is_end=True)
-    if warning := small_set(config.manifest.metric, project.standing):
+    look_at_holdout(project, config, is_end=True)
+    if warning := small_set_warning(config.manifest.metric, project.standing):
         project.watch.on_note(warning)
 
 
@@ -120,8 +120,8 @@ def iteration(project: Project, config: Config, phase_limit: int | None = None) 
     number = standing.last_iteration + 1
     steps, folder = begin_iteration(project, number, phase_limit, limits=config.manifest.limits)
     refs = project.repository.refs()
-    if abandoned := left_behind(project, steps, refs):
-        return record_left_behind(project, config, refs, abandoned, phase_limit)
+    if abandoned := abandoned_candidate(project, steps, refs):
+        return record_abandoned(project, config, refs, abandoned, phase_limit)
     project.provider()
     context = plan = decision = None
     attempts = Attempts()
@@ -156,7 +156,7 @@ def _hint_for_failed_provider(project: Project, config: Config, rejected: Reject
         return ""
     entries = project.repository.objects.files(project.standing.incumbent.tree)
     share = config.manifest.scope.share
-    hint = agent_out_of_sight(commands_of(project.provider()), project.folder, config.scope, share, entries)
+    hint = unseen_script_hint(provider_commands(project.provider()), project.folder, config.scope, share, entries)
     return "; " + ": ".join(hint) if hint[0] else ""
 
 
@@ -171,8 +171,8 @@ def baseline(project: Project, source: str | None = None, phase_limit: int | Non
 
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
     """
-    make_way(project, partial(_why_not_finish, project))
-    config = note_left_out(project, project.fresh_config(), source)
+    end_unfinished(project, partial(_why_not_finish, project))
+    config = note_dropped_files(project, project.fresh_config(), source)
     number = project.standing.last_iteration + 1
     ruler = take_ruler(project, config)
     steps, folder = begin_iteration(
@@ -184,7 +184,7 @@ def baseline(project: Project, source: str | None = None, phase_limit: int | Non
     candidate = steps.do("COMMIT", "candidate", Candidate, lambda: baseline_candidate(project, config, context, source))
     if not project.repository.objects.has(candidate.commit):
         steps.forget("candidate")
-        raise Missing(candidate.commit)
+        raise MissingObject(candidate.commit)
     next_part = partial(next_baseline_measurement, project, config, ruler.digest, candidate, folder)
     evidence = steps.gather("VERIFY", "evidence", Evidence(), next_part)
     metric, guards = config.manifest.metric, config.manifest.guard
@@ -194,8 +194,8 @@ def baseline(project: Project, source: str | None = None, phase_limit: int | Non
     if not decision.verdict:
         steps.forget("evidence")
         entries = project.repository.objects.files(candidate.tree)
-        remedy = out_of_sight(config.manifest, evidence.verify, project.folder, project.places.prefix, entries)
-        raise failed_baseline(decision.verdict, folder, remedy=remedy)
+        remedy = unseen_file_hint(config.manifest, evidence.verify, project.folder, project.places.prefix, entries)
+        raise baseline_error(decision.verdict, folder, remedy=remedy)
     warning = guard_warning(guards, "the baseline", evidence.guards, {})
     notes = (warning,) if warning else ()
     outcome = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
@@ -207,7 +207,7 @@ def baseline(project: Project, source: str | None = None, phase_limit: int | Non
 def _read_baseline_context(project: Project, config: Config, folder: Path, source: str | None) -> Context:
     """The context; notes uncommitted changes of the checkout, which are not measured."""
     code = source or ("the incumbent" if project.standing.incumbent else "HEAD")
-    if changed := uncommitted_words(project.repository, config.scope, code):
+    if changed := uncommitted_note(project.repository, config.scope, code):
         project.watch.on_note(changed)
     return read_baseline_context(project, config, folder)
 
@@ -225,7 +225,7 @@ def step(project: Project) -> tuple[str, str]:
             config = project.config()
             if stop := _limit_stop(project, config):
                 raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
-            with failure_kept(project):
+            with saving_failure(project):
                 record = iteration(project, config, phase_limit=1)
     except LimitReached as reached:
         stop = reached.stop
@@ -237,7 +237,7 @@ def step(project: Project) -> tuple[str, str]:
 
 def _stop_before_iteration(project: Project, config: Config, ends: Ends, count: int, seconds: float) -> Stop | None:
     """Why no other iteration begins: a limit of the run, a request to stop, the invocation's or a script's end."""
-    asked = asked_to_stop(project.repository.own)
+    asked = take_stop_request(project.repository.own)
     stop = _limit_stop(project, config, _usual_seconds(project))
     return stop or asked or ends.reached(project.standing, count, seconds) or _script_end(project, ends)
 
@@ -254,7 +254,7 @@ def _script_end(project: Project, ends: Ends) -> Stop | None:
 
 def _limit_stop(project: Project, config: Config, usual: float | None = None) -> Stop | None:
     """The stop of a limit that is reached. None where the next iteration has its verdict already, so spends no more."""
-    if question_of(project.loaded.runs, project.standing, project.run_id):
+    if undecided_verdict(project.loaded.runs, project.standing, project.run_id):
         return None
     standing, manifest = project.standing.of_run(project.run_id), config.manifest
     if project.standing.baseline is None:  # no phase of a baseline asks for itself
@@ -267,7 +267,7 @@ def _why_not_finish(project: Project, config: Config) -> str:
     """Why ``iterate`` could not finish the iteration that was begun; "" where it can."""
     assert project.standing.incumbent
     try:
-        check_provider(project, files_of(project, project.standing.incumbent.commit))
+        check_provider(project, files_of_commit(project, project.standing.incumbent.commit))
     except GoalseekError as error:
         return error.message
     stop = _limit_stop(project, config)
@@ -279,7 +279,7 @@ def _usual_seconds(project: Project) -> float | None:
     next_folder = project.loaded.runs / f"{project.standing.last_iteration + 1:04d}"
     if (next_folder / "candidate.json").exists():
         return None
-    return pace(record for record in project.recent if record.run_id == project.run_id)
+    return median_iteration_seconds(record for record in project.recent if record.run_id == project.run_id)
 
 
 def _warn_of_budgets(project: Project, config: Config) -> None:

@@ -12,26 +12,26 @@ from typing import Any
 from goalseek.errors import GoalseekError
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import load_standing
-from goalseek.manifest.loading import Loaded
+from goalseek.manifest.loading import ManifestFile
 from goalseek.project.approval import Approval, Question, commands_for
-from goalseek.project.watch import Relay, Watch
+from goalseek.project.observer import ForwardingObserver, Observer
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Stop, to_line, to_plain
-from goalseek.workspace.scope import scope_of
+from goalseek.workspace.scope import manifest_scope
 
-SECONDS_MOST = 30.0
+MAX_SECONDS = 30.0
 _LAST_END = "last_end.json"
 
 
-class NotifyWatch(Relay):
+class NotifyWatch(ForwardingObserver):
     """Passes everything on to another watch, and to the program of ``[notify]`` the events that its ``on`` names.
 
     The run goes on even if the program fails or hangs: it has SECONDS_MOST seconds, and a note says what went wrong. It
     runs unconfined with the user's environment, so a program that candidates may change is not run.
     """
 
-    def __init__(self, watch: Watch, loaded: Callable[[], Loaded], programs: Supervisor) -> None:
+    def __init__(self, watch: Observer, loaded: Callable[[], ManifestFile], programs: Supervisor) -> None:
         """``loaded`` gives the manifest as it is now; ``programs`` runs the program."""
         super().__init__(watch)
         self._loaded = loaded
@@ -90,12 +90,12 @@ class NotifyWatch(Relay):
         if failure:
             self._target.on_note(f"notify: {failure}")
 
-    def _run(self, command: tuple[str, ...], loaded: Loaded, line: str) -> str:
+    def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
         stdin = line.encode() + b"\n"
-        result = self._programs.run(command, loaded.folder, _user_environment(), HeadAndTail(), SECONDS_MOST, stdin)
+        result = self._programs.run(command, loaded.folder, _user_environment(), HeadAndTail(), MAX_SECONDS, stdin)
         if result.timed_out:
-            return f"{command[0]} ran past its limit, {SECONDS_MOST:.0f}s"
+            return f"{command[0]} ran past its limit, {MAX_SECONDS:.0f}s"
         if result.exit_code:
             lines = (result.stderr or result.stdout).decode("utf-8", "replace").strip().splitlines()
             return f"{command[0]} ended with {result.exit_code}" + (f": {lines[-1][:200]}" if lines else "")
@@ -112,10 +112,10 @@ def _user_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GOALSEEK_")} | {"PATH": path}
 
 
-def _why_not_run(loaded: Loaded) -> str:
+def _why_not_run(loaded: ManifestFile) -> str:
     """Why the program is not run: a word of its command is a file that candidates may change; else ""."""
     folder = loaded.folder.resolve()
-    kind = scope_of(loaded, loaded.manifest, "").kind
+    kind = manifest_scope(loaded, loaded.manifest, "").kind
     for number, word in enumerate(loaded.manifest.notify.command or ()):
         path = Path(os.path.realpath(folder / word))
         is_here = (number > 0 or "/" in word) and os.path.isfile(path) and path.is_relative_to(folder)
@@ -124,7 +124,7 @@ def _why_not_run(loaded: Loaded) -> str:
     return ""
 
 
-def _is_stored_end(loaded: Loaded, stop: Stop) -> bool:
+def _is_stored_end(loaded: ManifestFile, stop: Stop) -> bool:
     """Whether the last end that was sent is this one, with the same ``[notify]``; stores it as the last."""
     path = loaded.logs / _LAST_END
     why = stop.why.partition("\n")[0]
@@ -140,7 +140,7 @@ def _is_stored_end(loaded: Loaded, stop: Stop) -> bool:
     return False
 
 
-def _result(loaded: Loaded) -> dict[str, Any]:
+def _result(loaded: ManifestFile) -> dict[str, Any]:
     """The best, the settled difference if there is one, and the holdout's looks."""
     standing = load_standing(loaded)
     best, settled = standing.best, standing.settled

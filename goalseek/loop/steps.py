@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import TypeVar
 
 from goalseek.errors import LimitReached, Paused, Rejected
-from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds, rejected_as
-from goalseek.manifest.loading import ignore_home
+from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds, rejection_name
+from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
 from goalseek.project.limits import limit_before_phase
 from goalseek.project.preflight import refuse_foreign_logs
-from goalseek.project.project import Project, write_state
-from goalseek.proposal.usage import UsageLog, killed_call, sum_of, usual_call
-from goalseek.providers.answer import usage_of
+from goalseek.project.project import Project
+from goalseek.proposal.usage import UsageLog, add_usages, killed_call_usage, median_call
+from goalseek.providers.answer import read_usage
 from goalseek.values import Usage
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedPhase:
     """A phase that has a result: its seconds, its usage, and the reason if the result was a rejection."""
 
     phase: str
@@ -53,7 +53,7 @@ class StepRunner:
         phase_seconds: PhaseSeconds,
     ) -> None:
         self.calls = usage_log
-        self.done: dict[str, Done] = {}
+        self.done: dict[str, FinishedPhase] = {}
         self._checkpoints = checkpoints
         self._digest = source
         self._on_phase = on_phase
@@ -90,8 +90,8 @@ class StepRunner:
             except Rejected as rejected:
                 seconds = self._phase_seconds.clock() - began
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
-                self._digest = self._checkpoints.save(rejected_as(name), rejection, self._digest, seconds).digest
-                self.done[name] = Done(phase, seconds, rejected.usage, rejected.reason)
+                self._digest = self._checkpoints.save(rejection_name(name), rejection, self._digest, seconds).digest
+                self.done[name] = FinishedPhase(phase, seconds, rejected.usage, rejected.reason)
                 if self._remaining is not None:
                     self._remaining -= 1
                 raise
@@ -100,7 +100,7 @@ class StepRunner:
             if self._remaining is not None:
                 self._remaining -= 1
         if is_timed:
-            self.done[name] = Done(phase, checkpoint.seconds, getattr(checkpoint.value, "usage", Usage()))
+            self.done[name] = FinishedPhase(phase, checkpoint.seconds, getattr(checkpoint.value, "usage", Usage()))
         self._digest = checkpoint.digest
         answer_value: Value = checkpoint.value
         return answer_value
@@ -121,7 +121,7 @@ class StepRunner:
             if self._remaining == 0:
                 raise Paused(phase)
             if checkpoint:
-                self.done[name] = Done(phase, spent)
+                self.done[name] = FinishedPhase(phase, spent)
             self._on_phase(phase, not has_worked)
             has_worked, began = True, self._phase_seconds.clock()
             with self._phase_seconds.of(phase):
@@ -131,7 +131,7 @@ class StepRunner:
         assert checkpoint
         if has_worked and self._remaining is not None:
             self._remaining -= 1
-        self.done[name], self._digest = Done(phase, checkpoint.seconds), checkpoint.digest
+        self.done[name], self._digest = FinishedPhase(phase, checkpoint.seconds), checkpoint.digest
         return value
 
     def has(self, *names: str) -> bool:
@@ -147,12 +147,12 @@ class StepRunner:
         self._checkpoints.forget(name)
 
     def _raise_stored_rejection(self, phase: str, name: str) -> None:
-        checkpoint = self._checkpoints.load(rejected_as(name), Rejection, self._digest)
+        checkpoint = self._checkpoints.load(rejection_name(name), Rejection, self._digest)
         if checkpoint is None:
             return
         self._digest = checkpoint.digest
         rejection: Rejection = checkpoint.value
-        self.done[name] = Done(phase, checkpoint.seconds, rejection.usage, rejection.reason)
+        self.done[name] = FinishedPhase(phase, checkpoint.seconds, rejection.usage, rejection.reason)
         raise Rejected(rejection.outcome, rejection.reason, rejection.why, usage=rejection.usage, edits=rejection.edits)
 
 
@@ -168,43 +168,45 @@ def begin_iteration(
     """
     folder = project.loaded.runs / f"{number:04d}"
     refuse_foreign_logs(project.loaded, number)
-    ignore_home(project.loaded)
+    make_log_folders(project.loaded)
     folder.mkdir(parents=True, exist_ok=True)
     follows = project.standing.last.seal if project.standing.last else ""
     checkpoints = Checkpoints(folder, project.seal, project.run_id, follows)
     project.took = PhaseSeconds(checkpoints, project.active_seconds)  # of this run: a new one has all its time
     calls = UsageLog(
         Checkpoints(folder, project.seal, "", follows),  # of no run: a new one pays for what the last one began
-        lambda: usage_of(project.places.call / "usage.json"),
-        cache(lambda calls_each: usual_call(project.recent, calls_each)),
+        lambda: read_usage(project.places.call / "usage.json"),
+        cache(lambda calls_each: median_call(project.recent, calls_each)),
     )
 
     def on_phase(name: str, begins: bool) -> None:
         calls.settle(steps.done)
         if limits:
-            spent = project.standing.of_run(project.run_id).spending(sum(steps.seconds.values()), usage_so_far(steps))
+            spent = project.standing.of_run(project.run_id).spending(
+                sum(steps.seconds.values()), iteration_usage(steps)
+            )
             if stop := limit_before_phase(name, limits, spent, project.clock.now(), calls.usual()):
                 raise LimitReached(stop)
         project.last_phase = name
         if not folder.is_dir():  # somebody's git clean may have removed it
-            ignore_home(project.loaded)
+            make_log_folders(project.loaded)
             folder.mkdir(parents=True, exist_ok=True)
         if not begins:
             return
         project.watch.on_phase(number, name)
         if name in _LONG_PHASES:
-            write_state(project, "running", number, name)
+            project.write_state("running", number, name)
 
     source = f"iteration {number} {source}".rstrip()
     steps = StepRunner(checkpoints, calls, source, on_phase, limit, project.took)
     return steps, folder
 
 
-def usage_so_far(steps: StepRunner) -> Usage:
+def iteration_usage(steps: StepRunner) -> Usage:
     """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
     usual = steps.calls.usual()
     usages = [
-        killed_call(done.usage, usual) if done.rejected == "provider_timeout" else done.usage
+        killed_call_usage(done.usage, usual) if done.rejected == "provider_timeout" else done.usage
         for done in steps.done.values()
     ]
-    return sum_of([*usages, steps.calls.charged])
+    return add_usages([*usages, steps.calls.charged])

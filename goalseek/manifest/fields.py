@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from goalseek import humanize
-from goalseek.git.paths import normal_glob, normal_path
+from goalseek.git.paths import normalize_glob, normalize_path
 
 LONGEST_NAME = 100
 
@@ -37,7 +37,7 @@ class FieldForm:
 
 
 def _duration(text: Any) -> float | None:
-    return None if text in ("none", None) else humanize.seconds(text)
+    return None if text in ("none", None) else humanize.parse_duration(text)
 
 
 def _timeout(text: Any) -> float | str | None:
@@ -114,14 +114,14 @@ def _refuse_only_negations(patterns: Any) -> None:
 def _inner_path(path: Any) -> Any:
     if not isinstance(path, str):
         return path
-    normal = normal_path(path)
+    normal = normalize_path(path)
     if normal == ".":
         raise ValueError(f'{path!r} is the manifest\'s folder itself; name what is in it, such as "data"')
     return normal
 
 
 def _folder_path(path: Any) -> Any:
-    return normal_path(path) if isinstance(path, str) else path
+    return normalize_path(path) if isinstance(path, str) else path
 
 
 def _inner_paths(paths: Any) -> Any:
@@ -132,17 +132,17 @@ def _globs(patterns: Any) -> Any:
     _refuse_only_negations(patterns)
     if not isinstance(patterns, list):
         return patterns
-    return tuple(normal_glob(pattern) if isinstance(pattern, str) else pattern for pattern in patterns)
+    return tuple(normalize_glob(pattern) if isinstance(pattern, str) else pattern for pattern in patterns)
 
 
 def _margin(text: Any) -> Any:
-    if not math.isfinite(humanize.share_of(text, 1.0)):
+    if not math.isfinite(humanize.parse_share(text, 1.0)):
         raise ValueError('a finite number, or a percentage such as "0.5%"')
     return text
 
 
 def _least_margin(text: Any) -> Any:
-    if humanize.share_of(text, 1.0) < 0:
+    if humanize.parse_share(text, 1.0) < 0:
         raise ValueError('zero or more, such as 0.01 or "0.5%"; which way is better, metric.direction says')
     return text
 
@@ -184,7 +184,7 @@ def _devices(text: Any) -> Any:
 _TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 Seconds = Annotated[float | None, FieldForm(_duration, _TEXT_OR_NUMBER)]
 Timeout = Annotated[float | str | None, FieldForm(_timeout, _TEXT_OR_NUMBER)]
-Size = Annotated[int, FieldForm(humanize.size, {"type": ["string", "integer"]})]
+Size = Annotated[int, FieldForm(humanize.parse_size, {"type": ["string", "integer"]})]
 Margin = Annotated[float | str, FieldForm(_margin, _TEXT_OR_NUMBER)]
 LeastMargin = Annotated[float | str, FieldForm(_least_margin, _TEXT_OR_NUMBER)]
 Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], "minimum": 1})]

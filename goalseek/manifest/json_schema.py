@@ -13,26 +13,26 @@ from typing import Any
 NAMES = ("manifest", "records", "events", "brief")
 
 
-def published(name: str) -> dict[str, Any]:
+def published_schema(name: str) -> dict[str, Any]:
     """The schema of the manifest, a line of ``results.jsonl``, an event of ``iterate --json``, or the brief."""
-    document: dict[str, Any] = json.loads(text_of(name))
+    document: dict[str, Any] = json.loads(schema_text(name))
     return document
 
 
 @functools.cache
-def text_of(name: str) -> str:
+def schema_text(name: str) -> str:
     """The text of a published schema."""
-    return file_of(name).read_text("utf-8")
+    return schema_file(name).read_text("utf-8")
 
 
-def file_of(name: str) -> Path:
+def schema_file(name: str) -> Path:
     """The file of a published schema."""
     return Path(__file__).with_name(f"{name}.schema.json")
 
 
-def put_beside(home: Path) -> None:
+def write_manifest_schema(home: Path) -> None:
     """Puts the manifest's schema into a log folder, where editors find it by the manifest's line ``#:schema``."""
-    path, text = home / "manifest.schema.json", text_of("manifest")
+    path, text = home / "manifest.schema.json", schema_text("manifest")
     if not path.exists() or path.read_text("utf-8") != text:
         temporary = home / "manifest.schema.json.new"
         temporary.write_text(text, "utf-8")

@@ -29,7 +29,7 @@ _CHECKED = "paths_normal"  # a cache with "text" is older, and was checked when 
 
 
 @dataclasses.dataclass(frozen=True)
-class Loaded:
+class ManifestFile:
     """A checked manifest and the file it came from."""
 
     path: Path
@@ -67,7 +67,7 @@ class Loaded:
         return log_folder(self.folder, self.manifest) / "runs"
 
 
-def base_of(loaded: Loaded, top: Path) -> Path:
+def base_of(loaded: ManifestFile, top: Path) -> Path:
     """The folder that paths and globs are relative to: the manifest's, or the top for one outside the repository."""
     inside = loaded.folder.resolve().is_relative_to(top.resolve())
     return loaded.folder.resolve() if inside else top.resolve()
@@ -79,7 +79,7 @@ def log_folder(folder: Path, manifest: Manifest) -> Path:
     return folder if home == "." else folder / home / manifest.project.name
 
 
-def ignore_home(loaded: Loaded) -> None:
+def make_log_folders(loaded: ManifestFile) -> None:
     """Makes the log folders, which ignore themselves, and puts the manifest's schema there for editors."""
     home = loaded.manifest.log.home
     for folder in (loaded.logs, loaded.runs):
@@ -87,7 +87,7 @@ def ignore_home(loaded: Loaded) -> None:
     for folder in (loaded.logs, loaded.runs) if home == "." else (loaded.folder / home,):
         if not (folder / ".gitignore").exists():
             (folder / ".gitignore").write_text("*\n")
-    json_schema.put_beside(loaded.logs if home == "." else loaded.folder / home)
+    json_schema.write_manifest_schema(loaded.logs if home == "." else loaded.folder / home)
 
 
 def find(start: Path, option: str | None = None) -> Path:
@@ -110,7 +110,7 @@ def find(start: Path, option: str | None = None) -> Path:
     raise GoalseekError(f"no {name} in {start} or any folder above it", f"{hint}make one with: goalseek init")
 
 
-def load(path: Path, previous: Loaded | None = None) -> Loaded:
+def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
     """Reads and checks a manifest; gives ``previous`` back where its text is the same.
 
     Raises GoalseekError naming each wrong line, the reason, and what would be right.
@@ -121,15 +121,15 @@ def load(path: Path, previous: Loaded | None = None) -> Loaded:
     plain = _parse(path, text)
     manifest = _load_cached(path, text, plain)
     if manifest:
-        return Loaded(path, manifest, text)
+        return ManifestFile(path, manifest, text)
     from goalseek.manifest import validation
 
-    manifest = validation.checked(path, text, plain)
+    manifest = validation.validate(path, text, plain)
     _save_cached(path, text, manifest)
-    return Loaded(path, manifest, text)
+    return ManifestFile(path, manifest, text)
 
 
-def written(plain: dict[str, Any]) -> str:
+def to_toml(plain: dict[str, Any]) -> str:
     """The manifest as TOML, its verify commands as tables of their own, as people write them."""
     import tomli_w
 
@@ -141,12 +141,12 @@ def written(plain: dict[str, Any]) -> str:
 def write(path: Path, plain: dict[str, Any], head_line: str = "") -> None:
     """Writes a new manifest. Raises FileExistsError where there is one."""
     with path.open("x", encoding="utf-8") as file:
-        file.write(head_line + written(plain))
+        file.write(head_line + to_toml(plain))
 
 
 def schema() -> dict[str, Any]:
     """The manifest as JSON Schema."""
-    return json_schema.published("manifest")
+    return json_schema.published_schema("manifest")
 
 
 def _read(path: Path) -> str:

@@ -6,17 +6,17 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from goalseek.git.ignore import compiled, matcher
+from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
 from goalseek.manifest.tables import Holdout, Manifest, ProviderTable, Reading, ReviewTable, ScopeTable, VerifyCommand
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
-Wrong = tuple[tuple[str | int, ...], str]
+Fault = tuple[tuple[str | int, ...], str]
 
 
-def check_rules(manifest: Manifest) -> list[Wrong]:
+def check_rules(manifest: Manifest) -> list[Fault]:
     """All faults between keys that are right by themselves, each as (location of the key, reason)."""
-    faults: list[Wrong] = []
+    faults: list[Fault] = []
     if not manifest.verify:
         faults.append((("verify",), 'needs at least one command: [[verify]] with run = "..."'))
     faults += _check_patterns(manifest.scope)
@@ -34,9 +34,9 @@ def check_rules(manifest: Manifest) -> list[Wrong]:
         if name in names[: index + 1]:
             faults.append((("guard", index, "name"), f"{name!r} is taken; give it another name"))
     if manifest.provider:
-        faults += wrong_provider(("provider",), manifest.provider)
+        faults += check_provider(("provider",), manifest.provider)
     if manifest.review:
-        faults += wrong_review(manifest.review, manifest.provider)
+        faults += check_review(manifest.review, manifest.provider)
     models = [price.model for price in manifest.price]
     for index, model in enumerate(models):
         if model in models[:index]:
@@ -48,9 +48,9 @@ def check_rules(manifest: Manifest) -> list[Wrong]:
     return faults
 
 
-def _check_overlaps(manifest: Manifest) -> list[Wrong]:
+def _check_overlaps(manifest: Manifest) -> list[Fault]:
     """Shared paths, folders that setup gives, goalseek's own and what commands write must not overlap."""
-    faults: list[Wrong] = []
+    faults: list[Fault] = []
     share, gives = manifest.scope.share, manifest.setup.gives if manifest.setup else ()
     for table, key, paths in (("scope", "share", share), ("setup", "gives", gives)):
         for index, path in enumerate(paths):
@@ -71,9 +71,9 @@ def _check_overlaps(manifest: Manifest) -> list[Wrong]:
     return faults
 
 
-def _check_paths_in_shares(table: tuple[str | int, ...], command: VerifyCommand, share: tuple[str, ...]) -> list[Wrong]:
+def _check_paths_in_shares(table: tuple[str | int, ...], command: VerifyCommand, share: tuple[str, ...]) -> list[Fault]:
     """Faults for outputs and caches in a shared folder. Those that a glob names are seen only when they are written."""
-    faults: list[Wrong] = []
+    faults: list[Fault] = []
     for key, patterns in (("outputs", command.outputs), ("keep", command.keep)):
         for pattern in patterns:
             is_glob = re.search(r"[*?\[\\]", pattern)
@@ -88,23 +88,23 @@ def _overlap_text(path: str, other: str, remedy: str) -> str:
     return f"{path!r} {how}; {remedy}"
 
 
-def _check_patterns(table: ScopeTable) -> list[Wrong]:
+def _check_patterns(table: ScopeTable) -> list[Fault]:
     seen: dict[str, str] = {}
-    faults: list[Wrong] = []
+    faults: list[Fault] = []
     for name in ("writable", "generated", "read_only", "hidden"):
         for pattern in getattr(table, name):
             if pattern in seen and seen[pattern] != name:
                 faults.append((("scope", name), f"{pattern!r} is in scope.{seen[pattern]} too; it can be in one"))
             seen.setdefault(pattern, name)
             try:
-                compiled(pattern)
+                compile_pattern(pattern)
             except re.error as error:
                 faults.append((("scope", name), f"{pattern!r} is not a glob: {error}"))
     return faults
 
 
-def _check_commands(manifest: Manifest) -> list[Wrong]:
-    faults: list[Wrong] = []
+def _check_commands(manifest: Manifest) -> list[Fault]:
+    faults: list[Fault] = []
     names: list[str] = []
     for index, command in enumerate(manifest.verify):
         faults += _check_command(("verify", index), command)
@@ -114,8 +114,8 @@ def _check_commands(manifest: Manifest) -> list[Wrong]:
     return faults
 
 
-def _check_command(location: tuple[str | int, ...], command: VerifyCommand) -> list[Wrong]:
-    faults: list[Wrong] = []
+def _check_command(location: tuple[str | int, ...], command: VerifyCommand) -> list[Fault]:
+    faults: list[Fault] = []
     if not command.run or not words_of(command):
         faults.append(((*location, "run"), "is empty"))
     if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
@@ -123,7 +123,7 @@ def _check_command(location: tuple[str | int, ...], command: VerifyCommand) -> l
     return faults
 
 
-def _check_once(manifest: Manifest) -> list[Wrong]:
+def _check_once(manifest: Manifest) -> list[Fault]:
     """A fault where a number comes from a command that runs once: it could never be measured again."""
     indices = [index for index, command in enumerate(manifest.verify) if command.once]
     if indices and len(indices) == len(manifest.verify):
@@ -134,7 +134,7 @@ def _check_once(manifest: Manifest) -> list[Wrong]:
     return []
 
 
-def _check_holdout(manifest: Manifest) -> list[Wrong]:
+def _check_holdout(manifest: Manifest) -> list[Fault]:
     holdout = manifest.holdout
     if holdout is None:
         return []
@@ -146,8 +146,8 @@ def _check_holdout(manifest: Manifest) -> list[Wrong]:
     return faults + _check_source(("holdout",), holdout)
 
 
-def _check_cheats(manifest: Manifest) -> list[Wrong]:
-    faults: list[Wrong] = []
+def _check_cheats(manifest: Manifest) -> list[Fault]:
+    faults: list[Fault] = []
     patches = [cheat.patch for cheat in manifest.cheat]
     for index, patch in enumerate(patches):
         if patch in patches[:index]:
@@ -155,15 +155,15 @@ def _check_cheats(manifest: Manifest) -> list[Wrong]:
     return faults
 
 
-def _check_reading(location: tuple[str | int, ...], reading: Reading, manifest: Manifest) -> list[Wrong]:
+def _check_reading(location: tuple[str | int, ...], reading: Reading, manifest: Manifest) -> list[Fault]:
     faults = _check_source(location, reading)
     if reading.command not in [command.name for command in manifest.verify]:
         faults.append(((*location, "command"), f"there is no verify command named {reading.command!r}"))
     return faults
 
 
-def _check_source(location: tuple[str | int, ...], reading: Reading | Holdout) -> list[Wrong]:
-    faults: list[Wrong] = []
+def _check_source(location: tuple[str | int, ...], reading: Reading | Holdout) -> list[Fault]:
+    faults: list[Fault] = []
     required = {"json": "query", "stdout": "regex", "stderr": "regex", "wall": None, None: None}[reading.source]
     if reading.source is None:
         faults.append((location, "say how to read it: query (JSON), regex (text), or source"))
@@ -175,7 +175,7 @@ def _check_source(location: tuple[str | int, ...], reading: Reading | Holdout) -
     return faults + check_expressions(location, reading)
 
 
-def check_expressions(location: tuple[str | int, ...], reading: Reading | Holdout) -> list[Wrong]:
+def check_expressions(location: tuple[str | int, ...], reading: Reading | Holdout) -> list[Fault]:
     """Faults for a query that is no JMESPath, and a regular expression that does not compile or has not one group."""
     if reading.query is not None:
         import jmespath
@@ -216,7 +216,7 @@ _PLAY_EDITS = ("scripted", "tune")
 Location = tuple[str | int, ...]
 
 
-def wrong_provider(
+def check_provider(
     location: Location, table: ProviderTable, inner: tuple[str, ...] = ()
 ) -> Iterator[tuple[Location, str]]:
     """The faults of a provider's table and of those in it. ``inner`` are keys that an inner table must not set."""
@@ -243,14 +243,14 @@ def wrong_provider(
             yield (*location, key), "belongs in [provider] itself"
             return
     if table.plan:
-        yield from wrong_provider((*location, "plan"), table.plan, ("plan", *_ONLY_OUTER))
+        yield from check_provider((*location, "plan"), table.plan, ("plan", *_ONLY_OUTER))
     for index, other in enumerate(table.fallback):
         other_table = ProviderTable(name=other) if isinstance(other, str) else other
         inner_location = (*location, "fallback", index)
         if isinstance(other, str) and other == "command":
             yield inner_location, 'is a table for the provider "command": { name = "command", command = ["my-agent"] }'
         else:
-            yield from wrong_provider(inner_location, other_table, ("fallback", "plan", *_ONLY_OUTER))
+            yield from check_provider(inner_location, other_table, ("fallback", "plan", *_ONLY_OUTER))
         if other_table == table or other in table.fallback[:index]:
             yield inner_location, f"{other_table.name!r} is asked already"
 
@@ -265,7 +265,7 @@ def table_of(provider: str | ProviderTable) -> ProviderTable:
     return ProviderTable(name=provider) if isinstance(provider, str) else provider
 
 
-def wrong_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[tuple[Location, str]]:
+def check_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[tuple[Location, str]]:
     """The faults of ``[review]``. ``author`` is who proposes, None where that is not known yet."""
     location = ("review", "provider")
     table = table_of(review.provider)
@@ -274,8 +274,8 @@ def wrong_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[
     elif table.name in _PLAY_EDITS:
         yield location, f"the provider {table.name!r} proposes edits and cannot judge any"
     else:
-        yield from wrong_provider(location, table, ("fallback", "plan", "ask_plan", *_ONLY_OUTER))
-    if author and (why := why_own_work(table, author)):
+        yield from check_provider(location, table, ("fallback", "plan", "ask_plan", *_ONLY_OUTER))
+    if author and (why := own_work_fault(table, author)):
         yield location, why
     if not review.criteria:
         yield ("review", "criteria"), 'name at least one: ["No test is weakened."]'
@@ -284,7 +284,7 @@ def wrong_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[
             yield ("review", "criteria", index), "is one line of text"
 
 
-def why_own_work(reviewer: ProviderTable, author: ProviderTable) -> str:
+def own_work_fault(reviewer: ProviderTable, author: ProviderTable) -> str:
     """The fault of a reviewer that also plans or edits, and so would judge its own work; "" for any other."""
     authors = tables_of(author) + (tables_of(author.plan) if author.plan else ())
     if not any(_is_same(reviewer, table) for table in authors):

@@ -13,7 +13,7 @@ from typing import Any
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.manifest import tables
-from goalseek.manifest.rules import Wrong, check_rules, words_of
+from goalseek.manifest.rules import Fault, check_rules, words_of
 from goalseek.manifest.tables import Holdout, Manifest, Source
 
 _RENAMED = {"pass_": "pass"}
@@ -36,7 +36,7 @@ _REQUIRED = {
 }
 
 
-def checked(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
+def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
     """The manifest with every default in place. Raises GoalseekError with a line for each thing that is wrong."""
     result = _validate(_as_json(plain))
     if isinstance(result, Manifest):
@@ -70,7 +70,7 @@ def _adapter() -> Any:
     return TypeAdapter(Manifest)
 
 
-def _validate(plain: Any) -> Manifest | list[Wrong]:
+def _validate(plain: Any) -> Manifest | list[Fault]:
     from pydantic import ValidationError
 
     try:

@@ -12,10 +12,10 @@ from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.locks import exclusive_lock
 from goalseek.measurement.measure import Measurement, is_in_place, measure_repeatedly
 from goalseek.measurement.metric import NoNumber
-from goalseek.measurement.outputs import OUTPUTS, put_outputs
-from goalseek.measurement.setup import prepare
-from goalseek.measurement.verifier import Verifier, said_stop
-from goalseek.own_folders import clear
+from goalseek.measurement.outputs import OUTPUTS, move_outputs
+from goalseek.measurement.setup import run_setup
+from goalseek.measurement.verifier import Verifier, has_stop_code
+from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, Failure, Side
 from goalseek.sandbox.pipes import LogFile, Sink
 from goalseek.values import VerifierRun
@@ -41,9 +41,9 @@ def add_measurement(
     run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     number = len(evidence.runs) + 1
     if number == 1:
-        clear(run_folder / "verifier.log")
-        clear(run_folder / "measurements")
-        clear(run_folder / OUTPUTS)
+        remove_if_exists(run_folder / "verifier.log")
+        remove_if_exists(run_folder / "measurements")
+        remove_if_exists(run_folder / OUTPUTS)
     artifacts = run_folder / "measurements" / str(number)
     verifier.turn(side, number)
     exclusive = exclusive_lock(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
@@ -55,11 +55,11 @@ def add_measurement(
     run_folder.mkdir(parents=True, exist_ok=True)
     run = VerifierRun(side, sample.value, sample.seed, sample.seconds)
     if side == "incumbent":
-        if sample.failure and (is_incumbent_failing(evidence) or said_stop(verifier.manifest, sample.verify)):
+        if sample.failure and (is_incumbent_failing(evidence) or has_stop_code(verifier.manifest, sample.verify)):
             raise _incumbent_error(sample.failure)
         return evidence.plus(Evidence((run,)))
     if sample.failure is None and verifier.manifest.log.keep_outputs != "none":
-        put_outputs(verifier.places.outputs, run_folder)
+        move_outputs(verifier.places.outputs, run_folder)
     _write_metrics(run_folder / "metrics.json", verifier, sample, artifacts)
     guards = () if sample.failure else (sample.guards,)
     return evidence.plus(Evidence((run,), guards, sample.verify, sample.failure))
@@ -69,12 +69,12 @@ def _measure_on_bench(
     verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path
 ) -> Measurement:
     try:
-        prepare(verifier, log)
+        run_setup(verifier, log)
         sample = measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
         if sample.failure is None or is_in_place(verifier):
             return sample
         log.write(b"[the bench was removed while it was in use: measured once more]\n")
-        prepare(verifier, log)
+        run_setup(verifier, log)
         return measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
     except NoNumber as error:
         return Measurement(None, {}, (), seed, 0.0, Failure(error.reason, error.why))

@@ -14,15 +14,23 @@ from statistics import fmean, median
 
 from goalseek import files
 from goalseek.disk import is_full, is_full_disk, refuse_full
-from goalseek.git.ignore import literal, matcher
+from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Reading, VerifyCommand
 from goalseek.measurement.metric import NoNumber, RunFolder, read_number
-from goalseek.measurement.outputs import KINDS, Kind, OnceLeft, facts_of, once_left, reads_once, take_outputs
-from goalseek.measurement.setup import give
+from goalseek.measurement.outputs import (
+    KINDS,
+    Kind,
+    OnceFiles,
+    collect_outputs,
+    file_facts,
+    open_once_files,
+    reads_once_command,
+)
+from goalseek.measurement.setup import copy_given_folders
 from goalseek.measurement.verifier import Verifier, failure_of, run_command, timeout_of
-from goalseek.own_folders import clear, make_anew
+from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Failure
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.supervisor import ProgramResult
@@ -64,7 +72,7 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
             for run_folder in folders.fresh.values():
                 run_folder.empty()
         run_folder = folders.fresh[_kind(command)]
-        before = facts_of(run_folder.path) if command.once else {}
+        before = file_facts(run_folder.path) if command.once else {}
         try:
             result = _run_on_bench(verifier, command, tree, seed, iteration, log, run_folder.path, folders.kept_outputs)
             results[command.name] = result
@@ -72,7 +80,7 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
             failure = (
                 failure_of(command, result)
                 or _check_ruler_files(verifier, command)
-                or take_outputs(verifier, command, tree, folders.kept_outputs, run_folder, stale)
+                or collect_outputs(verifier, command, tree, folders.kept_outputs, run_folder, stale)
             )
             if command.once and folders.once and not failure:
                 folders.once.take(command, _kind(command), run_folder.path, before, folders.kept_outputs)
@@ -92,7 +100,7 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
             failure = Failure(error.reason, error.why)
     verifier.refuse_changed()
     if artifacts is not None:
-        clear(artifacts)
+        remove_if_exists(artifacts)
         for run_folder in folders.fresh.values():
             _copy_run_folder(run_folder.path, artifacts, log)
     if failure or is_full(verifier.places.scratch):
@@ -135,15 +143,15 @@ def _read_number(
 def _copy_run_folder(run_folder: Path, artifacts: Path, log: Sink) -> None:
     """Copies the content of a run folder, as far as there is room for it."""
     try:
-        files.take(run_folder, artifacts, None, _ARTIFACTS_LIMIT)
+        files.copy_regular_files(run_folder, artifacts, None, _ARTIFACTS_LIMIT)
     except (FileNotFoundError, NotADirectoryError):
         log.write(b"[the run folder is gone]\n")
-    except files.TooMuch as error:
+    except files.SizeExceeded as error:
         log.write(f"[the run folder was not kept whole: {error}]\n".encode())
     except OSError as error:
         if not is_full_disk(error):
             raise
-        clear(artifacts)
+        remove_if_exists(artifacts)
         log.write(b"[the run folder was not kept: the disk is full]\n")
 
 
@@ -153,7 +161,7 @@ def _make_room(verifier: Verifier) -> None:
     verifier.bench.tidy()
     own = (places.scratch / "home", places.scratch / "tmp", places.outputs)
     for folder in filter(Path.is_dir, (*map(places.run_folder, ("both", "hidden")), *own)):
-        make_anew(folder)
+        recreate_folder(folder)
 
 
 @dataclass(frozen=True)
@@ -162,13 +170,13 @@ class _Folders:
 
     fresh: dict[Kind, RunFolder]
     kept_outputs: Path
-    once: OnceLeft | None
+    once: OnceFiles | None
 
     @classmethod
     def make(cls, verifier: Verifier, tree: str) -> _Folders:
         fresh = {kind: RunFolder.make(verifier.places.run_folder(kind)) for kind in KINDS}
-        make_anew(verifier.places.outputs)
-        once = once_left(verifier.manifest, verifier.bench.folder / "once", f"{tree} {verifier.ruler}")
+        recreate_folder(verifier.places.outputs)
+        once = open_once_files(verifier.manifest, verifier.bench.folder / "once", f"{tree} {verifier.ruler}")
         if once and once.is_done:
             once.give({kind: run_folder.path for kind, run_folder in fresh.items()}, verifier.places.outputs)
         return cls(fresh, verifier.places.outputs, once)
@@ -195,7 +203,7 @@ def _read_numbers(
         if manifest.metric.source == "json" and is_stale_metric:
             why = f"{manifest.metric.path} is written by a command that runs once: no repeat would give another number"
             raise NoNumber("no_metric", why)
-        once.finish({guard.name: guards[guard.name] for guard in manifest.guard if reads_once(manifest, guard)})
+        once.finish({guard.name: guards[guard.name] for guard in manifest.guard if reads_once_command(manifest, guard)})
     return value, guards
 
 
@@ -213,9 +221,9 @@ def _run_on_bench(
     root = verifier.bench.sync_to(command.sees, tree)
     below = root / verifier.places.prefix
     if command.sees != "hidden":
-        give(verifier, below)
+        copy_given_folders(verifier, below)
     kept_outputs.mkdir(parents=True, exist_ok=True)
-    files.take(kept_outputs, below, None, 2**63)
+    files.copy_regular_files(kept_outputs, below, None, 2**63)
     variables = {
         "GOALSEEK_RUN_DIR": str(run_folder),
         "GOALSEEK_ITERATION": str(iteration),
@@ -232,7 +240,7 @@ def _check_ruler_files(verifier: Verifier, command: VerifyCommand) -> Failure | 
     if command.sees != "both":
         return None
     prefix, setup = verifier.places.prefix, verifier.manifest.setup
-    is_setup_output = matcher(tuple(map(literal, setup.gives))) if setup else lambda path: False
+    is_setup_output = matcher(tuple(map(literal_pattern, setup.gives))) if setup else lambda path: False
     changed = [
         path
         for path in verifier.bench.changed_ruler_files(command.sees)

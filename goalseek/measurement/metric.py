@@ -19,7 +19,7 @@ from typing import Any
 
 from goalseek.manifest.rules import query_fault
 from goalseek.manifest.tables import Reading
-from goalseek.own_folders import empty, make_anew, open_beneath
+from goalseek.own_folders import empty, open_regular, recreate_folder
 from goalseek.process import seconds_with_sleep
 from goalseek.sandbox.supervisor import ProgramResult
 
@@ -33,7 +33,7 @@ class NoNumber(Exception):
         self.why = why
 
 
-def from_json(reading: Reading, text: str, is_lines: bool = False) -> float:
+def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     """The number at ``reading.query`` in a JSON document, or in a list of rows where ``is_lines``.
 
     Raises NoNumber if the document does not parse, or the query gives nothing, or something that is no number.
@@ -50,10 +50,10 @@ def from_json(reading: Reading, text: str, is_lines: bool = False) -> float:
         raise NoNumber("no_metric", f"{reading.name}: the query {query_fault(reading.query or '@', error)}") from None
     if value is None:
         raise NoNumber("no_metric", f"{reading.name}: nothing at {reading.query!r} in {reading.path}")
-    return finite(reading.name, value)
+    return to_finite(reading.name, value)
 
 
-def from_text(reading: Reading, text: str) -> float:
+def read_text(reading: Reading, text: str) -> float:
     """The number in the one group of ``reading.regex``. Raises NoNumber for no match, or for several."""
     matches = [match[1] for match in re.finditer(reading.regex or "", text, re.MULTILINE)]
     if not matches:
@@ -67,10 +67,10 @@ def from_text(reading: Reading, text: str) -> float:
         value = float(matches[-1])
     except (TypeError, ValueError):
         raise NoNumber("no_metric", f"{reading.name}: {matches[-1]!r} is not a number") from None
-    return finite(reading.name, value)
+    return to_finite(reading.name, value)
 
 
-def finite(name: str, value: Any) -> float:
+def to_finite(name: str, value: Any) -> float:
     """The value as a float. Booleans, texts, lists and objects are no numbers; NaN and infinities are not finite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         kind = {bool: "a boolean", str: "a text", list: "a list", dict: "an object"}.get(type(value), "no number")
@@ -87,7 +87,7 @@ def finite(name: str, value: Any) -> float:
 _REPLACED = "the run folder was replaced"
 
 
-class Stale(Exception):
+class StaleFile(Exception):
     """A file exists that this measurement did not write; the text says how that shows."""
 
 
@@ -107,7 +107,7 @@ class RunFolder:
     @classmethod
     def make(cls, path: Path) -> RunFolder:
         """A new empty folder at ``path``."""
-        make_anew(path)
+        recreate_folder(path)
         status = path.stat()
         return cls(path, status.st_dev, status.st_ino, status.st_mtime_ns, _ahead())
 
@@ -126,12 +126,12 @@ class RunFolder:
     def open(self, path: str) -> int:
         """A descriptor of a regular file in it. Raises OSError if there is none, Stale if it is an old one."""
         if self.path.is_symlink():
-            raise Stale(_REPLACED)
-        descriptor = open_beneath(self.path, path)
+            raise StaleFile(_REPLACED)
+        descriptor = open_regular(self.path, path)
         reason = _REPLACED if not self.is_itself() else self.why_stale(os.fstat(descriptor))
         if reason:
             os.close(descriptor)
-            raise Stale(reason)
+            raise StaleFile(reason)
         return descriptor
 
     def why_stale(self, status: os.stat_result) -> str:
@@ -165,16 +165,16 @@ def read_number(
     of the interpreter, not the making of trees; a clock of the command's own does not count.
     """
     if reading.source == "wall":
-        return finite(reading.name, results[reading.command].seconds)
+        return to_finite(reading.name, results[reading.command].seconds)
     if reading.source in ("stdout", "stderr"):
         raw = results[reading.command].stdout if reading.source == "stdout" else results[reading.command].stderr
-        return from_text(reading, raw.decode("utf-8", "replace"))
+        return read_text(reading, raw.decode("utf-8", "replace"))
     try:
         with open(_open_file(reading.path, folders, kept_outputs, stale), encoding="utf-8", errors="replace") as file:
             if os.fstat(file.fileno()).st_size > _FILE_LIMIT:
                 raise NoNumber("no_metric", f"{reading.name}: {reading.path} has more than {_FILE_LIMIT} bytes")
-            return from_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
-    except Stale as error:
+            return read_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
+    except StaleFile as error:
         why = f"{reading.name}: {reading.path} was not made by this measurement: {error}"
     except OSError:
         why = f"{reading.name}: the verifier wrote no {reading.path}"
@@ -186,8 +186,8 @@ def _open_file(path: str, folders: Sequence[RunFolder], kept_outputs: Path, stal
     for folder in folders:
         with contextlib.suppress(OSError):
             return folder.open(path)
-    descriptor = open_beneath(kept_outputs, path)
+    descriptor = open_regular(kept_outputs, path)
     if why := stale.get(path):
         os.close(descriptor)
-        raise Stale(why)
+        raise StaleFile(why)
     return descriptor

@@ -21,7 +21,7 @@ from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.measurement.metric import RunFolder
 from goalseek.measurement.verifier import Verifier
-from goalseek.own_folders import clear, make_anew
+from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Failure
 
 _NO_LIMIT = 2**63
@@ -31,7 +31,7 @@ KINDS: tuple[Kind, ...] = ("both", "hidden")
 
 
 @dataclass(frozen=True)
-class OnceLeft:
+class OnceFiles:
     """The stored files of the commands with ``once = true``, for one tree under one ruler (``label``).
 
     ``numbers`` are the guards read from what they printed or their times; None until all of them have run.
@@ -50,22 +50,22 @@ class OnceLeft:
     def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:
         """Copies the stored files to where the commands had written them."""
         for kind, run_folder in run_folders.items():
-            for path in files.take(self.folder / kind, run_folder, None, _NO_LIMIT):
+            for path in files.copy_regular_files(self.folder / kind, run_folder, None, _NO_LIMIT):
                 os.utime(run_folder / path)  # as if it had just been written: it is of this measurement
-        files.take(self.folder / "outputs", kept_outputs, None, _NO_LIMIT)
+        files.copy_regular_files(self.folder / "outputs", kept_outputs, None, _NO_LIMIT)
 
     def take(self, command: VerifyCommand, kind: Kind, run_folder: Path, before: Facts, kept_outputs: Path) -> None:
         """Stores what a command wrote: files of its run folder that differ from ``before``, and its outputs."""
-        changed = {path: facts for path, facts in facts_of(run_folder).items() if before.get(path) != facts}
+        changed = {path: facts for path, facts in file_facts(run_folder).items() if before.get(path) != facts}
         self.facts.update({(kind, path): facts for path, facts in changed.items()})
-        files.take(run_folder, self.folder / kind, changed.__contains__, _NO_LIMIT)
+        files.copy_regular_files(run_folder, self.folder / kind, changed.__contains__, _NO_LIMIT)
         if command.outputs:
-            files.take(kept_outputs, self.folder / "outputs", matcher(command.outputs), _NO_LIMIT)
+            files.copy_regular_files(kept_outputs, self.folder / "outputs", matcher(command.outputs), _NO_LIMIT)
 
     def is_as_left(self, path: str, kind: Kind, run_folder: Path) -> bool:
         """Whether a file of a run folder was written by one of these commands, and not changed since."""
         facts = self.facts.get((kind, path))
-        return facts is not None and facts_of(run_folder).get(path) == facts
+        return facts is not None and file_facts(run_folder).get(path) == facts
 
     def finish(self, numbers: Mapping[str, float]) -> None:
         """Records durably that all of them have run."""
@@ -73,35 +73,35 @@ class OnceLeft:
         write_durably(self.folder / "done.json", json.dumps(stored).encode())
 
 
-def once_left(manifest: Manifest, folder: Path, label: str) -> OnceLeft | None:
+def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles | None:
     """The store for this label, emptied if it was for another; None if no command runs once."""
     if not any(command.once for command in manifest.verify):
         return None
     try:
         stored = json.loads((folder / "done.json").read_bytes())
         if stored["label"] == label:
-            return OnceLeft(folder, label, stored["numbers"])
+            return OnceFiles(folder, label, stored["numbers"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    make_anew(folder)
+    recreate_folder(folder)
     for name in (*KINDS, "outputs"):
         (folder / name).mkdir()
-    return OnceLeft(folder, label)
+    return OnceFiles(folder, label)
 
 
-def reads_once(manifest: Manifest, reading: Reading) -> bool:
+def reads_once_command(manifest: Manifest, reading: Reading) -> bool:
     """Whether a number is read from what a command that runs once printed, or is its time."""
     names = {command.name for command in manifest.verify if command.once}
     return reading.source != "json" and reading.command in names
 
 
-def facts_of(folder: Path) -> dict[str, tuple[int, int]]:
+def file_facts(folder: Path) -> dict[str, tuple[int, int]]:
     """Inode and modification time in nanoseconds of the regular files below a folder, by path."""
     statuses = {path: (folder / path).lstat() for path in files.regular_files(folder)}
     return {path: (status.st_ino, status.st_mtime_ns) for path, status in statuses.items()}
 
 
-def take_outputs(
+def collect_outputs(
     verifier: Verifier,
     command: VerifyCommand,
     tree: str,
@@ -122,8 +122,8 @@ def take_outputs(
         return matches(path) and not is_there_anyhow
 
     try:
-        copied = files.take(below, kept_outputs, is_wanted, command.output_max)
-    except files.TooMuch as error:
+        copied = files.copy_regular_files(below, kept_outputs, is_wanted, command.output_max)
+    except files.SizeExceeded as error:
         return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
     except (FileNotFoundError, NotADirectoryError):
         return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
@@ -149,9 +149,9 @@ def take_outputs(
 OUTPUTS = "outputs"
 
 
-def put_outputs(source: Path, folder: Path) -> None:
+def move_outputs(source: Path, folder: Path) -> None:
     """Moves the outputs of a measurement into the run folder, where they stay until the verdict."""
-    clear(folder / OUTPUTS)
+    remove_if_exists(folder / OUTPUTS)
     if not source.is_dir() or not any(source.iterdir()):
         return
     try:
@@ -159,5 +159,5 @@ def put_outputs(source: Path, folder: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        files.take(source, folder / OUTPUTS, None, _NO_LIMIT)
-        clear(source)
+        files.copy_regular_files(source, folder / OUTPUTS, None, _NO_LIMIT)
+        remove_if_exists(source)

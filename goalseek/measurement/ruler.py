@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goalseek.git.paths import normal_glob, normal_path
+from goalseek.git.paths import normalize_glob, normalize_path
 from goalseek.manifest.tables import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
 from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
@@ -21,11 +21,11 @@ if typing.TYPE_CHECKING:
 
 
 _NORMALIZERS: dict[str, Callable[[str], str]] = {
-    "gives": normal_path,
-    "cwd": normal_path,
-    "path": normal_path,
-    "outputs": normal_glob,
-    "keep": normal_glob,
+    "gives": normalize_path,
+    "cwd": normalize_path,
+    "path": normalize_path,
+    "outputs": normalize_glob,
+    "keep": normalize_glob,
 }
 _READING_KEYS = ("name", "source", "path", "query", "regex", "matches", "command", "valid")
 
@@ -57,7 +57,7 @@ class Ruler:
         return to_line(self)
 
 
-def keys_of(manifest: Manifest) -> dict[str, Any]:
+def ruler_keys(manifest: Manifest) -> dict[str, Any]:
     """The keys of the manifest that belong to the ruler."""
     commands = [{**to_plain(command), "timeout": None} for command in manifest.verify]
     plain = {
@@ -86,7 +86,7 @@ def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope) -> str:
     return hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def under(manifest: Manifest, ruler: Ruler) -> Manifest:
+def with_pinned_ruler(manifest: Manifest, ruler: Ruler) -> Manifest:
     """The manifest with the ruler's keys as they were pinned, and everything else as it is now."""
     keys = _normal_keys(ruler)
     timeouts = {command.name: command.timeout for command in manifest.verify}
@@ -131,7 +131,7 @@ def _holdout(manifest: Manifest, pinned: dict[str, Any] | None) -> Holdout | Non
 
 def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
     """The names of the keys in which the manifest now differs from the pinned ruler."""
-    current, pinned = keys_of(manifest), _normal_keys(ruler)
+    current, pinned = ruler_keys(manifest), _normal_keys(ruler)
     return [name for name in {**current, **pinned} if current.get(name) != pinned.get(name)]
 
 

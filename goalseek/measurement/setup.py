@@ -6,17 +6,17 @@ from pathlib import Path
 
 from goalseek import files
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.git.paths import normal_path
+from goalseek.git.paths import normalize_path
 from goalseek.manifest.tables import Setup, VerifyCommand
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.verifier import Verifier, run_command
-from goalseek.own_folders import clear, make_anew
+from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.sandbox.pipes import Sink
 
 _SETUPS_LIMIT = 3
 
 
-def prepare(verifier: Verifier, log: Sink) -> None:
+def run_setup(verifier: Verifier, log: Sink) -> None:
     """Runs ``setup`` once for this ruler, on the baseline's tree without the hidden files.
 
     Raises NoNumber if it fails: nothing can be measured then.
@@ -35,7 +35,7 @@ def prepare(verifier: Verifier, log: Sink) -> None:
     if result.timed_out or result.exit_code:
         how = "ran past its timeout" if result.timed_out else f"ended with {result.exit_code}"
         raise NoNumber("verify_failed", f"setup {how}")
-    make_anew(stored)
+    recreate_folder(stored)
     for name in _given_paths(setup):
         try:
             files.copy_tree(root / verifier.places.prefix / name, stored / "gives" / name)
@@ -45,7 +45,7 @@ def prepare(verifier: Verifier, log: Sink) -> None:
     _remove_old_setups(stored.parent)
 
 
-def give(verifier: Verifier, below: Path) -> None:
+def copy_given_folders(verifier: Verifier, below: Path) -> None:
     """Copies the folders that setup gave into a tree, in place of what an earlier measurement left there."""
     stored = _storage(verifier)
     if stored is None or verifier.manifest.setup is None:
@@ -61,7 +61,7 @@ def _given_paths(setup: Setup) -> tuple[str, ...]:
     """
     for path in setup.gives:
         try:
-            normal_path(path)
+            normalize_path(path)
         except ValueError as error:
             hint = "mend setup.gives in the manifest; then goalseek baseline adopts it"
             raise GoalseekError(f"the pinned setup.gives: {error}", hint, UNFIT, "repository") from None
@@ -83,4 +83,4 @@ def _remove_old_setups(folder: Path) -> None:
     """Removes the stored folders of all but the rulers used last: they can be made again."""
     complete = [path for path in folder.iterdir() if (path / "done").exists()]
     for path in sorted(complete, key=lambda path: (path / "done").stat().st_mtime_ns)[:-_SETUPS_LIMIT]:
-        clear(path)
+        remove_if_exists(path)

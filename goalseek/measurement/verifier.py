@@ -74,7 +74,7 @@ def run_command(
     )
     try:
         launch = policy.launch(
-            job_of(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
+            access_for(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
         )
         result = verifier.programs.run(
             launch.arguments,
@@ -94,7 +94,7 @@ def run_command(
     return result
 
 
-def job_of(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> ProgramAccess:
+def access_for(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> ProgramAccess:
     """What a command of the verifier may use: its tree, the run folder, the devices, and its own caches."""
     return ProgramAccess(
         tree=root,
@@ -117,7 +117,7 @@ def timeout_of(command: VerifyCommand, baseline_seconds: Mapping[str, float]) ->
     return max(LEAST_AUTO_TIMEOUT, 3 * baseline_seconds[command.name])
 
 
-def said_stop(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
+def has_stop_code(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
     """Whether a command without candidate code ended with the exit code that stops the run."""
     sees = {command.name: command.sees for command in manifest.verify}
     return bool(runs) and runs[-1].exit_code == STOP_THE_RUN and sees.get(runs[-1].name) == "hidden"

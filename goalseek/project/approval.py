@@ -17,7 +17,7 @@ from goalseek.files import write_durably
 from goalseek.git.paths import quote_path
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
 from goalseek.values import from_plain
 
@@ -46,7 +46,7 @@ class Question:
     is_reviewed: bool = False
 
 
-def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
+def undecided_verdict(runs: Path, standing: Standing, run_id: str) -> Question | None:
     """The verdict that is stored but not recorded; None where the iteration under way has none yet.
 
     ``runs`` is the folder of the artifacts; ``run_id`` the run that the next iteration belongs to. Seals are not
@@ -95,18 +95,18 @@ def question_of(runs: Path, standing: Standing, run_id: str) -> Question | None:
     )
 
 
-def wants_word(manifest: Manifest, verdict: Verdict) -> bool:
+def requires_approval(manifest: Manifest, verdict: Verdict) -> bool:
     """Whether the manifest asks for approval before this verdict takes effect."""
     before = manifest.approve.before
     return before == "each" or (before == "kept" and bool(verdict))
 
 
-def waiting(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> Question | None:
+def open_question(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> Question | None:
     """The verdict that waits for approval, or None: also where an answer has taken effect already."""
-    question = question_of(runs, standing, run_id)
+    question = undecided_verdict(runs, standing, run_id)
     if question and question.verdict and manifest.review and not question.is_reviewed:
         return None  # the reviewer answers before a person does
-    if question is None or question.answered or not wants_word(manifest, question.verdict):
+    if question is None or question.answered or not requires_approval(manifest, question.verdict):
         return None
     return question
 
@@ -116,7 +116,7 @@ def save_approval(logs: Path, question: Question, word: Approval) -> None:
     write_durably(logs / _NAME, json.dumps({**_key_of(question), "word": word}).encode() + b"\n")
 
 
-def word_on(logs: Path, question: Question) -> Approval | None:
+def read_approval(logs: Path, question: Question) -> Approval | None:
     """The stored answer to this question; None where there is none that has not taken effect."""
     try:
         request = json.loads((logs / _NAME).read_text())
@@ -131,20 +131,20 @@ def load_approval(logs: Path, question: Question) -> Approval | None:
 
     Call ``remove_approval`` once the iteration has recorded it.
     """
-    word = word_on(logs, question)
+    word = read_approval(logs, question)
     if word is None:
         remove_approval(logs)
     return word
 
 
-def is_word_there(logs: Path) -> bool:
+def has_approval(logs: Path) -> bool:
     """Whether an answer is stored, to whichever question."""
     return (logs / _NAME).exists()
 
 
 def remove_approval(logs: Path) -> None:
     """Deletes the stored answer, to whichever question."""
-    clear(logs / _NAME)
+    remove_if_exists(logs / _NAME)
 
 
 def commands_for(question: Question) -> str:
@@ -152,7 +152,7 @@ def commands_for(question: Question) -> str:
     return f"goalseek approve {question.iteration}, or goalseek decline {question.iteration}"
 
 
-def needs_human(question: Question) -> GoalseekError:
+def approval_error(question: Question) -> GoalseekError:
     """The error of an invocation that has nobody to ask; its hint says what to type."""
     verdict = question.verdict
     message = f"iteration {question.iteration} waits for a person's word: {verdict.outcome}, {verdict.why}"

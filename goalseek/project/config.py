@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.manifest.loading import Loaded
+from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.project import directions
 from goalseek.project.directions import Direction
@@ -19,7 +19,7 @@ from goalseek.providers.prompt_templates import Templates, load_templates
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.scan import Listing
-from goalseek.workspace.scope import Scope, scope_of
+from goalseek.workspace.scope import Scope, manifest_scope
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ConfigReader:
 
     def read(
         self,
-        loaded: Loaded,
+        loaded: ManifestFile,
         manifest: Manifest,
         provider_table: ProviderTable | None,
         mounts: bool,
@@ -78,12 +78,12 @@ class ConfigReader:
         links = {self._prefix + path: str((self.folder / path).resolve()) for path in manifest.scope.share}
         scope_inputs = (manifest, listing, mounts)
         if self._scope_cache is None or self._scope_cache[0] != scope_inputs:
-            scope = scope_of(loaded, manifest, self._prefix, listing)
+            scope = manifest_scope(loaded, manifest, self._prefix, listing)
             self._scope_cache = (scope_inputs, scope, self._scope_key(manifest, links, mounts, listing))
         scope, key = self._narrow_scope(*self._scope_cache[1:], changed_paths)
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
-        current_directions = tuple(directions.directions(loaded.directions))
+        current_directions = tuple(directions.read_directions(loaded.directions))
         templates, template_notes = self._read_templates(provider_table)
         return Config(
             manifest, scope, key, text, current_directions, (*notes, *template_notes), links, listing, templates

@@ -26,7 +26,7 @@ class Direction:
         return self.first <= iteration and (self.last is None or iteration <= self.last)
 
 
-def directions(folder: Path) -> list[Direction]:
+def read_directions(folder: Path) -> list[Direction]:
     """All directions that were not dropped, oldest first. Raises GoalseekError for a file that is no direction."""
     if not folder.is_dir():
         return []
@@ -41,7 +41,7 @@ def directions(folder: Path) -> list[Direction]:
     return result
 
 
-def add(folder: Path, text: str, first: int, last: int | None) -> Direction:
+def add_direction(folder: Path, text: str, first: int, last: int | None) -> Direction:
     """Adds a direction. Raises GoalseekError for an empty text or an empty range."""
     if not text.strip():
         raise GoalseekError("a direction needs a text", 'goalseek direct "prefer fewer parameters"')
@@ -54,7 +54,7 @@ def add(folder: Path, text: str, first: int, last: int | None) -> Direction:
     return direction
 
 
-def drop(folder: Path, number: int) -> None:
+def drop_direction(folder: Path, number: int) -> None:
     """Takes a direction back; its number is not used again. Raises GoalseekError where there is none."""
     path = _path(folder, number)
     if not path.exists():

@@ -16,19 +16,19 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest, Metric
 from goalseek.process import seconds_with_sleep
-from goalseek.statistics.bounds import guard_warning
+from goalseek.statistics.guards import guard_warning
 from goalseek.values import Stop, Usage
 
-SPENT_IN: dict[str, tuple[str, ...]] = {
+LIMITS_BY_PHASE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("PLAN", "APPLY_CHANGE"), ("iterations", "time", "tokens", "cost")),
     "VERIFY": ("time",),
     "REVIEW": ("time", "tokens", "cost"),
 }
-ENDS_THE_RUN = ("target", "iterations", "time", "deadline", "tokens", "cost", "needs_human")
-NEAR = 0.75
-PACE_OF = 5
-RAISE = "raise it in the manifest"
-NEW = "goalseek iterate --new"
+RUN_STOP_REASONS = ("target", "iterations", "time", "deadline", "tokens", "cost", "needs_human")
+WARNING_SHARE = 0.75
+PACE_ITERATIONS = 5
+RAISE_LIMIT = "raise it in the manifest"
+NEW_RUN_COMMAND = "goalseek iterate --new"
 
 
 def why_stop(
@@ -53,7 +53,7 @@ def why_stop(
     )
 
 
-def reached(metric: Metric, value: float) -> bool:
+def is_target_reached(metric: Metric, value: float) -> bool:
     """Whether the target is reached."""
     if metric.target is None:
         return False
@@ -68,9 +68,9 @@ def limit_before_phase(
     ``standing`` has what the iteration has spent so far. VERIFY asks no provider: it may spend time only. ``call`` is
     what the provider's answer to the phase usually takes: one that cannot fit is not asked for.
     """
-    if phase not in SPENT_IN:
+    if phase not in LIMITS_BY_PHASE:
         return None
-    spent = _budget_stop(limits, standing, None, SPENT_IN[phase]) or _deadline_stop(limits, now, None)
+    spent = _budget_stop(limits, standing, None, LIMITS_BY_PHASE[phase]) or _deadline_stop(limits, now, None)
     return spent or (_costly_call_stop(limits, standing, call) if call and phase != "VERIFY" else None)
 
 
@@ -90,7 +90,7 @@ def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
     warnings = {
         budget.limit_text: f"three quarters of {budget.limit_text} are spent: {budget.format_amount(budget.spent)}"
         for budget in _budgets(limits, standing)
-        if NEAR * budget.limit <= budget.spent < budget.limit
+        if WARNING_SHARE * budget.limit <= budget.spent < budget.limit
     }
     usage = standing.spend.usage
     if limits.cost_usd is not None and standing.spend.iterations and usage.cost_usd is None:
@@ -100,7 +100,7 @@ def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Spending:
+class BudgetUse:
     """What is spent of one bound: "time" in seconds, "iterations", "tokens", "cost" in dollars.
 
     ``of`` says whose bound it is: "" for the run, "all runs", or "now" for this invocation.
@@ -112,18 +112,20 @@ class Spending:
     of: str = ""
 
 
-def budget_use(limits: Limits, standing: Standing) -> tuple[Spending, ...]:
+def budget_use(limits: Limits, standing: Standing) -> tuple[BudgetUse, ...]:
     """What is spent of each budget that is set."""
     return tuple(
-        Spending(budget.reason, budget.spent, budget.limit, "all runs" if budget.key.startswith("limits.total") else "")
+        BudgetUse(
+            budget.reason, budget.spent, budget.limit, "all runs" if budget.key.startswith("limits.total") else ""
+        )
         for budget in _budgets(limits, standing)
     )
 
 
-def pace(newest_first: Iterable[IterationRecord]) -> float | None:
+def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float | None:
     """The usual seconds of an iteration: the median of the last five. None where there was none but baselines."""
     tries = (record for record in newest_first if record.outcome != "baseline")
-    seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_OF)]
+    seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_ITERATIONS)]
     if not seconds:
         return None
     from statistics import median
@@ -150,8 +152,8 @@ class _Budget:
 
 def _budgets(limits: Limits, standing: Standing) -> Iterator[_Budget]:
     """The budgets that are set: of the run, then of all runs together."""
-    run_row = ("limits", limits, standing.spend, f"{RAISE}, or begin a new run with: {NEW}")
-    for table, budget, spend, hint in (run_row, ("limits.total", limits.total, standing.total, RAISE)):
+    run_row = ("limits", limits, standing.spend, f"{RAISE_LIMIT}, or begin a new run with: {NEW_RUN_COMMAND}")
+    for table, budget, spend, hint in (run_row, ("limits.total", limits.total, standing.total, RAISE_LIMIT)):
         rows: tuple[tuple[str, str, float, float | None, Callable[[float], str]], ...] = (
             ("iterations", "iterations", spend.iterations, budget.iterations, _whole),
             ("time", "time", spend.seconds, budget.time, format_duration),
@@ -168,15 +170,15 @@ def _failure_stop(limits: Limits, standing: Standing) -> Stop | None:
         return None
     if standing.provider_failures >= limits.failures:
         why = f"the provider failed {pluralize(standing.provider_failures, 'time')} in a row"
-        return Stop("failures", why, f"see: goalseek show; then: {NEW}")
+        return Stop("failures", why, f"see: goalseek show; then: {NEW_RUN_COMMAND}")
     if standing.crashes >= limits.failures:
         why = f"{pluralize(standing.crashes, 'measurement')} in a row crashed"
-        return Stop("failures", why, f"see: goalseek log --outcome reverted; then: {NEW}")
+        return Stop("failures", why, f"see: goalseek log --outcome reverted; then: {NEW_RUN_COMMAND}")
     return None
 
 
 def _target_stop(metric: Metric, standing: Standing) -> Stop | None:
-    if standing.best is None or not reached(metric, standing.best.value):
+    if standing.best is None or not is_target_reached(metric, standing.best.value):
         return None
     why = f"the target is reached: {metric.name} {format_number(standing.best.value)}"
     return Stop("target", why, "take it home with: goalseek promote")
@@ -188,14 +190,14 @@ def _stagnation_stop(limits: Limits, standing: Standing) -> Stop | None:
     since = pluralize(standing.stagnation, "iteration")
     why = f"nothing was kept in {since} (limits.stagnation_stop = {limits.stagnation_stop})"
     look = f'see: goalseek log --last {min(standing.stagnation, 20)}; say what to try: goalseek direct "..."'
-    return Stop("needs_human", why, f"{look}; then: {NEW}; or take the best home: goalseek promote")
+    return Stop("needs_human", why, f"{look}; then: {NEW_RUN_COMMAND}; or take the best home: goalseek promote")
 
 
 def _budget_stop(
     limits: Limits,
     standing: Standing,
     iteration_seconds: float | None,
-    reasons: tuple[str, ...] = SPENT_IN["PLAN"],
+    reasons: tuple[str, ...] = LIMITS_BY_PHASE["PLAN"],
     reserved_seconds: float = 0.0,
 ) -> Stop | None:
     for budget in _budgets(limits, standing):
@@ -231,7 +233,7 @@ def _deadline_stop(
     if limits.deadline is None:
         return None
     limit_text = f"limits.deadline = {limits.deadline.isoformat()}"
-    hint = f"{RAISE}, then: goalseek iterate"
+    hint = f"{RAISE_LIMIT}, then: goalseek iterate"
     remaining = (_aware(limits.deadline) - now).total_seconds()
     if remaining <= 0:
         return Stop("deadline", f"{limit_text} is past", hint)
@@ -257,7 +259,7 @@ def _aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.astimezone(UTC)
 
 
-def broken_guard_of(manifest: Manifest, standing: Standing) -> str:
+def guard_notice(manifest: Manifest, standing: Standing) -> str:
     """A warning where the incumbent breaks the bound of a guard, which the ruler does not pin; else ""."""
     if standing.incumbent is None or standing.baseline is None:
         return ""

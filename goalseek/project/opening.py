@@ -12,35 +12,35 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek import process
-from goalseek.disk import free_room
+from goalseek.disk import check_free_space
 from goalseek.errors import GoalseekError
 from goalseek.git.command import ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.git.repository import Repository
-from goalseek.locks import LOCK, only_writer
-from goalseek.manifest.loading import Loaded, base_of, ignore_home, with_manifest_option
+from goalseek.locks import LOCK, project_lock
+from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders, with_manifest_option
 from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.own_folders import add_own, clear, empty, remove, remove_own
+from goalseek.own_folders import add_own, empty, remove, remove_if_exists, remove_own
 from goalseek.project import preflight
-from goalseek.project.approval import Question, refuse_while_waiting, waiting
-from goalseek.project.limits import broken_guard_of
-from goalseek.project.paths import note_folder, refuse_other_folder
+from goalseek.project.approval import Question, open_question, refuse_while_waiting
+from goalseek.project.limits import guard_notice
+from goalseek.project.observer import Observer
+from goalseek.project.paths import refuse_other_folder, save_folder
 from goalseek.project.project import Project
-from goalseek.project.state_file import phase_in_words, read_state
-from goalseek.project.status import differing
-from goalseek.project.watch import Watch
+from goalseek.project.state_file import format_phase, read_state
+from goalseek.project.status import ruler_differences
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, kill_leftovers, trusted_mark
 from goalseek.workspace.places import CachePaths, cache_paths
-from goalseek.workspace.scope import Scope, scope_of
-from goalseek.workspace.shared_folders import LOOKED_AT_MOST, refuse_unfit_shares
+from goalseek.workspace.scope import Scope, manifest_scope
+from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
 
-def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> ProviderTable | None:
+def provider_from_options(loaded: ManifestFile, name: str | None, model: str | None) -> ProviderTable | None:
     """The provider table that the options of the command line give; None for the manifest's own."""
     table = loaded.manifest.provider
     if name is None and model is None:
@@ -53,9 +53,9 @@ def asked_provider(loaded: Loaded, name: str | None, model: str | None) -> Provi
 
 
 @contextlib.contextmanager
-def opened(
-    loaded: Loaded,
-    watch: Watch | None = None,
+def open_project(
+    loaded: ManifestFile,
+    watch: Observer | None = None,
     provider_table: ProviderTable | None = None,
     is_new: bool = False,
     doing: str = "",
@@ -74,30 +74,30 @@ def opened(
         state_path = loaded.state
         repository.make_own()
         with (
-            only_writer(
+            project_lock(
                 repository.own,
-                lambda: phase_in_words(read_state(state_path), datetime.now(UTC)),
+                lambda: format_phase(read_state(state_path), datetime.now(UTC)),
                 doing,
                 loaded.path.resolve(),
             ),
-            process.marked(trusted_mark(places.owner)),
+            process.marking_programs(trusted_mark(places.owner)),
         ):
             if kill_leftovers(places.owner, repository.own / PROGRAMS_LOCK):
-                (watch or Watch()).on_note("programs of a run that was killed were still at work; they were ended")
+                (watch or Observer()).on_note("programs of a run that was killed were still at work; they were ended")
             for path in (
                 *AgentHome(places.agent).collect_renewed_logins(),
                 *AgentHome(places.reviewer).collect_renewed_logins(),
             ):
-                (watch or Watch()).on_note(f"a login that the agent renewed before the kill was put back: {path}")
+                (watch or Observer()).on_note(f"a login that the agent renewed before the kill was put back: {path}")
             remove_stale_locks(repository, places)
             repository.is_ours = True
             repository.objects.bring_back()
             remove_scratch_files((repository.own / "objects.git", places.workspace.with_name("workspace.git")))
-            project = Project(loaded, repository, places, watch or Watch(), provider_table)
+            project = Project(loaded, repository, places, watch or Observer(), provider_table)
             has_failed = False
             try:
-                begin(project, is_new)
-                note_folder(loaded, repository.location)
+                begin_or_resume_run(project, is_new)
+                save_folder(loaded, repository.location)
                 yield project
             except GoalseekError:
                 has_failed = True
@@ -110,12 +110,12 @@ def opened(
                     if has_failed:
                         _remove_new_paths(loaded, repository, new_paths)
                     elif loaded.logs.exists():
-                        ignore_home(loaded)
+                        make_log_folders(loaded)
     finally:
         repository.close()
 
 
-def open_repository(loaded: Loaded) -> Repository:
+def open_repository(loaded: ManifestFile) -> Repository:
     """The repository of the manifest. Raises GoalseekError where another folder has a climb of this name."""
     location = locate(loaded.folder / loaded.manifest.project.repo)
     refuse_other_folder(loaded, location)
@@ -123,7 +123,7 @@ def open_repository(loaded: Loaded) -> Repository:
     return Repository(location, loaded.manifest.project.name)
 
 
-def begin(project: Project, is_new: bool) -> None:
+def begin_or_resume_run(project: Project, is_new: bool) -> None:
     """Resumes the run of the last record, or begins one, which is recorded with its first iteration."""
     run_file = project.repository.own / "run"
     run_id = run_file.read_text().strip() if run_file.exists() else ""
@@ -148,7 +148,7 @@ def refuse_baseline(project: Project) -> None:
 
 
 def _open_question(project: Project, run_id: str) -> Question | None:
-    return waiting(project.loaded.manifest, project.loaded.runs, project.standing, run_id)
+    return open_question(project.loaded.manifest, project.loaded.runs, project.standing, run_id)
 
 
 def check_fit(project: Project) -> Mapping[str, Entry]:
@@ -157,7 +157,7 @@ def check_fit(project: Project) -> Mapping[str, Entry]:
     Gives the files of the tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
     """
     incumbent = project.standing.incumbent
-    entries = files_of(project, incumbent.commit if incumbent else project.repository.head())
+    entries = files_of_commit(project, incumbent.commit if incumbent else project.repository.head())
     for note in scope_notes(project, entries):
         project.watch.on_note(note)
     _check_tree(project, entries, project.config().manifest if incumbent else project.loaded.manifest)
@@ -169,12 +169,12 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
 
     None is the incumbent's, or HEAD's before the first baseline.
     """
-    head = files_of(project, project.repository.head())
+    head = files_of_commit(project, project.repository.head())
     if code is None and project.standing.incumbent:
         code = project.standing.incumbent.commit
-    files = files_of(project, code) if code else head
-    baseline_files = files_of(project, project.standing.baseline.commit) if project.standing.baseline else {}
-    preflight.refuse_globs(project.loaded, project.places.prefix, head, {**files, **baseline_files})
+    files = files_of_commit(project, code) if code else head
+    baseline_files = files_of_commit(project, project.standing.baseline.commit) if project.standing.baseline else {}
+    preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, head, {**files, **baseline_files})
     refuse_nothing_writable(project, files)
     for note in _writable_notes(project, files):
         project.watch.on_note(note)
@@ -188,7 +188,7 @@ def scope_notes(project: Project, entries: Mapping[str, Entry]) -> list[str]:
     are pinned, and a writable one may have lost its file to a keep.
     """
     if project.standing.baseline is None:
-        preflight.refuse_globs(project.loaded, project.places.prefix, entries)
+        preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, entries)
     return _writable_notes(project, entries)
 
 
@@ -206,7 +206,7 @@ def refuse_nothing_writable(project: Project, entries: Mapping[str, Entry]) -> N
         preflight.refuse_nothing_writable(project.loaded, project.repository, project.places.prefix, entries)
 
 
-def files_of(project: Project, commit: str) -> Mapping[str, Entry]:
+def files_of_commit(project: Project, commit: str) -> Mapping[str, Entry]:
     """The files of a commit's tree."""
     return project.repository.objects.files(project.repository.tree_of(commit))
 
@@ -214,32 +214,32 @@ def files_of(project: Project, commit: str) -> Mapping[str, Entry]:
 def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     """The checks of every tree. ``manifest`` is the one that programs are started by: that of a climb is pinned."""
     preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
-    for note in free_room((project.repository.own, project.loaded.folder, project.places.home)):
+    for note in check_free_space((project.repository.own, project.loaded.folder, project.places.home)):
         project.watch.on_note(note)
     preflight.refuse_foreign_logs(project.loaded, project.standing.last_iteration + 1)
-    check_confines(project, entries, manifest)
-    for note in preflight.notes(project.loaded, project.repository, project.places.prefix, entries):
+    check_sandbox(project, entries, manifest)
+    for note in preflight.tree_notes(project.loaded, project.repository, project.places.prefix, entries):
         project.watch.on_note(note)
-    if warning := broken_guard_of(project.loaded.manifest, project.standing):
+    if warning := guard_notice(project.loaded.manifest, project.standing):
         project.watch.on_note(warning)
-    for name in differing(project.loaded, project.repository.location, project.standing):
+    for name in ruler_differences(project.loaded, project.repository.location, project.standing):
         hint = with_manifest_option("goalseek baseline adopts it", project.loaded.path)
         project.watch.on_note(f"{name} differs from the pinned ruler; {hint}")
     names = project.loaded.manifest.scope.share
     for note in project.shares.notes(names, project.standing.epoch):
         project.watch.on_note(note)
     if not project.shares.is_whole(names):
-        project.watch.on_note(f"of the shared folders only {LOOKED_AT_MOST} files are looked at for changes")
+        project.watch.on_note(f"of the shared folders only {MAX_FILES} files are looked at for changes")
     if project.ledger.mended:
         project.watch.on_note(project.ledger.mended)
 
 
-def check_confines(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
+def check_sandbox(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     """Checks and announces the sandbox. Raises GoalseekError where something could leave it."""
     confines = project.confines
     confines.refuse_unfit()
     editable_installs.refuse_editable(manifest, confines)
-    scope = scope_of(project.loaded, manifest, project.places.prefix)
+    scope = manifest_scope(project.loaded, manifest, project.places.prefix)
     refuse_unfit_shares(project.loaded, project.repository, project.places, scope, entries)
     has_agent = project.has_provider() and project.provider_table().name not in WITHOUT_PROGRAM
     has_agent = has_agent or manifest.review is not None
@@ -250,14 +250,14 @@ def check_confines(project: Project, entries: Mapping[str, Entry], manifest: Man
         project.watch.on_note(note)
 
 
-def _paths_to_create(loaded: Loaded) -> tuple[Path, ...]:
+def _paths_to_create(loaded: ManifestFile) -> tuple[Path, ...]:
     """Paths around the logs that do not exist yet, innermost first; existing ones are another climb's or the user's."""
     home = loaded.folder / loaded.manifest.log.home
     paths = (loaded.logs.parent, home / ".gitignore", home / "manifest.schema.json", home)
     return tuple(path for path in paths if not os.path.lexists(path))
 
 
-def _remove_new_paths(loaded: Loaded, repository: Repository, new_paths: tuple[Path, ...]) -> None:
+def _remove_new_paths(loaded: ManifestFile, repository: Repository, new_paths: tuple[Path, ...]) -> None:
     """Removes what a run without any record has left: its logs, and the ``new_paths`` around them."""
     home = loaded.folder / loaded.manifest.log.home
     with contextlib.suppress(OSError):
@@ -271,7 +271,9 @@ def _remove_new_paths(loaded: Loaded, repository: Repository, new_paths: tuple[P
                 path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         empty(repository.own, except_name=LOCK)
-        clear(repository.own / LOCK)  # last: as soon as it is gone, another process may take a lock of that name
+        remove_if_exists(
+            repository.own / LOCK
+        )  # last: as soon as it is gone, another process may take a lock of that name
         repository.own.rmdir()
         repository.own.parent.rmdir()
 
@@ -296,4 +298,4 @@ def remove_stale_locks(repository: Repository, places: CachePaths) -> None:
             (repository.location.common_dir / f"{ref}.lock").unlink()
     for folder in (repository.own / "objects.git", places.workspace.with_name("workspace.git")):
         for path in folder.rglob("*.lock"):
-            clear(path)
+            remove_if_exists(path)

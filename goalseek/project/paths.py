@@ -15,22 +15,22 @@ from pathlib import Path
 from goalseek.errors import UNFIT, USAGE, GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import Location, locate
-from goalseek.git.paths import prefix_below
+from goalseek.git.paths import folder_prefix
 from goalseek.ledger.results_file import History, own_folder
-from goalseek.locks import holder_of
-from goalseek.manifest.loading import Loaded, base_of, load
+from goalseek.locks import lock_holder
+from goalseek.manifest.loading import ManifestFile, base_of, load
 
 _FILE = "folder"
 
 
-def refuse_other_folder(loaded: Loaded, location: Location) -> None:
+def refuse_other_folder(loaded: ManifestFile, location: Location) -> None:
     """Raises GoalseekError where the climb of this name is that of another folder, which has such a manifest still."""
-    if message := other_folder(loaded, location):
+    if message := other_folder_message(loaded, location):
         hint = "two climbs need two names: give this manifest a project.name of its own, or climb there"
         raise GoalseekError(message, hint, USAGE)
 
 
-def other_folder(loaded: Loaded, location: Location) -> str:
+def other_folder_message(loaded: ManifestFile, location: Location) -> str:
     """A sentence naming the other folder whose climb this is; "" where it is this one's, nobody's, or a moved one's."""
     name = loaded.manifest.project.name
     try:
@@ -42,14 +42,14 @@ def other_folder(loaded: Loaded, location: Location) -> str:
     return f"the climb {name!r} is that of the manifest in {location.top / folder}, not of {loaded.path}"
 
 
-def climb_at_work(loaded: Loaded, location: Location | None = None) -> Loaded:
+def manifest_of_running_climb(loaded: ManifestFile, location: Location | None = None) -> ManifestFile:
     """The manifest by which this climb is at work, perhaps in another worktree; ``loaded`` where it is not at work.
 
     ``location`` is that of the repository, where it is known. Raises GoalseekError, naming the folder, where that
     manifest cannot be read from here.
     """
     own = location.own(loaded.manifest.project.name) if location else own_folder(loaded)
-    holder = holder_of(own) if own else None
+    holder = lock_holder(own) if own else None
     if holder is None or not holder.is_climbing or holder.manifest in ("", str(loaded.path.resolve())):
         return loaded
     try:
@@ -59,7 +59,7 @@ def climb_at_work(loaded: Loaded, location: Location | None = None) -> Loaded:
         raise GoalseekError(f"the climb is at work in {folder}: {holder}; {error}", "type this there", UNFIT) from None
 
 
-def note_folder(loaded: Loaded, location: Location) -> None:
+def save_folder(loaded: ManifestFile, location: Location) -> None:
     """Stores that the climb is that of this manifest's folder. Only for the holder of the lock."""
     path, prefix = _folder_file(location, loaded.manifest.project.name), os.fsencode(_manifest_prefix(loaded, location))
     if not path.exists() or path.read_bytes() != prefix:
@@ -72,8 +72,8 @@ def _folder_file(location: Location, name: str) -> Path:
     return location.own(name) / _FILE
 
 
-def _manifest_prefix(loaded: Loaded, location: Location) -> str:
-    return prefix_below(location.top, base_of(loaded, location.top))
+def _manifest_prefix(loaded: ManifestFile, location: Location) -> str:
+    return folder_prefix(location.top, base_of(loaded, location.top))
 
 
 def _has_manifest(folder: Path, name: str) -> bool:
@@ -85,7 +85,7 @@ def _has_manifest(folder: Path, name: str) -> bool:
     return False
 
 
-def fetch_hint(loaded: Loaded, location: Location | None = None) -> str:
+def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
     """A hint how to write the records here that only git has; "" where there are none, and while a run writes them.
 
     ``location`` is that of the repository, where it is known. Where the climb is another folder's, that is said.
@@ -94,14 +94,14 @@ def fetch_hint(loaded: Loaded, location: Location | None = None) -> str:
     ref = f"refs/goalseek/{name}/ledger"
     try:
         location = location or locate(loaded.folder / loaded.manifest.project.repo)
-        if message := other_folder(loaded, location):
+        if message := other_folder_message(loaded, location):
             return message
         newest_number = _record_number(git("cat-file", "commit", ref, git_dir=location.git_dir).partition(b"\n\n")[2])
         last_line = next(History(loaded.results).backward(), None)
         last_number = _record_number(last_line.text) if last_line else -1
     except (GitFailed, GoalseekError, OSError, ValueError):
         return ""
-    if newest_number <= last_number or holder_of(location.own(name)):
+    if newest_number <= last_number or lock_holder(location.own(name)):
         return ""
     count = newest_number - last_number
     message = (

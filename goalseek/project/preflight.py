@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, USAGE, GoalseekError
-from goalseek.git.ignore import literal, matcher
+from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import is_foreign
-from goalseek.manifest.loading import Loaded
+from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest
 from goalseek.workspace import hidden_files
 from goalseek.workspace.forbidden_names import needs_listing
@@ -35,7 +35,7 @@ _CONVERSIONS = ("filter", "working-tree-encoding", "eol", "ident", "text")
 _NEW_FILE_CODES = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 
 
-def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> None:
+def refuse_unfit(loaded: ManifestFile, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError for the first thing that does not fit the tree with these files; globs aside."""
     repository.refuse_branch_in_the_way()
     folder = repository.top / prefix
@@ -58,7 +58,7 @@ def refuse_unfit(loaded: Loaded, repository: Repository, prefix: str, entries: M
     refuse_missing_blobs(repository)
 
 
-def refuse_missing_home(loaded: Loaded) -> None:
+def refuse_missing_home(loaded: ManifestFile) -> None:
     """Raises GoalseekError where the folder of the logs is a link to a disk that is not there, or no folder."""
     home = loaded.folder / loaded.manifest.log.home
     if os.path.lexists(home) and not home.is_dir():
@@ -66,7 +66,7 @@ def refuse_missing_home(loaded: Loaded) -> None:
         raise GoalseekError(f"log.home: {home} is {problem}", "mount or make it, or take it away", UNFIT, "repository")
 
 
-def refuse_foreign_logs(loaded: Loaded, next_iteration: int) -> None:
+def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
     """Raises GoalseekError where ``logs`` or ``runs`` beside the manifest hold something that is not goalseek's.
 
     Before there are records that is any other file; after it, the folder of ``next_iteration`` or of a later one.
@@ -88,13 +88,13 @@ def _foreign_file_error(path: Path) -> GoalseekError:
     return GoalseekError(message, "choose another log.home, or move that away", USAGE)
 
 
-def refuse_globs(loaded: Loaded, prefix: str, entries: Iterable[str], code: Iterable[str] = ()) -> None:
+def refuse_unmatched_globs(loaded: ManifestFile, prefix: str, entries: Iterable[str], code: Iterable[str] = ()) -> None:
     """Raises GoalseekError for the first of the ``glob_problems``, with the rule for globs as its hint."""
     for problem in glob_problems(loaded, prefix, entries, code):
         raise GoalseekError(problem, GLOBS, USAGE)
 
 
-def glob_problems(loaded: Loaded, prefix: str, entries: Iterable[str], code: Iterable[str] = ()) -> Iterator[str]:
+def glob_problems(loaded: ManifestFile, prefix: str, entries: Iterable[str], code: Iterable[str] = ()) -> Iterator[str]:
     """Globs of the scope that match none of the committed files ``entries``, in words.
 
     A writable one may match a file of the ``code`` as well that is measured with them.
@@ -106,7 +106,7 @@ def glob_problems(loaded: Loaded, prefix: str, entries: Iterable[str], code: Ite
             yield f"scope.{name}: {_no_match_text(loaded, pattern)}"
 
 
-def refuse_nothing_writable(loaded: Loaded, repository: Repository, prefix: str, entries: Iterable[str]) -> None:
+def refuse_nothing_writable(loaded: ManifestFile, repository: Repository, prefix: str, entries: Iterable[str]) -> None:
     """Raises GoalseekError where no writable glob matches a file of the tree that is climbed from."""
     patterns = loaded.manifest.scope.writable
     if list(_unmatched_patterns(patterns, _paths_below(prefix, entries), is_writable=True)) == [
@@ -121,7 +121,7 @@ def refuse_nothing_writable(loaded: Loaded, repository: Repository, prefix: str,
 
 
 def writable_notes(
-    loaded: Loaded, repository: Repository, prefix: str, entries: Iterable[str], baseline: str
+    loaded: ManifestFile, repository: Repository, prefix: str, entries: Iterable[str], baseline: str
 ) -> list[str]:
     """A note with a remedy for each writable glob that matches none of the tree's files ``entries``.
 
@@ -159,7 +159,7 @@ def _unmatched_patterns(patterns: Iterable[str], files: Sequence[str], is_writab
             yield pattern
 
 
-def _no_match_text(loaded: Loaded, pattern: str) -> str:
+def _no_match_text(loaded: ManifestFile, pattern: str) -> str:
     path = next(filter(matcher((pattern,)), _walk_files(loaded.folder)), None)
     addition = f"; {quote_path(path)} is there, but not committed" if path else ""
     return f"{pattern!r} matches no committed file{addition}"
@@ -184,7 +184,7 @@ def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
         raise GoalseekError(message, "commit or stash them, or make them writable", USAGE)
 
 
-def uncommitted_words(repository: Repository, scope: Scope, source: str) -> str:
+def uncommitted_note(repository: Repository, scope: Scope, source: str) -> str:
     """A note of writable files that differ from HEAD, and that the baseline is that of ``source``; "" for none."""
     files = [quote_path(path) for _, path in repository.dirty() if scope.kind(path) == "writable"]
     verb = "has" if len(files) == 1 else "have"
@@ -209,10 +209,10 @@ def refuse_missing_blobs(repository: Repository) -> None:
         raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", UNFIT, "repository")
 
 
-def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> list[str]:
+def tree_notes(loaded: ManifestFile, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> list[str]:
     """Notes on submodules and converted files that a command may miss in goalseek's trees, each with a remedy."""
     messages = []
-    is_shared = matcher(tuple(map(literal, loaded.manifest.scope.share)))
+    is_shared = matcher(tuple(map(literal_pattern, loaded.manifest.scope.share)))
     modules = [
         path for path, entry in entries.items() if entry.mode == SUBMODULE and not is_shared(path[len(prefix) :])
     ]
@@ -221,7 +221,7 @@ def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[
             f"submodules are not in the trees: {abbreviate(modules)}; list them in scope.share if a command needs them"
         )
     remedy = "keep what a command needs in an ignored folder and list that in scope.share"
-    for form, files in stored_otherwise(repository, entries).items():
+    for form, files in converted_files(repository, entries).items():
         files = [path for path in files if not is_shared(path[len(prefix) :])]
         if files and form == "filter=lfs":
             messages.append(f"Git LFS files are pointers in the trees: {abbreviate(files)}; {remedy}")
@@ -230,7 +230,7 @@ def notes(loaded: Loaded, repository: Repository, prefix: str, entries: Mapping[
     return messages
 
 
-def stored_otherwise(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:
+def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:
     """Files that a checkout converts, by the attribute that says so, as ``filter=lfs``.
 
     Only attributes of this tree and of the repository count. Git is asked only where one of them could convert a file.
@@ -272,7 +272,7 @@ def _walk_files(folder: Path) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The result of one check. Not ``ok``: it must be mended; ``ok`` with a remedy: it is worth knowing."""
 
     name: str

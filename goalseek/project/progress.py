@@ -13,10 +13,10 @@ from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
-from goalseek.project.limits import Spending, budget_use
+from goalseek.project.limits import BudgetUse, budget_use
 
-REASONS_SHOWN = 6
-TIMES_COUNTED = 15
+REASONS_LIMIT = 6
+MEDIAN_OF = 15
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,21 @@ class Progress:
     tried: int = 0
     stagnation: int = 0
     reasons: tuple[str, ...] = ()
-    spendings: tuple[Spending, ...] = ()
+    spendings: tuple[BudgetUse, ...] = ()
     usual: dict[str, float] = field(default_factory=dict)
 
 
-def turn_in_words(side: str, number: int) -> str:
+def format_turn(side: str, number: int) -> str:
     """``run 3, the incumbent again``."""
     return f"run {number}, the {side}{' again' if side == 'incumbent' else ''}"
 
 
-def scene_of(
+def progress_of(
     project: str,
     limits: Limits,
     standing: Standing,
     newest_first: Iterable[IterationRecord],
-    invocation_spendings: tuple[Spending, ...] = (),
+    invocation_spendings: tuple[BudgetUse, ...] = (),
 ) -> Progress:
     """The progress of a standing and its last records; ``invocation_spendings`` are those of its own bounds."""
     records = list(newest_first)
@@ -71,7 +71,7 @@ def scene_of(
         kept=standing.keeps,
         tried=standing.last_iteration - standing.baseline.iteration,
         stagnation=standing.stagnation,
-        reasons=tuple(record.reason for record in tries[:REASONS_SHOWN]),
+        reasons=tuple(record.reason for record in tries[:REASONS_LIMIT]),
         spendings=spendings,
         usual=_median_seconds(tries),
     )
@@ -84,26 +84,26 @@ def _median_seconds(tries: list[IterationRecord]) -> dict[str, float]:
     times: dict[str, list[float]] = {}
     for record in tries:
         for phase, seconds in record.seconds.items():
-            if len(phase_times := times.setdefault(phase, [])) < TIMES_COUNTED:
+            if len(phase_times := times.setdefault(phase, [])) < MEDIAN_OF:
                 phase_times.append(seconds)
     return {phase: median(phase_times) for phase, phase_times in times.items()}
 
 
-KEEPS = 5
-WIDTH = 4.0  # standard errors of a proportion
+MIN_KEEPS = 5
+STANDARD_ERRORS = 4.0  # standard errors of a proportion
 
 
-def small_set(metric: Metric, standing: Standing) -> str | None:
+def small_set_warning(metric: Metric, standing: Standing) -> str | None:
     """A warning where five keeps or more have gained less than 4·√(p(1 - p)/n) on n examples, p being the baseline's.
 
     None where ``metric.examples`` is not given, or the metric is no proportion.
     """
     baseline, best = standing.baseline, standing.best
-    if metric.examples is None or baseline is None or best is None or standing.keeps < KEEPS:
+    if metric.examples is None or baseline is None or best is None or standing.keeps < MIN_KEEPS:
         return None
     if not 0 < baseline.value < 1:
         return None
-    gain, bound = abs(best.value - baseline.value), reach(baseline.value, metric.examples)
+    gain, bound = abs(best.value - baseline.value), luck_bound(baseline.value, metric.examples)
     if gain >= bound:
         return None
     return (
@@ -112,9 +112,9 @@ def small_set(metric: Metric, standing: Standing) -> str | None:
     )
 
 
-def reach(share: float, examples: int) -> float:
+def luck_bound(share: float, examples: int) -> float:
     """Four standard errors of a proportion measured on so many examples."""
-    return WIDTH * math.sqrt(share * (1 - share) / examples)
+    return STANDARD_ERRORS * math.sqrt(share * (1 - share) / examples)
 
 
 _WARNED_FILE = "warned.json"

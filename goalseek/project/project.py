@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.git.location import elsewhere
+from goalseek.git.location import other_folders
 from goalseek.git.repository import Repository
 from goalseek.ledger.checkpoints import PhaseSeconds
 from goalseek.ledger.ledger import Ledger
@@ -22,20 +22,20 @@ from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.ledger.tree_index import TreeIndex
 from goalseek.manifest import loading
-from goalseek.manifest.loading import Loaded
+from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.measurement.ruler import Ruler, under
+from goalseek.measurement.ruler import Ruler, with_pinned_ruler
 from goalseek.measurement.verifier import Verifier
-from goalseek.own_folders import add_own, clear
+from goalseek.own_folders import add_own, remove_if_exists
 from goalseek.phase_values import Context, Side
 from goalseek.project.config import Config, ConfigReader
 from goalseek.project.limits import Clock
-from goalseek.project.progress import turn_in_words
-from goalseek.project.state_file import Moment, Picture, utc_now
+from goalseek.project.observer import Observer
+from goalseek.project.progress import format_turn
+from goalseek.project.state_file import RunState, StateFile, utc_now
 from goalseek.project.trees import ProjectTrees, TreePlan, agent_history
-from goalseek.project.watch import Watch
-from goalseek.providers.fallback import Chain
-from goalseek.providers.registry import ChosenProvider
+from goalseek.providers.fallback import ProviderChain
+from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.policy import SandboxPolicy, policy_for
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
@@ -44,7 +44,7 @@ from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import CachePaths
 from goalseek.workspace.scan import Listing
-from goalseek.workspace.shared_folders import Shares
+from goalseek.workspace.shared_folders import SharedFolders
 from goalseek.workspace.workspace import Workspace
 
 RECENT = 200
@@ -58,14 +58,19 @@ class Project:
     """
 
     def __init__(
-        self, loaded: Loaded, repository: Repository, places: CachePaths, watch: Watch, table: ProviderTable | None
+        self,
+        loaded: ManifestFile,
+        repository: Repository,
+        places: CachePaths,
+        watch: Observer,
+        table: ProviderTable | None,
     ) -> None:
         self.loaded = loaded
         self.repository = repository
         self.watch = watch
         self.places = places
         self.folder = loading.base_of(loaded, repository.top)
-        self.picture = Picture(loaded.state)
+        self.picture = StateFile(loaded.state)
         self.waited: tuple[str, ...] = ()
         self.took: PhaseSeconds | None = None
         self._idle_seconds = 0.0
@@ -75,7 +80,7 @@ class Project:
         index = repository.own / "measured.sqlite"
         self.measured = TreeIndex(index, self.ledger.history, self.standing.seq, lambda text: self.watch.on_note(text))
         self.recent: deque[IterationRecord] = deque(self._newest_records(), maxlen=RECENT)
-        self.shares = Shares(repository.own / "share.json", self.folder)
+        self.shares = SharedFolders(repository.own / "share.json", self.folder)
         self.run_id = self.standing.run_id
         self.began = ""
         self.started_at = utc_now()
@@ -83,12 +88,12 @@ class Project:
         self.last_phase = ""
         self.stop: Stop | None = None
         self.ends_at: float | None = None
-        self._provider = ChosenProvider(table)
+        self._provider = ProviderChoice(table)
         self._trees = ProjectTrees(places, repository.objects, self._announce_tree)
         self._ruler_cache: tuple[int, Ruler] | None = None
         self._changed_cache: tuple[tuple[str, str], frozenset[str]] | None = None
         self._config_reader = ConfigReader(self.folder, places.prefix, repository.top, self.seal.digest)
-        self._policy_cache: tuple[Loaded, SandboxPolicy] | None = None
+        self._policy_cache: tuple[ManifestFile, SandboxPolicy] | None = None
         self._tree_plan_cache: tuple[Config, SandboxPolicy, TreePlan] | None = None
         # Last: it holds a lock, which nobody would let go if another of these raised after it.
         self.programs = Supervisor(places.owner, repository.own / PROGRAMS_LOCK, self._beat)
@@ -147,11 +152,11 @@ class Project:
         add_own(self.loaded.logs, self.loaded.runs)
         if self._policy_cache:  # somebody may have added a worktree
             policy = self._policy_cache[1]
-            worktrees = elsewhere(self.repository.location)
+            worktrees = other_folders(self.repository.location)
             if worktrees != policy.elsewhere:
                 self._policy_cache = (self._policy_cache[0], replace(policy, elsewhere=worktrees))
         ruler = self._read_ruler()
-        manifest = under(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
+        manifest = with_pinned_ruler(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
         return self.config_of(manifest, tuple(notes), ruler.hidden_from if ruler else None, self._changed_paths(trees))
 
     def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
@@ -192,7 +197,7 @@ class Project:
         add_own(self.loaded.logs, self.loaded.runs)
         return self.config_of(self.loaded.manifest, ())
 
-    def provider(self) -> Chain:
+    def provider(self) -> ProviderChain:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
         return self._provider.made(self.loaded)
 
@@ -242,7 +247,7 @@ class Project:
     def _show_turn(self, side: Side, number: int) -> None:
         self.watch.on_measurement(side, number)
         if self.last_phase == "VERIFY":
-            self.picture.turned(turn_in_words(side, number))
+            self.picture.turned(format_turn(side, number))
 
     def _beat(self) -> None:
         self.picture.beat()
@@ -292,6 +297,15 @@ class Project:
         self.measured.add(record)
         self.recent.appendleft(record)
 
+    def write_state(
+        self, status: str, iteration: int | None, phase: str | None, reason: str = "", next_step: str = ""
+    ) -> None:
+        """Replaces ``state.json``; ``next_step`` is what a person can do now, in words."""
+        now = utc_now()
+        ended_at = None if status in ("running", "waiting") else now
+        times = (self.run_id, self.started_at, iteration, phase, now if phase else None, reason or None, ended_at)
+        self.picture.show(RunState(status, *times, next_step), self.standing, self.loaded.manifest.limits)
+
     def config_of(
         self,
         manifest: Manifest,
@@ -333,16 +347,4 @@ class Project:
 
 def _clear_scratch(scratch: Path) -> None:
     with contextlib.suppress(OSError):
-        clear(scratch)
-
-
-def write_state(
-    project: Project, status: str, iteration: int | None, phase: str | None, reason: str = "", next_step: str = ""
-) -> None:
-    """Replaces ``state.json``; ``next_step`` is what a person can do now, in words."""
-    now = utc_now()
-    ended_at = None if status in ("running", "waiting") else now
-    phase_began = now if phase else None
-    times = (project.run_id, project.started_at, iteration, phase, phase_began, reason or None, ended_at)
-    moment = Moment(status, *times, next_step)
-    project.picture.show(moment, project.standing, project.loaded.manifest.limits)
+        remove_if_exists(scratch)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.git.commits import commit_lines, make_roll_back_again
-from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, moved_by_somebody
-from goalseek.ledger.artifacts import is_ours, keep_few, keep_few_at_start, write_for_people, write_git_state
+from goalseek.git.commits import commit_lines, restore_roll_back
+from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
+from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import key_of
 from goalseek.ledger.standing import Standing
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate
 from goalseek.project.project import Project
 
@@ -29,7 +29,7 @@ def update_refs(project: Project) -> None:
     _refuse_moved_tip(project, refs)
     _move_refs(project, refs)
     _write_git_after(project, refs, project.loaded.runs / f"{standing.last.iteration:04d}")
-    keep_few(project.loaded.runs, project.loaded.manifest.log, standing)
+    prune_artifacts(project.loaded.runs, project.loaded.manifest.log, standing)
     project.watch.on_record(standing.last)
 
 
@@ -50,10 +50,10 @@ def check_refs(project: Project) -> None:
     _move_refs(project, refs, is_ahead)
     folder = project.loaded.runs / f"{standing.last.iteration:04d}"
     is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
-    if folder.is_dir() and not is_finished and is_ours(folder):
-        write_for_people(folder, standing.last)
+    if folder.is_dir() and not is_finished and is_run_folder(folder):
+        write_summary(folder, standing.last)
         _write_git_after(project, refs, folder)
-    keep_few_at_start(project.loaded.runs, project.loaded.manifest.log, standing, project.ledger.history)
+    prune_outputs(project.loaded.runs, project.loaded.manifest.log, standing, project.ledger.history)
 
 
 def _restore_lost_tip(project: Project, refs: Refs) -> Refs:
@@ -62,7 +62,7 @@ def _restore_lost_tip(project: Project, refs: Refs) -> Refs:
     if refs.tip in (None, standing.tip) or repository.objects.has(refs.tip):
         return refs
     for path in (project.loaded.runs / f"{standing.last_iteration + 1:04d}").glob("candidate*.json"):
-        clear(path)
+        remove_if_exists(path)
     repository.move([RefMove(repository.tip_ref, refs.tip, standing.tip)])
     return repository.refs()
 
@@ -82,7 +82,7 @@ def _move_refs(project: Project, refs: Refs, is_tip_ahead: bool = False) -> None
         repository.move(moves)
     except RefMoved:
         failed_move = next((move for move in moves if repository.resolve(move.ref) != move.before), moves[0])
-        raise moved_by_somebody(failed_move.ref, standing.tip, repository.resolve(failed_move.ref)) from None
+        raise ref_moved_error(failed_move.ref, standing.tip, repository.resolve(failed_move.ref)) from None
 
 
 def _recreate_revert(repository: Repository, record: IterationRecord) -> None:
@@ -91,7 +91,7 @@ def _recreate_revert(repository: Repository, record: IterationRecord) -> None:
     assert record.commit_hash and record.tree_hash and record.parent_commit_hash
     earlier = record.earlier_commits
     candidate = Candidate(record.commit_hash, record.tree_hash, record.parent_commit_hash, earlier)
-    make_roll_back_again(repository, candidate, record.rollback_commit_hash)
+    restore_roll_back(repository, candidate, record.rollback_commit_hash)
 
 
 def _refuse_moved_tip(project: Project, refs: Refs) -> None:
@@ -101,7 +101,7 @@ def _refuse_moved_tip(project: Project, refs: Refs) -> None:
     if refs.tip is None and last.iteration == 0:
         return
     if refs.tip is None or refs.tip not in (standing.tip, last.commit_hash, last.parent_commit_hash):
-        raise moved_by_somebody(project.repository.tip_ref, standing.tip, refs.tip)
+        raise ref_moved_error(project.repository.tip_ref, standing.tip, refs.tip)
 
 
 def _write_git_after(project: Project, refs: Refs, folder: Path) -> None:
@@ -127,7 +127,7 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
     if refs.branch in (last.parent_commit_hash, last.commit_hash):
         return
     if not repository.is_ancestor(refs.branch, standing.tip):
-        raise moved_by_somebody(repository.branch_ref, standing.tip, refs.branch)
+        raise ref_moved_error(repository.branch_ref, standing.tip, refs.branch)
 
 
 def _refuse_branch_without_records(project: Project, refs: Refs) -> None:
@@ -170,4 +170,4 @@ def move_tip(repository: Repository, before: str | None, after: str) -> None:
     except RefMoved:
         tip = repository.refs().tip
         if tip != after:
-            raise moved_by_somebody(repository.tip_ref, before or "nothing", tip) from None
+            raise ref_moved_error(repository.tip_ref, before or "nothing", tip) from None

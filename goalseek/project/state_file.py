@@ -10,19 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from goalseek.humanize import since
+from goalseek.humanize import format_since
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Limits
 from goalseek.values import to_plain
 
 HEARTBEAT_SECONDS = 5.0
-CALM_SECONDS = 0.1
+MIN_WRITE_SECONDS = 0.1
 STALE_SECONDS = 30.0
-AT_WORK = ("running", "waiting")
+ACTIVE_STATUSES = ("running", "waiting")
 
 
 @dataclass(frozen=True)
-class Moment:
+class RunState:
     """The fields of ``state.json`` that do not come from the standing."""
 
     status: str
@@ -37,7 +37,7 @@ class Moment:
     turn: str = ""
 
 
-class Picture:
+class StateFile:
     """Writes the file, without fsync; where its folder is gone, nothing is written.
 
     A change within ``CALM_SECONDS`` of the last write is written by the next heartbeat: nobody can read faster, and
@@ -46,8 +46,8 @@ class Picture:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._content: tuple[Moment, Standing, Limits] | None = None
-        self._latest: Moment | None = None
+        self._content: tuple[RunState, Standing, Limits] | None = None
+        self._latest: RunState | None = None
         self._written_at = 0.0
         self._has_unwritten = False
 
@@ -56,7 +56,7 @@ class Picture:
         """Whether this invocation has written the file."""
         return self._content is not None
 
-    def show(self, moment: Moment, standing: Standing, limits: Limits) -> None:
+    def show(self, moment: RunState, standing: Standing, limits: Limits) -> None:
         """Replaces the contents."""
         self._content = (moment, standing, limits)
         self._replace(moment)
@@ -78,10 +78,10 @@ class Picture:
         if self._latest and (self._has_unwritten or self._seconds_since_write() >= HEARTBEAT_SECONDS):
             self._write(self._latest)
 
-    def _replace(self, moment: Moment) -> None:
+    def _replace(self, moment: RunState) -> None:
         is_same_status = self._latest is not None and self._latest.status == moment.status
         self._latest = moment
-        if is_same_status and self._seconds_since_write() < CALM_SECONDS:
+        if is_same_status and self._seconds_since_write() < MIN_WRITE_SECONDS:
             self._has_unwritten = True
             return
         self._write(moment)
@@ -89,26 +89,26 @@ class Picture:
     def _seconds_since_write(self) -> float:
         return time.monotonic() - self._written_at
 
-    def _write(self, moment: Moment) -> None:
+    def _write(self, moment: RunState) -> None:
         assert self._content
         self._has_unwritten, self._written_at = False, time.monotonic()
         if self.path.parent.is_dir():
             write_state(self.path, moment, *self._content[1:])
 
 
-def phase_in_words(state: dict[str, Any], now: datetime | None = None) -> str:
+def format_phase(state: dict[str, Any], now: datetime | None = None) -> str:
     """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``; "" where nobody is at work.
 
     With ``now``, as people say it: ``for 5m, since 00:00``.
     """
-    if state.get("status") not in AT_WORK or not state.get("phase"):
+    if state.get("status") not in ACTIVE_STATUSES or not state.get("phase"):
         return ""
     start = str(state.get("phase_started_at"))
-    duration = f"since {start}" if now is None else since(start, now)
+    duration = f"since {start}" if now is None else format_since(start, now)
     return f"in {state['phase']} of iteration {state.get('iteration')} {duration}"
 
 
-def seconds_since_beat(state: dict[str, Any]) -> float | None:
+def heartbeat_age(state: dict[str, Any]) -> float | None:
     """The age of the heartbeat; None where none can be read."""
     try:
         beat = datetime.fromisoformat(str(state["heartbeat_at"]))
@@ -117,7 +117,7 @@ def seconds_since_beat(state: dict[str, Any]) -> float | None:
         return None
 
 
-def write_state(path: Path, moment: Moment, standing: Standing, limits: Limits) -> None:
+def write_state(path: Path, moment: RunState, standing: Standing, limits: Limits) -> None:
     """Replaces the file."""
     state: dict[str, Any] = {
         **to_plain(moment),

@@ -16,25 +16,25 @@ from typing import Any
 from goalseek.errors import GitFailed
 from goalseek.git.command import git
 from goalseek.git.location import Location, locate
-from goalseek.git.paths import prefix_below, quote_path
+from goalseek.git.paths import folder_prefix, quote_path
 from goalseek.humanize import format_duration, pluralize
-from goalseek.ledger.checkpoints import all_unrecorded
+from goalseek.ledger.checkpoints import total_unrecorded_seconds
 from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
-from goalseek.locks import Holder, holder_of
-from goalseek.manifest.loading import Loaded, base_of, with_manifest_option
+from goalseek.locks import Holder, lock_holder
+from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import Ruler, differing_keys
-from goalseek.project.limits import broken_guard_of, why_stop
+from goalseek.project.limits import guard_notice, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.progress import small_set
-from goalseek.project.state_file import AT_WORK, STALE_SECONDS, read_state, seconds_since_beat
-from goalseek.project.stop import pending_run
-from goalseek.statistics.noise_state import cost_of_deciding, level_moved
+from goalseek.project.progress import small_set_warning
+from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, heartbeat_age, read_state
+from goalseek.project.stop import read_pending_run
+from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
 from goalseek.values import Usage
-from goalseek.workspace.scope import scope_of
-from goalseek.workspace.shared_folders import Shares
+from goalseek.workspace.scope import manifest_scope
+from goalseek.workspace.shared_folders import SharedFolders
 
 if typing.TYPE_CHECKING:
     from goalseek.project.approval import Approval, Question
@@ -72,7 +72,7 @@ class Overview:
     folder: str
 
 
-def overview(loaded: Loaded, location: Location | None = None) -> Overview:
+def read_overview(loaded: ManifestFile, location: Location | None = None) -> Overview:
     """The overview, from records and ``state.json``; git is asked only what differs from the ruler. Holds no lock.
 
     ``location`` is that of the repository, where it is known. Raises GoalseekError outside a repository.
@@ -81,14 +81,14 @@ def overview(loaded: Loaded, location: Location | None = None) -> Overview:
     own = location.own(loaded.manifest.project.name)
     standing = load_standing(loaded, own)
     state = read_state(loaded.state)
-    holder = holder_of(own)
+    holder = lock_holder(own)
     status = str(state.get("status", "pending"))
-    if status in AT_WORK and holder is None:
+    if status in ACTIVE_STATUSES and holder is None:
         status = "interrupted"
-    is_at_work = status in AT_WORK
-    run_id = pending_run(own) or standing.run_id
+    is_at_work = status in ACTIVE_STATUSES
+    run_id = read_pending_run(own) or standing.run_id
     question, approval = _find_question(loaded, standing, run_id)
-    unrecorded = all_unrecorded(loaded.runs, own, standing, run_id)
+    unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
     limit_text = "" if is_at_work else _limit_text(loaded, standing.of_run(run_id).spending(unrecorded, Usage()))
     next_step = _next_step(status, standing, str(state.get("next", "")), limit_text)
     if question:
@@ -114,7 +114,10 @@ def overview(loaded: Loaded, location: Location | None = None) -> Overview:
         stagnation=standing.stagnation,
         outcomes=standing.outcomes,
         spend=standing.spend.and_more(unrecorded, Usage()),
-        differs=(*differing(loaded, location, standing), *_shared_folder_notes(loaded, location, own, standing)),
+        differs=(
+            *ruler_differences(loaded, location, standing),
+            *_shared_folder_notes(loaded, location, own, standing),
+        ),
         warnings=tuple(warnings(loaded.manifest, standing)),
         settled=standing.settled,
         holdout=standing.holdout,
@@ -126,36 +129,38 @@ def overview(loaded: Loaded, location: Location | None = None) -> Overview:
     )
 
 
-def _find_question(loaded: Loaded, standing: Standing, run_id: str) -> tuple[Question | None, Approval | None]:
+def _find_question(loaded: ManifestFile, standing: Standing, run_id: str) -> tuple[Question | None, Approval | None]:
     """The verdict that waits for approval, and the answer where one was given already."""
     if loaded.manifest.approve.before == "never":
         return None, None
-    from goalseek.project.approval import waiting, word_on
+    from goalseek.project.approval import open_question, read_approval
 
-    question = waiting(loaded.manifest, loaded.runs, standing, run_id)
-    return question, word_on(loaded.logs, question) if question else None
+    question = open_question(loaded.manifest, loaded.runs, standing, run_id)
+    return question, read_approval(loaded.logs, question) if question else None
 
 
 def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
     """What a person should know about the numbers themselves."""
     metric = manifest.metric
-    if guard_text := broken_guard_of(manifest, standing):
+    if guard_text := guard_notice(manifest, standing):
         yield guard_text
-    if drift_text := level_moved(standing.direction or metric.direction, standing.noise):
+    if drift_text := drift_warning(standing.direction or metric.direction, standing.noise):
         yield drift_text
-    if set_text := small_set(metric, standing):
+    if set_text := small_set_warning(metric, standing):
         yield set_text
 
 
-def _cost_text(loaded: Loaded, standing: Standing) -> str:
+def _cost_text(loaded: ManifestFile, standing: Standing) -> str:
     if standing.baseline is None:
         return ""
     seconds = sum(standing.baseline.seconds.values())
     return cost_of_deciding(loaded.manifest, standing.noise.differed, seconds)
 
 
-def _shared_folder_notes(loaded: Loaded, location: Location, own: Path, standing: Standing) -> tuple[str, ...]:
-    return Shares(own / "share.json", base_of(loaded, location.top)).notes(loaded.manifest.scope.share, standing.epoch)
+def _shared_folder_notes(loaded: ManifestFile, location: Location, own: Path, standing: Standing) -> tuple[str, ...]:
+    return SharedFolders(own / "share.json", base_of(loaded, location.top)).notes(
+        loaded.manifest.scope.share, standing.epoch
+    )
 
 
 def _approval_step(question: Question, approval: Approval | None, holder: Holder | None) -> str:
@@ -166,7 +171,7 @@ def _approval_step(question: Question, approval: Approval | None, holder: Holder
     return f"iteration {question.iteration} has its word, {approval}: {holder or 'goalseek iterate'} goes on"
 
 
-def _limit_text(loaded: Loaded, standing: Standing) -> str:
+def _limit_text(loaded: ManifestFile, standing: Standing) -> str:
     """The limit at which ``iterate`` would stop at once, with what to do about it; "" for none."""
     manifest = loaded.manifest
     stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC))
@@ -197,7 +202,7 @@ def _promote_hint(standing: Standing) -> str:
 
 def _silence_text(state: dict[str, Any], holder: Holder) -> str:
     """A warning where the heartbeat is older than ``STALE_SECONDS``, else ""."""
-    age = seconds_since_beat(state)
+    age = heartbeat_age(state)
     if age is None or age < STALE_SECONDS:
         return ""
     return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"
@@ -206,7 +211,7 @@ def _silence_text(state: dict[str, Any], holder: Holder) -> str:
 _FILES_LIMIT = 5
 
 
-def differing(loaded: Loaded, location: Location, standing: Standing) -> list[str]:
+def ruler_differences(loaded: ManifestFile, location: Location, standing: Standing) -> list[str]:
     """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words."""
     if standing.baseline is None:
         return []
@@ -215,7 +220,7 @@ def differing(loaded: Loaded, location: Location, standing: Standing) -> list[st
         changed_files = _changed_files(location, standing.baseline.commit, head)
     except GitFailed:
         return []
-    scope = scope_of(loaded, loaded.manifest, prefix_below(location.top, loaded.folder))
+    scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
     ruler = Ruler.from_json(ruler_text)
     messages = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
     hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
@@ -250,14 +255,14 @@ def _changed_files(location: Location, before: str, after: str) -> list[str]:
     return [os.fsdecode(path) for path in output.split(b"\0") if path]
 
 
-def _changed_hidden_files(loaded: Loaded, base: Path, ruler: Ruler) -> list[str]:
+def _changed_hidden_files(loaded: ManifestFile, base: Path, ruler: Ruler) -> list[str]:
     """Files that differ in the folder of ``hidden_from``; none where the manifest names another: the key differs."""
     folder = loaded.manifest.scope.hidden_from
     if not folder or folder != ruler.keys["scope"].get("hidden_from"):
         return []
     from goalseek.workspace import hidden_files
 
-    return hidden_files.differing_files(base / folder, ruler.hidden_from)[:_FILES_LIMIT]
+    return hidden_files.changed_files(base / folder, ruler.hidden_from)[:_FILES_LIMIT]
 
 
 def _more_files(count: int) -> list[str]:

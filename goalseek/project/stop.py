@@ -14,9 +14,9 @@ from goalseek.errors import LOCKED, GoalseekError
 from goalseek.files import write_durably
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.standing import Standing
-from goalseek.locks import Holder, holder_of
-from goalseek.own_folders import clear
-from goalseek.project.limits import Spending
+from goalseek.locks import Holder, lock_holder
+from goalseek.own_folders import remove_if_exists
+from goalseek.project.limits import BudgetUse
 from goalseek.values import Stop
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
@@ -53,13 +53,13 @@ class Ends:
     seconds: float | None = None
     until: Until | None = None
 
-    def spendings(self, count: int, seconds: float) -> tuple[Spending, ...]:
+    def spendings(self, count: int, seconds: float) -> tuple[BudgetUse, ...]:
         """What is spent of the invocation's own bounds."""
         spendings = []
         if self.count is not None:
-            spendings.append(Spending("iterations", count, self.count, "now"))
+            spendings.append(BudgetUse("iterations", count, self.count, "now"))
         if self.seconds is not None:
-            spendings.append(Spending("time", seconds, self.seconds, "now"))
+            spendings.append(BudgetUse("time", seconds, self.seconds, "now"))
         return tuple(spendings)
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
@@ -74,7 +74,7 @@ class Ends:
         return None
 
 
-def until(text: str, names: tuple[str, ...]) -> Until:
+def parse_until(text: str, names: tuple[str, ...]) -> Until:
     """Parses ``accuracy>=0.99``. Raises ValueError with the right form."""
     match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", text)
     if not match or match[1] not in names:
@@ -86,14 +86,14 @@ _REQUEST_FILE = "stop.json"
 _HOLDER_WAIT_SECONDS = 1.0
 
 
-def ask_to_stop(own: Path) -> Holder | None:
+def request_stop(own: Path) -> Holder | None:
     """Asks the climb at work to stop. Gives the holder of the lock, or None where nobody holds it.
 
     ``own`` is the project's folder in the common git directory, which all its worktrees share. Raises GoalseekError
     where the holder does not look for such a request, as only a climb does.
     """
     deadline = time.monotonic() + _HOLDER_WAIT_SECONDS
-    while (holder := holder_of(own)) and not holder.pid and time.monotonic() < deadline:
+    while (holder := lock_holder(own)) and not holder.pid and time.monotonic() < deadline:
         time.sleep(0.02)
     if holder is None:
         return None
@@ -108,7 +108,7 @@ def ask_to_stop(own: Path) -> Holder | None:
     return holder
 
 
-def asked_to_stop(own: Path) -> Stop | None:
+def take_stop_request(own: Path) -> Stop | None:
     """The stop that was requested of this process, or None. The request is removed, also one of an earlier run."""
     path = own / _REQUEST_FILE
     try:
@@ -117,8 +117,8 @@ def asked_to_stop(own: Path) -> Stop | None:
         return None
     except OSError:
         request = b""
-    clear(path)
-    holder = holder_of(own)
+    remove_if_exists(path)
+    holder = lock_holder(own)
     if holder is None or request != _request_for(holder):
         return None
     return Stop("asked", "goalseek stop asked for it", "the same command goes on")
@@ -128,7 +128,7 @@ def _request_for(holder: Holder) -> bytes:
     return json.dumps({"holder": str(holder)}).encode() + b"\n"
 
 
-def pending_run(own: Path) -> str:
+def read_pending_run(own: Path) -> str:
     """The id of the run that begins with the next iteration, or began last; "" where the project has none."""
     try:
         return (own / "run").read_text().strip()

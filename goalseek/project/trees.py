@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from goalseek.git.ignore import matcher
-from goalseek.git.objects import Entry, Making, Objects
+from goalseek.git.objects import Entry, Objects, TreeUpdateContext
 from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
@@ -47,7 +47,9 @@ class ProjectTrees:
     Each is made inside ``announce(root)``, a context manager.
     """
 
-    def __init__(self, places: CachePaths, objects: Objects, announce: Making = contextlib.nullcontext) -> None:
+    def __init__(
+        self, places: CachePaths, objects: Objects, announce: TreeUpdateContext = contextlib.nullcontext
+    ) -> None:
         self._places = places
         self._objects = objects
         self._announce = announce

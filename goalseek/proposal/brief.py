@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest
-from goalseek.phase_values import Context, PastTry
+from goalseek.phase_values import Context, PastIteration
 from goalseek.values import to_plain
 
 
@@ -77,7 +77,7 @@ class Brief:
     history: list[Tried]
 
 
-BYTES_MOST = 32 * 1024
+MAX_BYTES = 32 * 1024
 _DIRECTIONS_BYTES = 6 * 1024
 _PATTERNS_BYTES = 2 * 1024
 _FILES_LIMIT = 6
@@ -89,7 +89,7 @@ _OUTPUT_BYTES = 1536
 
 
 def make_brief(
-    context: Context, history: Sequence[PastTry], manifest: Manifest, remaining: dict[str, Any]
+    context: Context, history: Sequence[PastIteration], manifest: Manifest, remaining: dict[str, Any]
 ) -> dict[str, Any]:
     """The brief. Its history, newest first and with the best always in, is as long as 32 KiB of JSON allow."""
     family_rows = [_family_row(family) for family in families(history, manifest.metric.direction)]
@@ -116,7 +116,7 @@ def make_brief(
     }
     best = next((attempt for attempt in history if attempt.iteration == context.best_iteration), None)
     rows: list[dict[str, Any]] = []
-    room = BYTES_MOST - len(in_json(brief)) - (_row_and_size(best)[1] if best else 0)
+    room = MAX_BYTES - len(as_json(brief)) - (_row_and_size(best)[1] if best else 0)
     for attempt in history:
         row, size = _row_and_size(attempt)
         room -= 0 if attempt is best else size
@@ -128,12 +128,12 @@ def make_brief(
     return {**brief, "history": rows}
 
 
-def in_json(brief: dict[str, Any]) -> str:
+def as_json(brief: dict[str, Any]) -> str:
     """The brief as text of the file."""
     return json.dumps(brief, indent=1) + "\n"
 
 
-def what_is_left(limits: Limits, standing: Standing) -> dict[str, Any]:
+def remaining_budget(limits: Limits, standing: Standing) -> dict[str, Any]:
     """What is left of each limit that is set: of the run's or of all runs', whichever is less."""
     remaining: dict[str, Any] = {}
     for budget, spend in ((limits, standing.spend), (limits.total, standing.total)):
@@ -153,14 +153,14 @@ def what_is_left(limits: Limits, standing: Standing) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=512)  # the next brief has nearly the same
-def _row_and_size(past: PastTry) -> tuple[dict[str, Any], int]:
+def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
     """A try as the brief has it, and its size there in bytes: each line is indented by two more."""
     row = _row(past)
     text = json.dumps(row, indent=1)
     return row, len(text) + 2 * (text.count("\n") + 1) + 2
 
 
-def _row(past: PastTry) -> dict[str, Any]:
+def _row(past: PastIteration) -> dict[str, Any]:
     files = [path for path in past.changed_files if len(path) <= _PATH_LENGTH][:_FILES_LIMIT]
     more_files = len(past.changed_files) - len(files)
     return {
@@ -207,7 +207,7 @@ def _tail(text: str, limit: int) -> str:
     return text
 
 
-FAMILIES_MOST = 10
+MAX_FAMILIES = 10
 _WORDS_LIMIT = 3
 _FAMILY_TITLE_LENGTH = 120
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
@@ -231,20 +231,20 @@ class Family:
     example: str
 
 
-def families(history: Iterable[PastTry], direction: str, limit: int = FAMILIES_MOST) -> tuple[Family, ...]:
+def families(history: Iterable[PastIteration], direction: str, limit: int = MAX_FAMILIES) -> tuple[Family, ...]:
     """The largest families of a history that is newest first, at most ``limit``; baselines are no tries.
 
     Of two families of one size the one with the newer try comes first.
     """
-    tries_by_name: dict[str, list[PastTry]] = {}
+    tries_by_name: dict[str, list[PastIteration]] = {}
     for past in history:
         if past.outcome != "baseline":
-            tries_by_name.setdefault(name_of(past), []).append(past)
+            tries_by_name.setdefault(family_name(past), []).append(past)
     groups = [_family(name, tries, direction) for name, tries in tries_by_name.items()]
     return tuple(sorted(groups, key=lambda family: -family.tries)[:limit])
 
 
-def name_of(past: PastTry) -> str:
+def family_name(past: PastIteration) -> str:
     """The name of a try's family: the first significant words of its title, else the files that it changed."""
     title = past.title.casefold()
     for noise in (_QUOTED, _PATH, _NUMBER):
@@ -253,7 +253,7 @@ def name_of(past: PastTry) -> str:
     return " ".join(list(dict.fromkeys(words))[:_WORDS_LIMIT]) or ", ".join(past.changed_files[:3]) or "(untitled)"
 
 
-def _family(name: str, tries: list[PastTry], direction: str) -> Family:
+def _family(name: str, tries: list[PastIteration], direction: str) -> Family:
     values = [past.value for past in tries if past.value is not None]
     best = (max if direction == "maximize" else min)(values, default=None)
     keeps = sum(past.outcome == "kept" for past in tries)

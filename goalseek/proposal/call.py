@@ -14,22 +14,22 @@ from goalseek.errors import LimitReached, Rejected
 from goalseek.files import write_durably
 from goalseek.humanize import format_duration
 from goalseek.ledger.artifacts import write_prompt
-from goalseek.ledger.checkpoints import named
+from goalseek.ledger.checkpoints import checkpoint_name
 from goalseek.manifest.tables import Limits, Manifest
-from goalseek.phase_values import Context, PastTry, Plan, Rejection
+from goalseek.phase_values import Context, PastIteration, Plan, Rejection
 from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
-from goalseek.project.stop import asked_to_stop
-from goalseek.proposal.brief import make_brief, what_is_left
+from goalseek.project.stop import take_stop_request
+from goalseek.proposal.brief import make_brief, remaining_budget
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.past_tries import past_try
-from goalseek.proposal.prompt import Judged, Problem, make_prompt
+from goalseek.proposal.prompt import Problem, ReviewSubject, make_prompt
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.provider import Call, Reply
 from goalseek.providers.replay import Recording, file_name
-from goalseek.sandbox.environment import passed_credentials
+from goalseek.sandbox.environment import credentials_in_manifest
 from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Usage
 from goalseek.workspace.workspace import Workspace
@@ -40,7 +40,7 @@ class Briefing:
     """Context, past tries and brief of one iteration: all its proposals are made from them."""
 
     context: Context
-    history: tuple[PastTry, ...]
+    history: tuple[PastIteration, ...]
     brief: dict[str, Any]
 
 
@@ -53,7 +53,7 @@ def briefing_for(project: Project, config: Config, context: Context) -> Briefing
         best = project.ledger.history.iteration(context.best_iteration)
         records += [best] if best else []
     history = tuple(past_try(record, verify) for record in records)
-    remaining = what_is_left(config.manifest.limits, project.standing.of_run(project.run_id))
+    remaining = remaining_budget(config.manifest.limits, project.standing.of_run(project.run_id))
     return Briefing(context, history, make_brief(context, history, config.manifest, remaining))
 
 
@@ -67,7 +67,7 @@ def build_call(
     run_folder: Path,
     number: int = 1,
     problem: Problem | None = None,
-    review_subject: Judged | None = None,
+    review_subject: ReviewSubject | None = None,
 ) -> Call:
     """The call of a provider in the workspace. A program is written to ``usage_log`` before it starts.
 
@@ -75,11 +75,11 @@ def build_call(
     ``review_subject`` what a review is about. Its prompt is written to the run folder. A reviewer has another HOME.
     """
     manifest, context, brief = config.manifest, briefing.context, briefing.brief
-    name = named(phase, number)
+    name = checkpoint_name(phase, number)
     nonce = project.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = Redactor()
     for table in (manifest.env.verify, manifest.env.agent):  # the output of a crash may hold one
-        secrets.add_variables(passed_credentials(table))
+        secrets.add_variables(credentials_in_manifest(table))
     prompt = make_prompt(config.templates, phase, context, manifest, brief, nonce, plan, problem, review_subject)
     prompt = secrets.hidden_text(prompt)
     write_prompt(run_folder, name, prompt)
@@ -194,7 +194,7 @@ def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
     end_text = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
     with project.waiting(f"{why}; waits until {end_text}, {format_duration(seconds)} from now"):
         while (remaining := end - seconds_with_sleep()) > 0:
-            if stop := asked_to_stop(project.repository.own):
+            if stop := take_stop_request(project.repository.own):
                 raise LimitReached(stop)
             project.picture.beat()
             time.sleep(min(_PAUSE_SECONDS, remaining))

@@ -14,14 +14,14 @@ from typing import Any
 from goalseek.disk import refuse_full
 from goalseek.locks import exclusive_lock
 from goalseek.manifest.tables import Manifest
-from goalseek.own_folders import clear, make_anew
+from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Session
 from goalseek.project.project import Project
-from goalseek.proposal.brief import in_json
+from goalseek.proposal.brief import as_json
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.credentials import Login
 from goalseek.providers.provider import LaunchSpec
-from goalseek.sandbox.environment import credentials_of, passed_credentials, program_environment
+from goalseek.sandbox.environment import credentials_in_manifest, credentials_of, program_environment
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.policy import ProgramAccess
@@ -91,7 +91,7 @@ class AgentLaunch:
         temporary = project.places.scratch / "tmp"
         variables = {**credentials, **spec.variables, **contract}
         environment = program_environment(self.manifest.env.agent, variables, temporary)
-        self.secrets.add_variables({**credentials, **passed_credentials(self.manifest.env.agent)})
+        self.secrets.add_variables({**credentials, **credentials_in_manifest(self.manifest.env.agent)})
         self.secrets.add_files(file.real for file in spec.login.files)
         with self._hold_login(spec):
             access = self._program_access(spec)
@@ -116,7 +116,7 @@ class AgentLaunch:
                 on_output(b"")
             finally:
                 for path in placeholders if confines.mounts else ():  # the empty file on which the program was mounted
-                    clear(path)
+                    remove_if_exists(path)
         if self.usage_log:
             self.usage_log.ended(result.killed, result.timed_out)
         refuse_full(self.files)  # half an edit is no proposal
@@ -124,10 +124,10 @@ class AgentLaunch:
         return replace(result, stdout=redact(result.stdout), stderr=redact(result.stderr))
 
     def _write_files(self) -> None:
-        make_anew(self.files)
+        recreate_folder(self.files)
         (self.files / "usage.json").touch()
         (self.files / "prompt.md").write_text(self.prompt, encoding="utf-8", errors="replace")
-        (self.files / "brief.json").write_text(self.secrets.hidden_text(in_json(self.brief)))
+        (self.files / "brief.json").write_text(self.secrets.hidden_text(as_json(self.brief)))
 
     def _home_label(self, name: str) -> str:
         return f"{self.label} {name}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from goalseek.ledger.checkpoints import Checkpoints, named
+from goalseek.ledger.checkpoints import Checkpoints, checkpoint_name
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import VerifyCommand
-from goalseek.phase_values import PastTry
+from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
 
 _SENTENCES = {
@@ -24,9 +24,9 @@ _SENTENCES = {
 }
 
 
-def past_try(record: IterationRecord, verify: Sequence[VerifyCommand]) -> PastTry:
+def past_try(record: IterationRecord, verify: Sequence[VerifyCommand]) -> PastIteration:
     """An iteration as the agent may know it; ``verify`` are the commands that measured it."""
-    return PastTry(
+    return PastIteration(
         record.iteration,
         record.outcome,
         record.reason,
@@ -72,23 +72,23 @@ def crash_endings(project: Project, standing: Standing) -> list[str]:
         return []
     endings = []
     for record in islice(_crash_records(project, standing), standing.crashes):
-        if output := printed_by(project, record):
+        if output := crash_output(project, record):
             endings.append(output)
     return endings
 
 
-def last_crashed(project: Project, standing: Standing) -> IterationRecord | None:
+def newest_crash(project: Project, standing: Standing) -> IterationRecord | None:
     """The newest iteration under this ruler whose candidate crashed; None where there is none."""
     return next(_crash_records(project, standing), None)
 
 
-def printed_by(project: Project, record: IterationRecord) -> str:
+def crash_output(project: Project, record: IterationRecord) -> str:
     """The end of the output of a crashed candidate, as far as the agent may see it; "" where its evidence is gone."""
     folder = project.loaded.runs / f"{record.iteration:04d}"
     for number in range(len(record.attempts) + 1, 0, -1):
-        candidate = Checkpoints.value_of(folder, named("candidate", number), project.seal) or {}
+        candidate = Checkpoints.value_of(folder, checkpoint_name("candidate", number), project.seal) or {}
         if candidate.get("commit") == record.commit_hash:
-            evidence = Checkpoints.value_of(folder, named("evidence", number), project.seal) or {}
+            evidence = Checkpoints.value_of(folder, checkpoint_name("evidence", number), project.seal) or {}
             return str((evidence.get("failure") or {}).get("printed") or "")
     return ""
 

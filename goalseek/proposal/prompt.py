@@ -28,7 +28,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Judged:
+class ReviewSubject:
     """What a review is about: the measured value, the criteria, and the change as a patch."""
 
     value: float
@@ -45,14 +45,14 @@ def make_prompt(
     nonce: str,
     plan: Plan | None = None,
     problem: Problem | None = None,
-    review_subject: Judged | None = None,
+    review_subject: ReviewSubject | None = None,
 ) -> str:
     """The prompt of a call. The problem follows at the end where the template has no ``$problem``."""
     template = templates[phase].text
     problem_text = _problem_text(problem, nonce)
 
     def data_block(lines: str, empty: str = "(none)") -> str:
-        return as_data(lines, nonce) if lines.strip() else empty
+        return mark_as_data(lines, nonce) if lines.strip() else empty
 
     review_values = (
         {}
@@ -91,7 +91,7 @@ def make_prompt(
     return prompt
 
 
-def as_data(text: str, nonce: str) -> str:
+def mark_as_data(text: str, nonce: str) -> str:
     """What others wrote, between two lines that carry the call's nonce; nothing in it can be such a line."""
     return f"<<<DATA {nonce}\n{text.replace(nonce, '_' * len(nonce))}\nDATA {nonce}>>>"
 
@@ -99,7 +99,7 @@ def as_data(text: str, nonce: str) -> str:
 def _problem_text(problem: Problem | None, nonce: str) -> str:
     if problem is None:
         return ""
-    return problem.said + (f"\n\n{as_data(problem.printed.strip(), nonce)}" if problem.printed.strip() else "")
+    return problem.said + (f"\n\n{mark_as_data(problem.printed.strip(), nonce)}" if problem.printed.strip() else "")
 
 
 def _bullets(lines: Sequence[str]) -> str:
@@ -153,7 +153,7 @@ def _crash_text(context: Context, crashes: dict[str, Any], nonce: str) -> str:
         output = crashes["last"]
     else:
         return ""
-    return f"{intro}\n\n{as_data(output, nonce)}\n\nDo not let yours end so as well.\n"
+    return f"{intro}\n\n{mark_as_data(output, nonce)}\n\nDo not let yours end so as well.\n"
 
 
 def _remaining_text(remaining: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
-from goalseek.project.limits import pace
+from goalseek.project.limits import median_iteration_seconds
 from goalseek.values import Usage
 
 
@@ -41,7 +41,7 @@ class CallEntry:
 
 
 @dataclass(frozen=True)
-class NewCall:
+class CallList:
     """The calls since the last record, in order, as they are checkpointed."""
 
     calls: tuple[CallEntry, ...] = ()
@@ -62,7 +62,7 @@ class UsageLog:
         self._read_usage = read_usage
         self._median_of = median_of
         self.current_step = ""
-        checkpoint = checkpoints.load("calls", NewCall, "calls")
+        checkpoint = checkpoints.load("calls", CallList, "calls")
         self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
 
     def begin(self, phase: str, home: str = "") -> None:
@@ -89,7 +89,7 @@ class UsageLog:
             earlier, last = self._calls, (CallEntry(phase, answer=self.current_step),)
         (call,) = last
         if call.timed_out and call.charged is None:
-            usage = killed_call(usage, self.usual())
+            usage = killed_call_usage(usage, self.usual())
         total = usage.plus(call.charged or Usage())
         self._store((*earlier, replace(call, charged=total, failed=why)))
 
@@ -99,7 +99,7 @@ class UsageLog:
         for index, call in enumerate(self._calls):
             if call.charged is None and call.answer not in answers:
                 usage = self._read_usage() if index == len(self._calls) - 1 else Usage()
-                calls[index] = replace(call, charged=killed_call(usage, self.usual()), session=None)
+                calls[index] = replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
         if calls != list(self._calls):
             self._store(tuple(calls))
 
@@ -110,7 +110,7 @@ class UsageLog:
     @property
     def charged(self) -> Usage:
         """The usage that killed and failed calls are charged, all together."""
-        return sum_of([call.charged for call in self._calls if call.charged is not None])
+        return add_usages([call.charged for call in self._calls if call.charged is not None])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -127,10 +127,10 @@ class UsageLog:
 
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
-        self._checkpoints.save("calls", NewCall(calls), "calls", 0.0)
+        self._checkpoints.save("calls", CallList(calls), "calls", 0.0)
 
 
-def sum_of(usages: Collection[Usage]) -> Usage:
+def add_usages(usages: Collection[Usage]) -> Usage:
     """The sum of usages."""
     total = Usage()
     for usage in usages:
@@ -143,10 +143,10 @@ def _usage_text(usage: Usage) -> str:
     return f"{usage.tokens} tokens{dollars}"
 
 
-USUAL_OF = 20
+MEDIAN_ITERATIONS = 20
 
 
-def usual_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
+def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
     """The usage of the median call in the last iterations that reported usage, each with ``calls_each`` calls.
 
     A review is one call more, and so is each attempt before the last. Estimates, as by a price list, count only where
@@ -154,7 +154,7 @@ def usual_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usag
     """
     usages = [(record.usage, _call_count(record, calls_each)) for record in newest_first if record.usage != Usage()]
     exact = [(usage, calls) for usage, calls in usages if not usage.estimated]
-    newest = list(islice(exact or usages, USUAL_OF))
+    newest = list(islice(exact or usages, MEDIAN_ITERATIONS))
     if not newest:
         return Usage()
     costs = [usage.cost_usd / calls for usage, calls in newest if usage.cost_usd is not None]
@@ -172,7 +172,7 @@ def _call_count(record: IterationRecord, calls_each: int) -> int:
     return calls_each + len(record.attempts) + ("REVIEW" in record.seconds) + review_repairs
 
 
-def killed_call(usage: Usage, median_usage: Usage) -> Usage:
+def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
     """The larger of both for each kind of token and the dollars; ``estimated`` where that is not what was reported."""
     costs = [cost for cost in (usage.cost_usd, median_usage.cost_usd) if cost is not None]
     charge = Usage(
@@ -185,8 +185,8 @@ def killed_call(usage: Usage, median_usage: Usage) -> Usage:
     return usage if charge == replace(usage, estimated=False) else replace(charge, estimated=True)
 
 
-RATE_OF = 20
-USUAL_NIGHT = 8 * 3600.0
+FORECAST_ITERATIONS = 20
+NIGHT_SECONDS = 8 * 3600.0
 
 
 def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
@@ -194,11 +194,11 @@ def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> st
 
     A night is as long as ``limits.time`` says, or eight hours, and has no more iterations than ``limits.iterations``.
     """
-    tries = [record for record in islice(newest_first, RATE_OF) if record.outcome != "baseline"]
-    iteration_seconds = pace(tries)
+    tries = [record for record in islice(newest_first, FORECAST_ITERATIONS) if record.outcome != "baseline"]
+    iteration_seconds = median_iteration_seconds(tries)
     if not iteration_seconds or not any(record.usage.tokens for record in tries):
         return ""
-    seconds = limits.time or USUAL_NIGHT
+    seconds = limits.time or NIGHT_SECONDS
     count = max(int(seconds / iteration_seconds), 1)
     count = min(count, limits.iterations) if limits.iterations else count
     tokens = median(record.usage.tokens for record in tries) * count

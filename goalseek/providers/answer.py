@@ -7,19 +7,19 @@ import re
 from pathlib import Path
 
 from goalseek.errors import Rejected
-from goalseek.own_folders import open_beneath
+from goalseek.own_folders import open_regular
 from goalseek.providers.preset import count, dollars
 from goalseek.providers.provider import Reply
 from goalseek.values import Usage
 
-TITLE_MOST = 200
-USAGE_MOST = 2**16
-REASON_MOST = 500
-REASONS_MOST = 40
+TITLE_LIMIT = 200
+USAGE_LIMIT = 2**16
+REASON_LIMIT = 500
+REASONS_LIMIT = 40
 VERDICTS = ("APPROVED", "CHANGES_REQUESTED", "REJECTED")
 
 
-def block(output: str, kind: str, nonce: str) -> list[str] | None:
+def find_block(output: str, kind: str, nonce: str) -> list[str] | None:
     """The lines between the sentinels; None where there is no such block, or more than one."""
     opening, closing = f"<<<GOALSEEK {kind} {nonce}", f"GOALSEEK {kind} {nonce}>>>"
     lines = [line.strip("\r") for line in output.split("\n")]
@@ -30,7 +30,7 @@ def block(output: str, kind: str, nonce: str) -> list[str] | None:
     return lines[starts[0] + 1 : ends[0]]
 
 
-def plan_of(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
+def parse_plan(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
     """Title, text and files of a plan block. The title is "" where the block has none."""
     while lines and not lines[0].strip():
         lines = lines[1:]
@@ -39,18 +39,18 @@ def plan_of(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
     marks = [index for index, line in enumerate(lines) if line.strip().lower() == "files:"]
     end = marks[-1] if marks else len(lines)
     files = tuple(line.strip().removeprefix("- ") for line in lines[end + 1 :] if line.strip())
-    return title_of(lines[0]), "\n".join(lines[1:end]).strip(), files
+    return clean_title(lines[0]), "\n".join(lines[1:end]).strip(), files
 
 
-def review_of(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
+def parse_review(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
     """The verdict of a review, and its lines of reason; ("", ()) unless exactly one block begins with one."""
-    lines = [line.strip() for line in block(output, "REVIEW", nonce) or () if line.strip()]
+    lines = [line.strip() for line in find_block(output, "REVIEW", nonce) or () if line.strip()]
     if not lines or lines[0] not in VERDICTS:
         return "", ()
-    return lines[0], tuple(title_of(line.removeprefix("- "), REASON_MOST) for line in lines[1 : 1 + REASONS_MOST])
+    return lines[0], tuple(clean_title(line.removeprefix("- "), REASON_LIMIT) for line in lines[1 : 1 + REASONS_LIMIT])
 
 
-def planned(reply: Reply, nonce: str) -> Reply:
+def require_plan(reply: Reply, nonce: str) -> Reply:
     """The reply. Raises Rejected where it has no plan between the sentinels."""
     if reply.title:
         return reply
@@ -58,17 +58,17 @@ def planned(reply: Reply, nonce: str) -> Reply:
     raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
 
 
-def title_of(line: str, limit: int = TITLE_MOST) -> str:
+def clean_title(line: str, limit: int = TITLE_LIMIT) -> str:
     """One line of printable text, cut to ``limit`` characters."""
     text = re.sub(r"\s+", " ", "".join(char if char.isprintable() else " " for char in line)).strip()
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def usage_of(path: Path) -> Usage:
+def read_usage(path: Path) -> Usage:
     """What the program reported in ``$GOALSEEK_USAGE``: a JSON object of at most 64 KiB; an empty usage otherwise."""
     try:
-        with open(open_beneath(path.parent, path.name), "rb") as file:  # noqa: PTH123 - a descriptor
-            report = json.loads(file.read(USAGE_MOST))
+        with open(open_regular(path.parent, path.name), "rb") as file:  # noqa: PTH123 - a descriptor
+            report = json.loads(file.read(USAGE_LIMIT))
     except (OSError, ValueError, RecursionError):
         return Usage()
     if not isinstance(report, dict):

@@ -13,11 +13,11 @@ from pathlib import Path
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
-from goalseek.providers.answer import block, plan_of, planned, review_of, title_of
+from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, require_plan
 from goalseek.providers.credentials import Login, find_login, sources_of
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, started
-from goalseek.sandbox.pipes import shortened
+from goalseek.sandbox.pipes import shorten
 from goalseek.values import Usage
 
 _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time in seconds since 1970
@@ -66,7 +66,7 @@ class AgentProvider:
 
     def program(self) -> str | None:
         """The program's path: as named from the manifest's folder, or on PATH."""
-        return program_at(self.words[0], self.folder)
+        return find_program(self.words[0], self.folder)
 
     def check(self) -> None:
         """Raises GoalseekError where the program cannot be found."""
@@ -81,7 +81,7 @@ class AgentProvider:
 
     def plan(self, call: Call) -> Reply:
         """Asks for a plan, without a way to edit where the agent has such a mode."""
-        return planned(self.ask(call), call.nonce)
+        return require_plan(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the agent edit. It resumes the session of an earlier call in this HOME, to plan or to edit."""
@@ -97,7 +97,7 @@ class AgentProvider:
     def review(self, call: Call) -> Reply:
         """Asks for a verdict on the change in the tree."""
         reply = self.ask(call)
-        verdict, reasons = review_of(reply.output, call.nonce)
+        verdict, reasons = parse_review(reply.output, call.nonce)
         return replace(reply, title=verdict, text="\n".join(reasons), files=())
 
     def ask(self, call: Call, session: Session | None = None) -> Reply:
@@ -129,20 +129,20 @@ class AgentProvider:
         stdout, stderr = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
         printed = Printed(result.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
         answer = self._read(printed)
-        usage = _without_zero_cost(added(answer, session))
-        output = shortened(stdout + stderr)
+        usage = _without_zero_cost(usage_of_call(answer, session))
+        output = shorten(stdout + stderr)
         if result.timed_out:
             why = f"the provider ran past its limit ({result.seconds:.0f}s)"
             raise Failed("timeout", why, output, usage)
-        if next_session := following(answer, session, self.model):
+        if next_session := session_after(answer, session, self.model):
             call.went(next_session)
         if answer.trouble:
             trouble = answer.trouble
             why = f"{self.name}: {trouble.why}"
-            failure = failure_of(answer, session)
+            failure = failure_class(answer, session)
             raise failure(trouble.kind, why, output, usage, _seconds_until(trouble.reset))
-        lines = block(answer.text, "PLAN", call.nonce)
-        title, text, files = plan_of(lines) if lines is not None else (_first_line(answer, call), "", ())
+        lines = find_block(answer.text, "PLAN", call.nonce)
+        title, text, files = parse_plan(lines) if lines is not None else (_first_line(answer, call), "", ())
         return Reply(title, text, files, answer.text or output, usage, self.name, self.model, answer.model)
 
     def _read(self, printed: Printed) -> Answer:
@@ -186,7 +186,7 @@ class AgentProvider:
         return arguments
 
 
-def program_at(name: str, folder: Path) -> str | None:
+def find_program(name: str, folder: Path) -> str | None:
     """A program's path: as named from a folder, or on PATH, or beside goalseek's own interpreter."""
     if "/" in name:
         path = (folder / Path(name).expanduser()).resolve()
@@ -194,7 +194,7 @@ def program_at(name: str, folder: Path) -> str | None:
     return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
 
-def made_of(preset: Preset, table: ProviderTable, folder: Path) -> Provider:
+def from_preset(preset: Preset, table: ProviderTable, folder: Path) -> Provider:
     """The provider that a preset describes."""
     return AgentProvider(preset, table, folder)
 
@@ -214,7 +214,7 @@ def _fill(word: str, values: dict[str, str]) -> str:
 def _first_line(answer: Answer, call: Call) -> str:
     """The title of a change for which the agent printed no block: its first line. A plan must be in a block."""
     lines = [line for line in answer.text.splitlines() if line.strip()]
-    return title_of(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
+    return clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
 
 
 def _seconds_until(reset: float | None) -> float | None:
@@ -231,7 +231,7 @@ class SessionGone(Failed):
     """The program did not find the session that it should resume."""
 
 
-def added(answer: Answer, session: Session | None) -> Usage:
+def usage_of_call(answer: Answer, session: Session | None) -> Usage:
     """What a call used. Where the agent reports totals of the whole session, these less the earlier totals.
 
     A total that is smaller than the earlier one was reset, and is of this call alone.
@@ -244,7 +244,7 @@ def added(answer: Answer, session: Session | None) -> Usage:
     return replace(usage, **{name: max(totals[name] - earlier[name], 0) for name in totals})
 
 
-def following(answer: Answer, session: Session | None, model: str) -> Session | None:
+def session_after(answer: Answer, session: Session | None, model: str) -> Session | None:
     """The session that the next call can resume, after one in ``session``; None where it may not exist.
 
     A call that failed in a new session may have left none.
@@ -261,7 +261,7 @@ def _is_session_name(value: object) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
-def failure_of(answer: Answer, session: Session | None) -> type[Failed]:
+def failure_class(answer: Answer, session: Session | None) -> type[Failed]:
     """The exception for an answer with trouble: SessionGone where the program used nothing and names no session."""
     may_be_gone = answer.trouble is not None and answer.trouble.kind in ("crashed", "transient")
     has_usage = answer.usage.tokens or answer.usage.cost_usd

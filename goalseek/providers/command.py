@@ -9,8 +9,8 @@ from pathlib import Path
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
-from goalseek.providers.answer import block, plan_of, planned, review_of, title_of, usage_of
-from goalseek.providers.coding_agent import program_at
+from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, read_usage, require_plan
+from goalseek.providers.coding_agent import find_program
 from goalseek.providers.credentials import Login, find_login, sources_of
 from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, started
 
@@ -52,7 +52,7 @@ class CommandProvider:
         """Asks for a plan; without ``ask_plan``, an empty one: the plan comes with the change."""
         if not self.ask_plan:
             return Reply("", "The provider plans while it edits.")
-        return planned(self.ask(call), call.nonce)
+        return require_plan(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the program edit."""
@@ -60,12 +60,12 @@ class CommandProvider:
         if reply.title:
             return reply
         lines = [line for line in reply.output.splitlines() if line.strip()]
-        return Reply(title_of(lines[0]) if lines else "", reply.text, reply.files, reply.output, reply.usage)
+        return Reply(clean_title(lines[0]) if lines else "", reply.text, reply.files, reply.output, reply.usage)
 
     def review(self, call: Call) -> Reply:
         """Asks for a verdict on the change in the tree."""
         reply = self.ask(call)
-        verdict, reasons = review_of(reply.output, call.nonce)
+        verdict, reasons = parse_review(reply.output, call.nonce)
         return replace(reply, title=verdict, text="\n".join(reasons), files=())
 
     def ask(self, call: Call) -> Reply:
@@ -77,7 +77,7 @@ class CommandProvider:
         result = started(call, LaunchSpec(arguments, login=self.login(), timeout=self.timeout))
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
-        usage = usage_of(call.usage_file)
+        usage = read_usage(call.usage_file)
         if result.timed_out:
             why = f"the provider ran past its limit ({result.seconds:.0f}s)"
             raise Failed("timeout", why, output + errors, usage)
@@ -86,13 +86,13 @@ class CommandProvider:
             last = f": {printed.splitlines()[-1][:200]}" if printed else ""
             why = f"the provider ended with {result.exit_code}{last}"
             raise Failed("crashed", why, output + errors, usage)
-        lines = block(output, "PLAN", call.nonce)
-        title, text, files = plan_of(lines) if lines is not None else ("", "", ())
+        lines = find_block(output, "PLAN", call.nonce)
+        title, text, files = parse_plan(lines) if lines is not None else ("", "", ())
         return Reply(title, text, files, output, usage)
 
     def _program(self) -> str | None:
         """The program's path: as named from the manifest's folder, or on PATH."""
-        return program_at(self.command[0], self.folder)
+        return find_program(self.command[0], self.folder)
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:

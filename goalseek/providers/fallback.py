@@ -16,12 +16,12 @@ from goalseek.values import Usage
 Member = TypeVar("Member", bound=Provider)
 RETRIES = 3
 RETRY_SECONDS = (2.0, 8.0, 30.0)
-PAUSE_SECONDS = (30.0, 60.0, 120.0, 240.0, 480.0, 900.0)
+LIMIT_PAUSES = (30.0, 60.0, 120.0, 240.0, 480.0, 900.0)
 _RESET_MARGIN = 1.0
 
 
 @dataclass(frozen=True)
-class Chain:
+class ProviderChain:
     """The providers that plan, edit and review, each list in the order of asking. Its name is the first editor's."""
 
     planners: tuple[Provider, ...]
@@ -132,8 +132,8 @@ class Chain:
                 if failed.kind == "transient" and retries < RETRIES:
                     seconds = RETRY_SECONDS[retries]
                     retries += 1
-                elif failed.kind == "rate_limited" and (failed.reset or is_last or pauses < len(PAUSE_SECONDS)):
-                    pause = PAUSE_SECONDS[min(pauses, len(PAUSE_SECONDS) - 1)]
+                elif failed.kind == "rate_limited" and (failed.reset or is_last or pauses < len(LIMIT_PAUSES)):
+                    pause = LIMIT_PAUSES[min(pauses, len(LIMIT_PAUSES) - 1)]
                     seconds = pause if failed.reset is None else failed.reset + _RESET_MARGIN
                     pauses += 1
                 else:
@@ -150,7 +150,7 @@ class Chain:
             return replace(reply, usage=usage, provider=provider.name, model=provider.model)
 
     def _add_cost(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
-        return priced(usage, (provider.model, answered_by), self.prices, provider.is_subscription())
+        return add_cost(usage, (provider.model, answered_by), self.prices, provider.is_subscription())
 
 
 def _can_repair(provider: Provider) -> bool:
@@ -161,7 +161,7 @@ def _can_repair(provider: Provider) -> bool:
 _PRICE_TOKENS = 1_000_000
 
 
-def priced(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_subscription: bool) -> Usage:
+def add_cost(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_subscription: bool) -> Usage:
     """The usage with its cost in dollars. An estimate is marked; a subscription's cost moves to ``about_usd``.
 
     ``models`` are the names of the model; the first that has a price counts.

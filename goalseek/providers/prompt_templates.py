@@ -23,7 +23,7 @@ PLACEHOLDERS = {
     **dict.fromkeys(PHASES, frozenset(_COMMON.split())),
     "review": frozenset(f"{_COMMON} {_REVIEW_ONLY}".split()),
 }
-NEEDED = {"plan": ("nonce",), "apply": (), "repair": ("problem",), "review": ("nonce", "criteria", "diff")}
+REQUIRED = {"plan": ("nonce",), "apply": (), "repair": ("problem",), "review": ("nonce", "criteria", "diff")}
 _WHY_NEEDED = {
     "nonce": "the answer is read between lines with it",
     "problem": "it says what was wrong",
@@ -91,7 +91,7 @@ def _read_own(path: Path, phase: str) -> Template:
     if unknown:
         message = f"{path}: there is no placeholder ${unknown[0]}"
         raise GoalseekError(message, f"known are {known}; $$ is a dollar sign")
-    for name in NEEDED[phase]:
+    for name in REQUIRED[phase]:
         if name not in template.get_identifiers():
             raise GoalseekError(f"{path}: has no ${name}: {_WHY_NEEDED[name]}", f"see the package's own: {phase}.md")
     digest = hashlib.sha256(raw).hexdigest()[:8]

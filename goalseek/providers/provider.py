@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from goalseek.disk import as_full_disk
+from goalseek.disk import full_disk_error
 from goalseek.errors import Rejected
-from goalseek.phase_values import Context, PastTry, Plan, Session
+from goalseek.phase_values import Context, PastIteration, Plan, Session
 from goalseek.providers.credentials import Login
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.sandbox.redaction import Redactor
@@ -64,7 +64,7 @@ class Call:
 
     phase: str
     context: Context
-    history: tuple[PastTry, ...]
+    history: tuple[PastIteration, ...]
     folder: Path
     writable: tuple[str, ...]
     prompt: str
@@ -198,6 +198,6 @@ def started(call: Call, asked: LaunchSpec) -> ProgramResult:
     try:
         return call.start(asked)
     except OSError as error:
-        if as_full_disk(error):
+        if full_disk_error(error):
             raise
         raise Failed("crashed", f"the provider cannot be started: {error}") from None

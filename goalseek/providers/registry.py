@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import cast
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.manifest.loading import Loaded
-from goalseek.manifest.rules import table_of, tables_of, why_own_work
+from goalseek.manifest.loading import ManifestFile
+from goalseek.manifest.rules import own_work_fault, table_of, tables_of
 from goalseek.manifest.tables import Price, ProviderTable, ReviewTable
-from goalseek.providers.fallback import Chain
+from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.preset import Preset
 from goalseek.providers.provider import Provider, Reviewer
 from goalseek.sandbox import environment
@@ -36,7 +36,7 @@ WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so they nee
 
 def make_provider(
     table: ProviderTable, folder: Path, prices: Sequence[Price] = (), review: ReviewTable | None = None
-) -> Chain:
+) -> ProviderChain:
     """The providers that the manifest names, with their fallbacks and the reviewer. ``folder`` is the manifest's.
 
     Raises GoalseekError for an unknown name, for one of another package that cannot be loaded, and for a reviewer that
@@ -46,12 +46,12 @@ def make_provider(
     planners = tables_of(table.plan) if table.plan else tables
     by_table = {key: _build(key, folder) for key in (*tables, *planners)}
     reviewers = (_build_reviewer(table_of(review.provider), table, folder),) if review else ()
-    return Chain(
+    return ProviderChain(
         tuple(by_table[key] for key in planners), tuple(by_table[key] for key in tables), tuple(prices), reviewers
     )
 
 
-def preset(name: str) -> Preset | None:
+def find_preset(name: str) -> Preset | None:
     """The preset of that name, also one of another package; None where there is none."""
     if name in PRESETS:
         known: Preset = importlib.import_module(PRESETS[name]).PRESET
@@ -60,14 +60,14 @@ def preset(name: str) -> Preset | None:
     return plugin if isinstance(plugin, Preset) else None
 
 
-def names() -> tuple[str, ...]:
+def provider_names() -> tuple[str, ...]:
     """Every name that a provider can have."""
     plugins = [point.name for point in importlib.metadata.entry_points(group=GROUP)]
     return tuple(dict.fromkeys((*PRESETS, *PROVIDERS, *plugins)))
 
 
 def _build_reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -> Reviewer:
-    if why := why_own_work(table, author):
+    if why := own_work_fault(table, author):
         raise GoalseekError(f"review.provider: {why}", "or propose with another: --provider NAME")
     reviewer = _build(table, folder)
     if not hasattr(reviewer, "review"):
@@ -80,13 +80,13 @@ def _build(table: ProviderTable, folder: Path) -> Provider:
     if table.name in PROVIDERS:
         provider: Provider = importlib.import_module(PROVIDERS[table.name]).make(table, folder)
         return provider
-    plugin = preset(table.name) or _load_plugin(table.name)
+    plugin = find_preset(table.name) or _load_plugin(table.name)
     if plugin is None:
-        raise GoalseekError(f"there is no provider {table.name!r}", f"one of {', '.join(names())}")
+        raise GoalseekError(f"there is no provider {table.name!r}", f"one of {', '.join(provider_names())}")
     if isinstance(plugin, Preset):
-        from goalseek.providers.coding_agent import made_of
+        from goalseek.providers.coding_agent import from_preset
 
-        return made_of(plugin, table, folder)
+        return from_preset(plugin, table, folder)
     assert callable(plugin)
     built: Provider = plugin(table, folder)
     return built
@@ -110,27 +110,27 @@ def _load_plugin(name: str) -> object:
     return plugin
 
 
-class ChosenProvider:
+class ProviderChoice:
     """The provider of a run, built at the first use, and again after the table ``review`` of the manifest changed."""
 
     def __init__(self, asked: ProviderTable | None) -> None:
         self.asked = asked
-        self._provider: Chain | None = None
+        self._provider: ProviderChain | None = None
         self._review: ReviewTable | None = None
 
-    def made(self, loaded: Loaded) -> Chain:
+    def made(self, loaded: ManifestFile) -> ProviderChain:
         """The provider of the command line, or else of the manifest. Raises GoalseekError where it cannot start."""
         if self._provider is None or self._review != loaded.manifest.review:
             self._review = loaded.manifest.review
-            self._provider = chosen_provider(loaded, self.table(loaded))
+            self._provider = make_permitted_provider(loaded, self.table(loaded))
             self._provider.check()
         return self._provider
 
-    def is_named(self, loaded: Loaded) -> bool:
+    def is_named(self, loaded: ManifestFile) -> bool:
         """Whether the command line or the manifest names a provider."""
         return (self.asked or loaded.manifest.provider) is not None
 
-    def table(self, loaded: Loaded) -> ProviderTable:
+    def table(self, loaded: ManifestFile) -> ProviderTable:
         """The provider's keys. Raises GoalseekError where none is named."""
         table = self.asked or loaded.manifest.provider
         if table is None:
@@ -139,7 +139,7 @@ class ChosenProvider:
         return table
 
 
-def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
+def make_permitted_provider(loaded: ManifestFile, table: ProviderTable) -> ProviderChain:
     """The provider to use. Raises GoalseekError where a program would start without consent."""
     provider = make_provider(table, loaded.folder, loaded.manifest.price, loaded.manifest.review)
     for member in provider.everybody:
@@ -150,17 +150,17 @@ def chosen_provider(loaded: Loaded, table: ProviderTable) -> Chain:
     return provider
 
 
-def programs_of(loaded: Loaded) -> list[list[str]]:
+def manifest_commands(loaded: ManifestFile) -> list[list[str]]:
     """The command lines of the manifest's providers, whose programs a sandbox must show."""
     if loaded.manifest.provider is None:
         return []
     try:
-        return commands_of(make_provider(loaded.manifest.provider, loaded.folder, (), loaded.manifest.review))
+        return provider_commands(make_provider(loaded.manifest.provider, loaded.folder, (), loaded.manifest.review))
     except GoalseekError:  # said where the provider is looked at
         return []
 
 
-def commands_of(provider: Chain) -> list[list[str]]:
+def provider_commands(provider: ProviderChain) -> list[list[str]]:
     """The command line of each provider that starts a program."""
     commands: list[list[str]] = []
     for member in provider.everybody:

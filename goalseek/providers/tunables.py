@@ -68,7 +68,7 @@ class Range:
         return min(max(float(f"{float(value):.4g}"), self.low), self.high) + 0.0
 
     def __str__(self) -> str:
-        text = f"{self.kind} {as_text(self._cast(self.low))}..{as_text(self._cast(self.high))}"
+        text = f"{self.kind} {format_literal(self._cast(self.low))}..{format_literal(self._cast(self.high))}"
         return text + (" log" if self.log else "") + (f" step {self.step}" if self.step > 1 else "")
 
     def _cast(self, value: float) -> Value:
@@ -114,7 +114,7 @@ class _BadMark(Exception):
     """A bad mark: what is wrong, and what would be right."""
 
 
-def find(path: str, content: bytes) -> tuple[Constant, ...]:
+def find_constants(path: str, content: bytes) -> tuple[Constant, ...]:
     """The marked constants of one file, in order. Raises GoalseekError with file, line and what would be right."""
     if b"goalseek:" not in content:
         return ()
@@ -150,16 +150,16 @@ def by_name(constants: Iterable[Constant]) -> dict[str, Constant]:
     }
 
 
-def rewritten(content: bytes, values: Mapping[Constant, Value]) -> bytes:
+def rewrite(content: bytes, values: Mapping[Constant, Value]) -> bytes:
     """The file with other values and every other byte unchanged. A literal that has the value already stays."""
     text = _text(content)
     for constant in sorted(values, key=lambda constant: constant.start, reverse=True):
         if values[constant] != constant.value:
-            text = text[: constant.start] + as_text(values[constant]) + text[constant.end :]
+            text = text[: constant.start] + format_literal(values[constant]) + text[constant.end :]
     return text.encode("utf-8", "surrogateescape")
 
 
-def as_text(value: Value) -> str:
+def format_literal(value: Value) -> str:
     """The literal for a value. An exponent always has a point before it: YAML takes ``1e-05`` for a text."""
     if isinstance(value, str):
         return value
@@ -167,9 +167,9 @@ def as_text(value: Value) -> str:
     return text.replace("e", ".0e") if "e" in text and "." not in text else text
 
 
-def shown(value: Value) -> str:
+def format_value(value: Value) -> str:
     """A value for titles: numbers as they are written, texts in JSON's quotes."""
-    return json.dumps(value, ensure_ascii=not value.isprintable()) if isinstance(value, str) else as_text(value)
+    return json.dumps(value, ensure_ascii=not value.isprintable()) if isinstance(value, str) else format_literal(value)
 
 
 def _text(content: bytes) -> str:

@@ -35,7 +35,7 @@ _COUNTABLE = 10_000
 _REFUSED = ("guard", "not_valid")
 
 
-class Tune:
+class TuneProvider:
     """Plans by asking a sampler for values; applies the values in the plan's title."""
 
     name = "tune"
@@ -59,7 +59,7 @@ class Tune:
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """The constants that it changes, in words. Raises GoalseekError for a bad mark, or where there is none."""
-        constants = [constant for file in files for constant in tunables.find(file.path, file.read())]
+        constants = [constant for file in files for constant in tunables.find_constants(file.path, file.read())]
         if not constants:
             hint = f"mark one by a comment: {tunables.EXAMPLE}"
             raise GoalseekError("no constant is marked in the writable files", hint)
@@ -100,7 +100,7 @@ class Tune:
         for path in dict.fromkeys(constant.path for constant in constants.values()):
             values = {constant: setting[name] for name, constant in constants.items() if constant.path == path}
             before = (call.folder / path).read_bytes()
-            after = tunables.rewritten(before, values)
+            after = tunables.rewrite(before, values)
             if after != before:
                 (call.folder / path).write_bytes(after)
                 changed.append(path)
@@ -109,12 +109,12 @@ class Tune:
 
 def make(table: ProviderTable, folder: Path) -> Provider:
     """The provider for a manifest."""
-    return Tune(table)
+    return TuneProvider(table)
 
 
 def title(setting: Setting) -> str:
     """``RATE = 0.0316, DEPTH = 5``: every constant with its value, as ``parse`` reads it."""
-    return ", ".join(f"{name} = {tunables.shown(value)}" for name, value in setting.items())
+    return ", ".join(f"{name} = {tunables.format_value(value)}" for name, value in setting.items())
 
 
 def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
@@ -191,7 +191,7 @@ def _find_constants(call: Call) -> dict[str, Constant]:
     for path in sorted(call.writable):
         file = call.folder / path
         if file.is_file() and not file.is_symlink():
-            constants.extend(tunables.find(path, file.read_bytes()))
+            constants.extend(tunables.find_constants(path, file.read_bytes()))
     if not constants:
         raise GoalseekError("no constant is marked in the writable files", f"mark one by a comment: {tunables.EXAMPLE}")
     return tunables.by_name(constants)
@@ -256,7 +256,9 @@ def _draw(domain: Range | tunables.Choices, rng: random.Random) -> Value:
 
 
 def _line(name: str, old: Value, new: Value) -> str:
-    return f"{name}: {tunables.shown(old)}" + (", as before" if old == new else f" -> {tunables.shown(new)}")
+    return f"{name}: {tunables.format_value(old)}" + (
+        ", as before" if old == new else f" -> {tunables.format_value(new)}"
+    )
 
 
 def _value(quoted: str) -> Value | None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from goalseek.own_folders import parent_of, remove
 from goalseek.sandbox import landlock
-from goalseek.sandbox.mounts import Layout, check, holder, lay_out
-from goalseek.sandbox.view import Launch, Mount, View, overrules_owners, split
+from goalseek.sandbox.mounts import Layout, check_view, innermost_mount, lay_out
+from goalseek.sandbox.view import Launch, Mount, View, needs_owner_capabilities, split_environment
 
 _TERMINAL_INPUT = Path("/proc/sys/dev/tty/legacy_tiocsti")
 
@@ -22,39 +22,43 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
     Makes the empty folders in the tree that shared folders are mounted on. HOME and TMPDIR become the view's. Raises
     FileNotFoundError without bwrap, OSError if a mount point cannot be made, GoalseekError for an impossible view.
     """
-    launcher = program()
+    launcher = find_bubblewrap()
     if launcher is None:
         raise FileNotFoundError("bwrap")
-    check(view)
+    check_view(view)
     layout = lay_out(view)
     make_mount_points(layout)
     variables = {**environment, "HOME": str(view.home.at), "TMPDIR": str(view.temporary.at)}
-    launcher_variables, program_variables = split(variables)
+    launcher_variables, program_variables = split_environment(variables)
     command = [launcher, *_isolation_options(view), *_mount_options(view, layout)]
     for name, value in program_variables.items():
         command += ["--setenv", name, value]
     command += ["--chdir", str(view.seen_at(folder)), "--", *arguments]
     is_scoped = view.network and scopes_abstract_sockets()
     return Launch(
-        tuple(command), launcher_variables, Path("/"), is_cage=True, restriction=landlock.SCOPED if is_scoped else ()
+        tuple(command),
+        launcher_variables,
+        Path("/"),
+        is_cage=True,
+        restriction=landlock.SCOPE_ONLY if is_scoped else (),
     )
 
 
-def program() -> str | None:
+def find_bubblewrap() -> str | None:
     """The path of bubblewrap; None if it is not installed."""
     return shutil.which("bwrap")
 
 
 def scopes_abstract_sockets() -> bool:
     """Whether a program that has the machine's network is kept from abstract unix sockets."""
-    path = program()
+    path = find_bubblewrap()
     if path is None or os.stat(path).st_mode & stat.S_ISUID:
         return False  # a restricted process cannot start a set-user-id program as what it is
     return landlock.abi() >= landlock.SCOPES
 
 
 def _isolation_options(view: View) -> Iterator[str]:
-    if overrules_owners(view):
+    if needs_owner_capabilities(view):
         # In a user namespace root owns root's files only. CAP_DAC_READ_SEARCH is left out: it opens files by handle.
         yield from ("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
         if not view.network:
@@ -114,7 +118,7 @@ def make_mount_points(layout: Layout) -> None:
     """
     mounts = {str(mount.at): mount for mount in layout.mounts}
     for mount in layout.mounts:
-        outer = holder(mounts, mount.at.parent)
+        outer = innermost_mount(mounts, mount.at.parent)
         if outer is not None and outer.writable:
             _make_mount_point(outer.source / mount.at.relative_to(outer.at), mount.source.is_dir())
 

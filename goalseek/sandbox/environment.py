@@ -11,7 +11,7 @@ from pathlib import Path
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.manifest.tables import Manifest, Variables
 from goalseek.sandbox import level
-from goalseek.sandbox.redaction import is_telling
+from goalseek.sandbox.redaction import is_credential_name
 
 PUBLISHED = (
     "PATH",
@@ -52,7 +52,7 @@ def refuse_without_consent(manifest: Manifest, provider: str) -> None:
         return
     why = "; ".join(sandbox.reason)
     message = f"the provider {provider!r} runs a program, and there is no sandbox to keep it in its place ({why})"
-    hint = level.how_to_get("bubblewrap")
+    hint = level.installation_hint("bubblewrap")
     hint += '; if you trust it with your account, say so in the manifest: sandbox.mode = "none"'
     raise GoalseekError(message, hint, UNFIT, "sandbox")
 
@@ -61,7 +61,9 @@ def refuse_unconfined(manifest: Manifest, provider: str) -> None:
     """Raises GoalseekError if an agent that runs every command without asking would have no sandbox."""
     if level.probe(manifest.sandbox.mode).name == "none":
         message = f"the provider {provider!r} runs every command of its model unasked, and needs a sandbox"
-        raise GoalseekError(message, f'sandbox.mode = "auto"; {level.how_to_get("bubblewrap")}', UNFIT, "sandbox")
+        raise GoalseekError(
+            message, f'sandbox.mode = "auto"; {level.installation_hint("bubblewrap")}', UNFIT, "sandbox"
+        )
 
 
 def credentials_of(names: Iterable[str]) -> dict[str, str]:
@@ -69,14 +71,14 @@ def credentials_of(names: Iterable[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def passed_credentials(variables: Variables) -> dict[str, str]:
+def credentials_in_manifest(variables: Variables) -> dict[str, str]:
     """Variables that a manifest passes on or sets and whose names say that they hold a credential, with values."""
     values = {**credentials_of(variables.pass_)}
     values |= {name: _substitute(f"env: {name}", value) for name, value in variables.set.items()}
-    return {name: value for name, value in values.items() if is_telling(name)}
+    return {name: value for name, value in values.items() if is_credential_name(name)}
 
 
-def expanded(key: str, text: str, folder: Path) -> Path:
+def expand_path(key: str, text: str, folder: Path) -> Path:
     """A path as people write it, with ``~`` and ``${HOME}``, relative to ``folder``.
 
     Raises GoalseekError for a variable that is not set.

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from goalseek.sandbox.view import is_systems
+from goalseek.sandbox.view import is_system_path
 
-USUAL = ("sh", "bash", "env", "python3", "python", "node", "git")
+COMMON_PROGRAMS = ("sh", "bash", "env", "python3", "python", "node", "git")
 _SHEBANG_LIMIT = 512
 _DEPTH_LIMIT = 8
 
@@ -45,7 +45,7 @@ def required_paths(
         return which(word, path, folder) or _script(word, folder)
 
     words = [word for command in commands for word in words_of(command, lambda text: resolve(text) is not None)]
-    for word in dict.fromkeys((*words, *(Word(name, False) for name in USUAL))):
+    for word in dict.fromkeys((*words, *(Word(name, False) for name in COMMON_PROGRAMS))):
         program = resolve(word.text) if word.is_run or "/" not in word.text else None
         if program is not None:
             _add_program(program, word.text, path, folder, required)
@@ -128,8 +128,8 @@ def first_line(program: Path) -> bytes:
 
 def _is_shown_anyway(path: Path, top: Path) -> bool:
     chain = resolve_links(path)
-    is_inside = is_systems(chain.real) or chain.real.is_relative_to(top)
-    return is_inside and all(is_systems(link) or link.is_relative_to(top) for link, _ in chain.links)
+    is_inside = is_system_path(chain.real) or chain.real.is_relative_to(top)
+    return is_inside and all(is_system_path(link) or link.is_relative_to(top) for link, _ in chain.links)
 
 
 _PROGRAM_PREFIXES = frozenset(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.files import write_durably
-from goalseek.own_folders import clear, make_anew, open_beneath, own_folder
+from goalseek.own_folders import open_regular, own_folder, recreate_folder, remove_if_exists
 
 _CREDENTIAL_LIMIT = 2**20
 _FILE_LIMIT = 2**26
@@ -40,7 +40,7 @@ class AgentHome:
         """
         self.collect_renewed_logins()
         if not self.is_of(label):
-            make_anew(self.path, 0o700)
+            recreate_folder(self.path, 0o700)
         stored = {"label": label, "links": {path: str(real) for path, (real, _) in links.items()}}
         write_durably(self._record, json.dumps(stored).encode() + b"\n")
         with own_folder(self.path) as home:
@@ -59,7 +59,7 @@ class AgentHome:
         moved = []
         for path, real in self._read_record().get("links", {}).items():
             try:
-                with open(open_beneath(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
+                with open(open_regular(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
                     status = os.fstat(file.fileno())
                     content = file.read(_CREDENTIAL_LIMIT + 1)
             except OSError:  # a link as it was, or nothing
@@ -67,12 +67,12 @@ class AgentHome:
             if _is_newer(status, Path(real)) and 0 < len(content) <= _CREDENTIAL_LIMIT:
                 _replace(Path(real), content)
                 moved.append(real)
-            clear(self.path / path)
+            remove_if_exists(self.path / path)
         return moved
 
     def read(self, path: str) -> bytes:
         """The bytes of a regular file in it. Raises OSError where there is none, or one of more than 64 MiB."""
-        with open(open_beneath(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
+        with open(open_regular(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
             content = file.read(_FILE_LIMIT + 1)
         if len(content) > _FILE_LIMIT:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)

@@ -20,11 +20,11 @@ from pathlib import Path
 from goalseek.own_folders import parent_of
 from goalseek.sandbox import landlock_exec
 from goalseek.sandbox.executables import resolve_links
-from goalseek.sandbox.mounts import check
-from goalseek.sandbox.view import Launch, View, overrules_owners, readable, split
+from goalseek.sandbox.mounts import check_view
+from goalseek.sandbox.view import Launch, View, needs_owner_capabilities, split_environment, system_paths
 
 TRUNCATES, TCP, SCOPES = 3, 4, 6
-SCOPED = ("--scope-only",)  # no way to abstract unix sockets of others, and all else as it was
+SCOPE_ONLY = ("--scope-only",)  # no way to abstract unix sockets of others, and all else as it was
 GAPS = (
     "trees lie at their own paths: an editable install or a build folder may mean your checkout",
     "it can see that files exist everywhere, and change modes, owners and times of those that are yours",
@@ -62,7 +62,7 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
 
     Links in the throw-away HOME lead to what is shown of the user's. Raises GoalseekError for an impossible view.
     """
-    check(view)
+    check_view(view)
     _link_from_home(view)
     variables = {**environment, **_WITHOUT_SYSTEMS, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
     restriction: list[str] = []
@@ -72,7 +72,7 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
         restriction += ["--write", str(path)]
     if not view.network:
         restriction.append("--no-tcp")
-    if overrules_owners(view):
+    if needs_owner_capabilities(view):
         restriction.append("--keep-owner-rights")
     return Launch(tuple(arguments), variables, folder, restriction=tuple(restriction))
 
@@ -84,7 +84,7 @@ def standalone_command(ready: Launch) -> Launch:
     """
     if not ready.restriction:
         return ready
-    starter_variables, program_variables = split(ready.environment)
+    starter_variables, program_variables = split_environment(ready.environment)
     command = [*_starter(), *ready.restriction]
     for name, value in program_variables.items():
         command += ["--set", name, value]
@@ -125,7 +125,7 @@ def _link_from_home(view: View) -> None:
 def _readable(view: View) -> Iterator[Path]:
     masked = [resolve_links(path).real for path in view.masked]
     shown = [path.source for path in view.everything() if not path.writable]
-    for path in dict.fromkeys(resolve_links(path).real for path in (*readable(view.network), *shown)):
+    for path in dict.fromkeys(resolve_links(path).real for path in (*system_paths(view.network), *shown)):
         yield from _unmasked_parts(path, masked)
     yield Path("/proc")
     if view.devices:

@@ -20,13 +20,13 @@ import time
 CREATE, ADD_RULE, RESTRICT = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
-READING = EXECUTE | READ_FILE | READ_DIR
+READ_ACCESS = EXECUTE | READ_FILE | READ_DIR
 FILE_ACCESS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
 FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 TCP = 3
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
 PARENT_DEATH_SIGNAL, DROP_BOUNDING, NO_NEW_PRIVILEGES, SUBREAPER, AMBIENT, AMBIENT_CLEAR = 1, 24, 38, 36, 47, 4
-OVERRULE_OWNERS = (1, 3)  # CAP_DAC_OVERRIDE, CAP_FOWNER
+OWNER_CAPABILITIES = (1, 3)  # CAP_DAC_OVERRIDE, CAP_FOWNER
 TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)  # for the program, not its reaper
 GRACE_SECONDS = 3.0
 CANNOT_START = 126
@@ -34,7 +34,7 @@ CANNOT_START = 126
 kernel = ctypes.CDLL(None, use_errno=True)
 
 
-def call(number: int, *arguments: int | bytes | None) -> int:
+def system_call(number: int, *arguments: int | bytes | None) -> int:
     """Makes a system call and gives its result. Raises OSError if it fails."""
     longs = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     result = int(kernel.syscall(ctypes.c_long(number), *longs))
@@ -43,13 +43,13 @@ def call(number: int, *arguments: int | bytes | None) -> int:
     return result
 
 
-def control(option: int, *values: int) -> int:
+def prctl(option: int, *values: int) -> int:
     """prctl with up to four arguments, which it takes as longs; gives its result."""
     longs = [ctypes.c_long(value) for value in (*values, 0, 0, 0, 0)[:4]]
     return int(kernel.prctl(ctypes.c_int(option), *longs))
 
 
-def packed(*numbers: int) -> bytes:
+def pack_integers(*numbers: int) -> bytes:
     """The numbers as 64-bit integers in this machine's byte order."""
     return b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
 
@@ -65,7 +65,7 @@ class Options:
         self.flags: set[str] = set()
 
 
-def parsed(arguments: list[str]) -> tuple[Options, list[str]]:
+def parse_options(arguments: list[str]) -> tuple[Options, list[str]]:
     """The options, and the program behind them."""
     options, remaining = Options(), iter(arguments)
     for argument in remaining:
@@ -90,20 +90,22 @@ def parsed(arguments: list[str]) -> tuple[Options, list[str]]:
 def restrict(options: Options) -> None:
     """Gives up for good what the options do not grant. Raises OSError if the kernel refuses any of it."""
     flags = options.flags
-    version = call(CREATE, None, 0, 1)
+    version = system_call(CREATE, None, 0, 1)
     handled = 0 if "--scope-only" in flags else (1 << FILE_RIGHTS[min(version, 5)]) - 1
     network = TCP if "--no-tcp" in flags and version >= 4 else 0
     scopes = 0 if version < 6 else ABSTRACT_SOCKETS if "--scope-only" in flags else ABSTRACT_SOCKETS | SIGNALS
     size = 8 if version < 4 else 16 if version < 6 else 24
-    ruleset = call(CREATE, packed(handled, network, scopes)[:size], size, 0)  # closed on exec, as the kernel makes it
-    for paths, rights in ((options.readable, handled & READING), (options.writable, handled)):
+    ruleset = system_call(
+        CREATE, pack_integers(handled, network, scopes)[:size], size, 0
+    )  # closed on exec, as the kernel makes it
+    for paths, rights in ((options.readable, handled & READ_ACCESS), (options.writable, handled)):
         for path in paths:
             allow(ruleset, path, rights)
-    if control(NO_NEW_PRIVILEGES, 1) != 0:
+    if prctl(NO_NEW_PRIVILEGES, 1) != 0:
         raise OSError(1, "no_new_privs is refused")
     if "--scope-only" not in flags:
         drop_capabilities("--keep-owner-rights" in flags)
-    call(RESTRICT, ruleset, 0)
+    system_call(RESTRICT, ruleset, 0)
     os.close(ruleset)
 
 
@@ -116,21 +118,21 @@ def allow(ruleset: int, path: str, rights: int) -> None:
     if os.fstat(descriptor).st_mode & 0o170000 != 0o040000:
         rights &= FILE_ACCESS
     rule = rights.to_bytes(8, sys.byteorder) + descriptor.to_bytes(4, sys.byteorder)
-    call(ADD_RULE, ruleset, 1, rule, 0)
+    system_call(ADD_RULE, ruleset, 1, rule, 0)
     os.close(descriptor)
 
 
 def drop_capabilities(keep_owner_rights: bool) -> None:
     """Removes capabilities from the bounding set: then even root has none after the next exec."""
-    control(AMBIENT, AMBIENT_CLEAR)
+    prctl(AMBIENT, AMBIENT_CLEAR)
     number = 0
     while number < 64:
-        if not (keep_owner_rights and number in OVERRULE_OWNERS):
-            control(DROP_BOUNDING, number)
+        if not (keep_owner_rights and number in OWNER_CAPABILITIES):
+            prctl(DROP_BOUNDING, number)
         number += 1
 
 
-def become(options: Options, command: list[str]) -> None:
+def restrict_and_execute(options: Options, command: list[str]) -> None:
     """Restricts this process and executes the program, with no descriptor open but the standard three."""
     try:
         restrict(options)
@@ -200,7 +202,7 @@ def reap(child: int) -> None:
             deadline = time.monotonic() + GRACE_SECONDS
         if deadline is not None and time.monotonic() > deadline:
             signal_all(signal.SIGKILL)
-        status = collected(child)
+        status = collect_status(child)
     while has_children():  # whoever loses its parent becomes a child of this process
         signal_all(signal.SIGKILL)
         time.sleep(0.001)
@@ -222,7 +224,7 @@ def has_children() -> bool:
     return True
 
 
-def collected(child: int) -> int | None:
+def collect_status(child: int) -> int | None:
     """Reaps all ended children without waiting; gives the program's wait status if it is among them, else None."""
     status = None
     while True:
@@ -238,22 +240,22 @@ def collected(child: int) -> int | None:
 
 def main() -> None:
     """Starts the program behind ``--``."""
-    options, command = parsed(sys.argv[1:])
+    options, command = parse_options(sys.argv[1:])
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and so would the program
         signal.signal(number, signal.SIG_DFL)
     if "--scope-only" in options.flags:
-        become(options, command)
+        restrict_and_execute(options, command)
     starter = os.getppid()
-    control(PARENT_DEATH_SIGNAL, signal.SIGTERM)
-    control(SUBREAPER, 1)
+    prctl(PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    prctl(SUBREAPER, 1)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM, *TERMINAL_SIGNALS))
     if os.getppid() != starter:
         os._exit(CANNOT_START)
     child = os.fork()
     if child == 0:
-        control(PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        become(options, command)
+        restrict_and_execute(options, command)
     reap(child)
 
 

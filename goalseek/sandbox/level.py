@@ -96,12 +96,12 @@ def probe(mode: Mode = "auto") -> SandboxLevel:
     return SandboxLevel("none", reasons)
 
 
-def how_to_get(name: str, settings: Path = Path("/proc/sys")) -> str:
+def installation_hint(name: str, settings: Path = Path("/proc/sys")) -> str:
     """What would make a level work on this machine; ``settings`` is the folder of the kernel's settings."""
     if name == "landlock":
         return "Landlock needs Linux 5.13 or newer, with landlock in the kernel's list of security modules (lsm=)"
     hints = [hint for path, value, hint in _HINTS if _setting(settings / path) == value]
-    if bubblewrap.program() is None:
+    if bubblewrap.find_bubblewrap() is None:
         hints.insert(0, _INSTALL)
     if any(Path(path).exists() for path in ("/.dockerenv", "/run/.containerenv")):
         hints.append(
@@ -145,7 +145,9 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
 
 
 def _refuse_level(name: Name, failure: str) -> SandboxLevel:
-    raise GoalseekError(f'sandbox.mode = "{name}" cannot be had here: {failure}', how_to_get(name), UNFIT, "sandbox")
+    raise GoalseekError(
+        f'sandbox.mode = "{name}" cannot be had here: {failure}', installation_hint(name), UNFIT, "sandbox"
+    )
 
 
 def _setting(path: Path) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.sandbox.executables import resolve_links
-from goalseek.sandbox.view import Mount, View, readable
+from goalseek.sandbox.view import Mount, View, system_paths
 
-LASTING = Path("/var/tmp")  # elsewhere it outlives a restart; here it is another name of the temporary folder
+VAR_TMP = Path("/var/tmp")  # elsewhere it outlives a restart; here it is another name of the temporary folder
 Links = tuple[tuple[Path, str], ...]
 
 
@@ -24,7 +24,7 @@ class Layout:
     covered: tuple[Mount, ...]
 
 
-def check(view: View) -> None:
+def check_view(view: View) -> None:
     """Raises GoalseekError if something shown does not exist, or is masked."""
     masked = {resolve_links(path).real: path for path in view.masked}
     for shown in view.everything():
@@ -40,7 +40,7 @@ def lay_out(view: View) -> Layout:
     """The mounts of a view; call ``check`` first."""
     system_mounts, system_links = _system_layout(view.network)
     mounts, links = dict(system_mounts), dict(system_links)
-    var_tmp = Mount(view.temporary.source, LASTING, writable=True)
+    var_tmp = Mount(view.temporary.source, VAR_TMP, writable=True)
     for shown in (var_tmp, *view.everything()):
         if shown.at.is_relative_to(view.tree.at):  # links of the user's checkout are not in the tree
             at = resolve_links(view.tree.at).real / shown.at.relative_to(view.tree.at)
@@ -51,11 +51,11 @@ def lay_out(view: View) -> Layout:
         mounts[str(at)] = Mount(resolve_links(shown.source).real, at, shown.writable)
     links.update(resolve_links(view.tree.at).links)
     needed = _without_duplicates(mounts)
-    empty = tuple(resolve_links(path).real for path in (view.home.at, view.temporary.at, LASTING))
+    empty = tuple(resolve_links(path).real for path in (view.home.at, view.temporary.at, VAR_TMP))
     return Layout(tuple(needed.values()), _links_to_make(links, needed, empty), tuple(_find_covers(view, needed)))
 
 
-def holder(mounts: Mapping[str, Mount], path: Path) -> Mount | None:
+def innermost_mount(mounts: Mapping[str, Mount], path: Path) -> Mount | None:
     """The innermost mount that ``path``, as a program sees it, lies in; None for none. ``mounts`` by path seen."""
     prefix = str(path)
     while prefix and prefix not in mounts:
@@ -66,7 +66,7 @@ def holder(mounts: Mapping[str, Mount], path: Path) -> Mount | None:
 @functools.cache
 def _system_layout(network: bool) -> tuple[Mapping[str, Mount], Links]:
     """The mounts and links that every view has."""
-    chains = [resolve_links(path) for path in readable(network)]
+    chains = [resolve_links(path) for path in system_paths(network)]
     mounts = _without_duplicates({str(chain.real): Mount.in_place(chain.real) for chain in chains})
     return mounts, _links_to_make({link: target for chain in chains for link, target in chain.links}, mounts, ())
 
@@ -75,7 +75,7 @@ def _without_duplicates(mounts: Mapping[str, Mount]) -> dict[str, Mount]:
     """The mounts without those that another one shows anyway, outer ones first."""
     distinct: dict[str, Mount] = {}
     for mount in sorted(mounts.values(), key=lambda mount: len(mount.at.parts)):
-        outer = holder(distinct, mount.at)
+        outer = innermost_mount(distinct, mount.at)
         is_there = (
             outer is not None
             and outer.writable == mount.writable
@@ -90,7 +90,7 @@ def _links_to_make(links: Mapping[Path, str], mounts: Mapping[str, Mount], empty
     """The links that no mount contains; those in ``empty`` contain none."""
     missing = []
     for link, target in sorted(links.items()):
-        outer = holder(mounts, link)
+        outer = innermost_mount(mounts, link)
         if outer is None or (outer.at in empty and outer.at != link):
             missing.append((link, target))
     return tuple(missing)
@@ -105,7 +105,7 @@ def _find_covers(view: View, mounts: Mapping[str, Mount]) -> Iterator[Mount]:
             if not _is_below(str(real), str(mount.source)) or not real.exists():
                 continue
             at = mount.at / real.relative_to(mount.source)
-            if holder(mounts, at) == mount:
+            if innermost_mount(mounts, at) == mount:
                 covers[at] = Mount(real, at)
     yield from sorted(covers.values(), key=lambda cover: len(cover.at.parts))
 

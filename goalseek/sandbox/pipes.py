@@ -17,7 +17,7 @@ LOST = -9  # exit code of a program whose end nobody saw, because the reaper its
 
 
 @dataclass
-class Child:
+class RunningProgram:
     """A running program: the channel to its reaper, which reports its end, and our ends of its pipes.
 
     ``began`` and ``ended`` are the reaper's, in seconds of ``time.monotonic``; ``ended`` is None if nobody saw the end.
@@ -42,7 +42,7 @@ class Streams:
 
     def __init__(
         self,
-        child: Child,
+        child: RunningProgram,
         stdin: bytes,
         kept: Mapping[str, HeadAndTail],
         log: Sink,
@@ -161,7 +161,7 @@ class HeadAndTail:
         return gap + bytes(self._tail)
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Head and tail of a text that is too long to be stored."""
     if len(text) <= KEPT_BYTES // 4:
         return text

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Literal
 
 from goalseek.errors import UNFIT, USAGE, GoalseekError
-from goalseek.git.location import Location, elsewhere
-from goalseek.manifest.loading import Loaded
+from goalseek.git.location import Location, other_folders
+from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, SandboxTable
-from goalseek.own_folders import make_anew
+from goalseek.own_folders import recreate_folder
 from goalseek.sandbox import level as levels
-from goalseek.sandbox.environment import expanded
+from goalseek.sandbox.environment import expand_path
 from goalseek.sandbox.executables import RequiredPath, required_paths
 from goalseek.sandbox.level import SandboxLevel
-from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devices, roots, throw_away_home
+from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devices, system_folders, throw_away_home
 from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import CachePaths
 
@@ -86,7 +86,7 @@ class SandboxPolicy:
 
     def home_at(self, home: Path) -> Path:
         """The path at which a program sees its throw-away HOME."""
-        return throw_away_home(home, Path.home(), self.top, roots()).at if self.mounts else home
+        return throw_away_home(home, Path.home(), self.top, system_folders()).at if self.mounts else home
 
     def launch(
         self, access: ProgramAccess, arguments: Sequence[str], environment: Mapping[str, str], folder: Path
@@ -97,7 +97,7 @@ class SandboxPolicy:
         """
         if self.level.name == "none":
             temporary = self.scratch / "tmp"
-            make_anew(temporary)
+            recreate_folder(temporary)
             home = {"HOME": str(access.home)} if access.home else {}
             return Launch(tuple(arguments), {**environment, **home}, folder)
         return self.level.launch(self.view(access, environment), arguments, environment, folder)
@@ -140,7 +140,7 @@ class SandboxPolicy:
 
     def readable(self) -> tuple[Path, ...]:
         """``sandbox.read`` as paths. Raises GoalseekError for one that does not exist, or may not be shown."""
-        paths = tuple(expanded("sandbox.read", text, self.folder) for text in self.table.read)
+        paths = tuple(expand_path("sandbox.read", text, self.folder) for text in self.table.read)
         for path in paths:
             if not path.exists():
                 raise GoalseekError(f"sandbox.read: there is no {path}", "make it, or take it out", USAGE)
@@ -185,7 +185,7 @@ class SandboxPolicy:
         for at in self._cache_paths():
             if not self.mounts and not at.is_relative_to(Path.home()):
                 message = f"sandbox.cache: {at} is outside of HOME, and nothing can be mounted there"
-                raise GoalseekError(message, levels.how_to_get("bubblewrap"), UNFIT, "sandbox")
+                raise GoalseekError(message, levels.installation_hint("bubblewrap"), UNFIT, "sandbox")
             if owner:
                 source = self.kept / owner / hashlib.sha256(os.fsencode(at)).hexdigest()[:16]
                 source.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -194,7 +194,7 @@ class SandboxPolicy:
 
     def _cache_paths(self) -> tuple[Path, ...]:
         """``sandbox.cache`` as paths. Raises GoalseekError if one overlaps the repository or goalseek's own folders."""
-        paths = tuple(expanded("sandbox.cache", text, self.folder) for text in self.table.cache)
+        paths = tuple(expand_path("sandbox.cache", text, self.folder) for text in self.table.cache)
         for path in paths:
             self._refuse_own("sandbox.cache", path)
             own = self.kept.parent.parent  # of every project
@@ -219,7 +219,7 @@ class SandboxPolicy:
 
 
 def policy_for(
-    manifest: Manifest, loaded: Loaded, location: Location, folder: Path, places: CachePaths
+    manifest: Manifest, loaded: ManifestFile, location: Location, folder: Path, places: CachePaths
 ) -> SandboxPolicy:
     """The sandbox policy of a project. Probes the level, once in a process.
 
@@ -238,5 +238,5 @@ def policy_for(
         kept=places.home / "cache",
         shared=tuple(folder / path for path in manifest.scope.share),
         masked=tuple(dict.fromkeys(own)),
-        elsewhere=elsewhere(location),
+        elsewhere=other_folders(location),
     )

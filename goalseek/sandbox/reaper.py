@@ -208,8 +208,8 @@ def _execute(message: dict[str, Any], descriptors: list[int], error_writer: int,
         os.chdir(_decode(subject))
         if message["restriction"]:
             subject = "Landlock"
-            options, _ = landlock_exec.parsed([*map(_decode, message["restriction"]), "--"])
-            landlock_exec.control(landlock_exec.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+            options, _ = landlock_exec.parse_options([*map(_decode, message["restriction"]), "--"])
+            landlock_exec.prctl(landlock_exec.PARENT_DEATH_SIGNAL, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(127)
             landlock_exec.restrict(options)
@@ -240,5 +240,5 @@ def main(channel_number: int) -> None:
         with contextlib.suppress(OSError):
             os.set_inheritable(int(name), int(name) < 3)
     if sys.platform == "linux":
-        landlock_exec.control(landlock_exec.SUBREAPER, 1)
+        landlock_exec.prctl(landlock_exec.SUBREAPER, 1)
     Reaper(socket.socket(fileno=channel_number)).serve()

@@ -76,7 +76,7 @@ class Redactor:
                     self._values.add(form.encode("utf-8", "surrogateescape"))
 
 
-def is_telling(name: str) -> bool:
+def is_credential_name(name: str) -> bool:
     """Whether a variable's name says that it holds a credential."""
     return bool(_CREDENTIAL_NAME.search(name))
 
@@ -90,7 +90,7 @@ def _read_beginning(file: Path) -> bytes:
 def _secret_texts(value: Any, is_secret: bool = False) -> Iterable[str]:
     if isinstance(value, dict):
         for key, inside in value.items():
-            yield from _secret_texts(inside, is_secret or is_telling(key))
+            yield from _secret_texts(inside, is_secret or is_credential_name(key))
     elif isinstance(value, list):
         for inside in value:
             yield from _secret_texts(inside, is_secret)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from goalseek import process
-from goalseek.process import TOKEN, deferring_signals, end_marked, wait_for
+from goalseek.process import MARK_VARIABLE, deferring_signals, kill_marked, wait_for_marked
 from goalseek.sandbox import reaper
-from goalseek.sandbox.pipes import KEPT_BYTES, LOST, Child, HeadAndTail, Sink, Streams
+from goalseek.sandbox.pipes import KEPT_BYTES, LOST, HeadAndTail, RunningProgram, Sink, Streams
 
 GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"
@@ -114,10 +114,10 @@ class Supervisor:
         try:
             with deferring_signals():
                 try:
-                    child = self._start(arguments, folder, {**environment, TOKEN: token}, is_cage, restriction)
+                    child = self._start(arguments, folder, {**environment, MARK_VARIABLE: token}, is_cage, restriction)
                 except ConnectionError:  # the first thing the program did was to kill the reaper
                     self._drop_reaper()
-                    killed = end_marked(token, GRACE_SECONDS)
+                    killed = kill_marked(token, GRACE_SECONDS)
                     return ProgramResult(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
                 is_started = True
             with Streams(child, stdin, kept, log, on_output) as streams:
@@ -155,7 +155,7 @@ class Supervisor:
         environment: Mapping[str, str],
         is_cage: bool,
         restriction: Sequence[str],
-    ) -> Child:
+    ) -> RunningProgram:
         pipes = [os.pipe() for _ in range(3)]
         theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
         ours = (pipes[0][1], pipes[1][0], pipes[2][0])
@@ -180,9 +180,9 @@ class Supervisor:
             for descriptor in theirs:
                 os.close(descriptor)
         assert self._channel
-        return Child(self._channel, *ours, began=answer["at"])
+        return RunningProgram(self._channel, *ours, began=answer["at"])
 
-    def _end(self, child: Child, token: str, grace: float) -> int:
+    def _end(self, child: RunningProgram, token: str, grace: float) -> int:
         """Ends what is left of a program; gives the number of processes."""
         try:
             if self._open_channel() is not child.channel:
@@ -192,10 +192,10 @@ class Supervisor:
         except ConnectionError:
             child.exit_code = LOST if child.exit_code is None else child.exit_code
             self._drop_reaper()
-            return end_marked(token, GRACE_SECONDS)
+            return kill_marked(token, GRACE_SECONDS)
 
     def _ask(
-        self, message: dict[str, Any], descriptors: tuple[int, ...] = (), child: Child | None = None
+        self, message: dict[str, Any], descriptors: tuple[int, ...] = (), child: RunningProgram | None = None
     ) -> dict[str, Any]:
         """The reaper's answer to a request. Raises ConnectionError if the reaper is gone."""
         channel = self._open_channel()
@@ -246,9 +246,9 @@ def kill_leftovers(owner: str, lock: Path) -> bool:
             time.sleep(0.01)
     finally:
         os.close(descriptor)
-    wait_for(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
-    end_marked(trusted_mark(owner), GRACE_SECONDS)
-    return end_marked(f"{owner}.", GRACE_SECONDS) > 0 or had_programs
+    wait_for_marked(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
+    kill_marked(trusted_mark(owner), GRACE_SECONDS)
+    return kill_marked(f"{owner}.", GRACE_SECONDS) > 0 or had_programs
 
 
 def trusted_mark(owner: str) -> str:

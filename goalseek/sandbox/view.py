@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.own_folders import make_anew
+from goalseek.own_folders import recreate_folder
 
 SPARE_HOME = Path("/home/goalseek")
 
@@ -90,28 +90,28 @@ _GRAPHICS_DEVICES = ("nvidia*", "dri", "kfd", "dxg", "accel")
 
 
 @functools.cache
-def roots() -> tuple[Path, ...]:
+def system_folders() -> tuple[Path, ...]:
     """The system's own folders that exist; links among them are not resolved."""
     return tuple(path for path in ROOTS if path.exists())
 
 
 @functools.cache
-def readable(network: bool) -> tuple[Path, ...]:
+def system_paths(network: bool) -> tuple[Path, ...]:
     """Files and folders that every program may read, links not resolved; without /proc and /dev."""
     patterns = [*_ETC_FILES, *(_ETC_NETWORK_FILES if network else ())]
     settings = [Path(name) for pattern in patterns for name in sorted(glob.glob(f"/etc/{pattern}"))]
     hardware = [Path(name) for name in _HARDWARE_FOLDERS]
-    return (*roots(), *(path for path in (*settings, *hardware, *_library_folders()) if path.exists()))
+    return (*system_folders(), *(path for path in (*settings, *hardware, *_library_folders()) if path.exists()))
 
 
-def is_systems(path: Path) -> bool:
+def is_system_path(path: Path) -> bool:
     """Whether a path lies in what every program may read, the network's settings excepted."""
     return any(path.is_relative_to(folder) for folder in _paths_and_targets())
 
 
 @functools.cache
 def _paths_and_targets() -> frozenset[Path]:
-    return frozenset(name for path in readable(False) for name in (path, path.resolve()))
+    return frozenset(name for path in system_paths(False) for name in (path, path.resolve()))
 
 
 def graphics_devices() -> tuple[Path, ...]:
@@ -128,7 +128,9 @@ def _library_folders() -> list[Path]:
         except OSError:
             continue
         folders = [Path(line.strip()) for line in lines if line.startswith("/")]
-        libraries += [path for path in folders if not any(path.resolve().is_relative_to(r.resolve()) for r in roots())]
+        libraries += [
+            path for path in folders if not any(path.resolve().is_relative_to(r.resolve()) for r in system_folders())
+        ]
     return libraries
 
 
@@ -155,8 +157,8 @@ def build_view(
     """
     folders = (scratch / "home", scratch / "tmp")
     for folder in folders[1:] if home else folders:
-        make_anew(folder)
-    home_mount = throw_away_home(home or folders[0], Path.home(), top, roots())
+        recreate_folder(folder)
+    home_mount = throw_away_home(home or folders[0], Path.home(), top, system_folders())
     inside_system = [Path.home()] if home_mount.at != Path.home() and len(Path.home().parts) > 1 else []
     hidden = (*masked, top, *(path for path in inside_system if not top.is_relative_to(path)))
     return View(
@@ -193,7 +195,7 @@ class Launch:
     restriction: tuple[str, ...] = ()
 
 
-def split(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Splits an environment into what the sandbox launcher gets and what only the sandboxed program gets (LD_* etc.).
 
     The second say which code is loaded, and may name a folder that a candidate wrote in.
@@ -202,7 +204,7 @@ def split(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
     return {name: value for name, value in environment.items() if name not in loaders}, loaders
 
 
-def overrules_owners(view: View) -> bool:
+def needs_owner_capabilities(view: View) -> bool:
     """Whether something shown belongs to another user, and root could not use it without its capabilities."""
     if os.geteuid() != 0:
         return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from goalseek.humanize import abbreviate, format_duration, format_number, percent, share_of
+from goalseek.humanize import abbreviate, format_duration, format_number, format_percent, parse_share
 from goalseek.statistics.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
 
 ITERATIONS = 100
@@ -15,7 +15,7 @@ LONG_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedClimb:
     """The climb that the figures are for: the metric, the iterations planned, the ``seconds`` that one run takes.
 
     ``direction`` is None where nobody said which is better. ``is_project`` says that there is a manifest.
@@ -46,9 +46,9 @@ class Costs:
     repeats: int | None
 
 
-def costs(report: NoiseReport, climb: Asked) -> Costs:
+def costs(report: NoiseReport, climb: PlannedClimb) -> Costs:
     """What the noise costs a climb of so many iterations."""
-    min_delta = share_of(climb.min_delta, report.middle) or None
+    min_delta = parse_share(climb.min_delta, report.middle) or None
     return Costs(
         climb.iterations,
         0.0 if report.deterministic else expected_false_keeps(climb.iterations),
@@ -59,7 +59,7 @@ def costs(report: NoiseReport, climb: Asked) -> Costs:
     )
 
 
-def findings(report: NoiseReport, climb: Asked) -> list[tuple[str, str]]:
+def findings(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
     """What the values show, as pairs of a heading and a sentence."""
     count = len(report.values)
     if report.deterministic:
@@ -77,7 +77,7 @@ def findings(report: NoiseReport, climb: Asked) -> list[tuple[str, str]]:
     return [*notes, *_costs(report, climb)]
 
 
-def advice(report: NoiseReport, climb: Asked) -> list[str]:
+def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     """What to do about the noise, the most useful step first."""
     if report.deterministic:
         return _doubts(climb)
@@ -91,7 +91,7 @@ def advice(report: NoiseReport, climb: Asked) -> list[str]:
     return suggestions
 
 
-def _doubts(climb: Asked) -> list[str]:
+def _doubts(climb: PlannedClimb) -> list[str]:
     doctor = (
         "goalseek doctor breaks every writable file, to see that the number moves"
         if climb.is_project
@@ -101,10 +101,10 @@ def _doubts(climb: Asked) -> list[str]:
         "identical values can also mean a parser that reads something constant, or a verifier that never reads the "
         f"candidate: {doctor}"
     ]
-    return [*suggestions, *filter(None, [fixed_seed(climb.seconds)])]
+    return [*suggestions, *filter(None, [fixed_seed_hint(climb.seconds)])]
 
 
-def fixed_seed(seconds: float) -> str | None:
+def fixed_seed_hint(seconds: float) -> str | None:
     """A hint at a fixed seed, for identical values of runs that took ``seconds`` each; None where they were short."""
     if seconds < LONG_SECONDS:
         return None
@@ -114,7 +114,7 @@ def fixed_seed(seconds: float) -> str | None:
     )
 
 
-def _costs(report: NoiseReport, climb: Asked) -> list[tuple[str, str]]:
+def _costs(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
     cost = costs(report, climb)
     greedy = (
         f"keep-if-better would keep {cost.false_keeps:.1f} of {cost.iterations} candidates that change nothing, and "
@@ -140,7 +140,7 @@ def _outliers(report: NoiseReport) -> str:
     return f"{len(report.outliers)} of {len(report.values)}: {values}"
 
 
-def _skew(report: NoiseReport, climb: Asked) -> str:
+def _skew(report: NoiseReport, climb: PlannedClimb) -> str:
     if report.skew is None:
         return "eight runs or more would show it"
     count = len(report.values)
@@ -151,14 +151,14 @@ def _skew(report: NoiseReport, climb: Asked) -> str:
     return f"the longer tail is on the {_side(side, climb)} side ({abs(report.skew):.1f})"
 
 
-def _drift(report: NoiseReport, climb: Asked) -> str:
+def _drift(report: NoiseReport, climb: PlannedClimb) -> str:
     if report.drift is None:
         return "none that shows"
     shift = f"{_size(report, abs(report.drift))} {_side('better' if report.drift > 0 else 'worse', climb)}"
     return f"the last runs look {shift} than the first (chance does that 1 time in 20): compare runs made in turn"
 
 
-def _side(side: str, climb: Asked) -> str:
+def _side(side: str, climb: PlannedClimb) -> str:
     """``side``, "better" or "worse"; "higher" or "lower" without a direction, as larger was then taken for better."""
     return side if climb.direction else {"better": "higher", "worse": "lower"}[side]
 
@@ -167,8 +167,8 @@ def _effect(report: NoiseReport, size: float) -> str:
     """In the metric's units, and as a share of the median where that has a meaning."""
     if not report.in_percent:
         return f"{size:.3g}"
-    return f"{size * report.middle:.3g} ({percent(size)})"
+    return f"{size * report.middle:.3g} ({format_percent(size)})"
 
 
 def _size(report: NoiseReport, size: float) -> str:
-    return percent(size) if report.in_percent else f"{size:.3g}"
+    return format_percent(size) if report.in_percent else f"{size:.3g}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.humanize import format_number, pluralize, share_of
+from goalseek.humanize import format_number, parse_share, pluralize
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Verdict
-from goalseek.statistics.bounds import guard_violation, range_violation
+from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.scale import representative
 
 
@@ -24,7 +24,7 @@ def decide(
     metric: Metric, guards: Sequence[Guard], reference: Reference, evidence: Evidence, lines_saved: int
 ) -> Verdict:
     """The verdict on a candidate by plain comparison. Failures, invalid values and broken guards reject it first."""
-    rejection = rejection_of(metric, guards, evidence) or broken_guard(guards, reference.guards, evidence)
+    rejection = rejection_of(metric, guards, evidence) or guard_rejection(guards, reference.guards, evidence)
     values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
     if evidence.failure:
         assert rejection
@@ -51,7 +51,9 @@ def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) ->
     return None
 
 
-def broken_guard(guards: Sequence[Guard], baseline: Mapping[str, float], evidence: Evidence) -> tuple[str, str] | None:
+def guard_rejection(
+    guards: Sequence[Guard], baseline: Mapping[str, float], evidence: Evidence
+) -> tuple[str, str] | None:
     """The reason, and one sentence, where the median of a guard breaks its bound."""
     medians = evidence.guards
     for guard in guards:
@@ -78,7 +80,7 @@ def compare_values(direction: str, min_delta: float | str, incumbent: float, val
             lines = pluralize(lines_saved, "line")
             return verdict("kept", "simpler", f"{new} as before, and {lines} fewer")
         return verdict("reverted", "tie", f"{new} as before, and no fewer lines")
-    margin = share_of(min_delta, incumbent)
+    margin = parse_share(min_delta, incumbent)
     if delta < margin:
         why = f"{new} beats {old} by {format_number(delta)}, less than min_delta, {format_number(margin)}"
         return verdict("reverted", "below_min_delta", why)

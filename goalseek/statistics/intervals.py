@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalseek.humanize import percent, pluralize
+from goalseek.humanize import format_percent, pluralize
 from goalseek.statistics.scale import median, scale_of
 
 PAIRS = 5
@@ -18,7 +18,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledDifference:
     """The difference of two trees, positive where better, its interval, and the medians ``before`` and ``after``.
 
     Medians are in the metric's units, the difference and its interval are too, or shares of ``before`` where
@@ -39,7 +39,7 @@ class Settled:
 
     def in_words(self) -> str:
         """``3.1% better (95% interval 1.2% to 5.0%), 5 pairs``; ``3.1% better (exactly), 2 pairs``."""
-        size = percent if self.in_percent else "{:.4g}".format
+        size = format_percent if self.in_percent else "{:.4g}".format
         change = "better" if self.difference > 0 else "worse"
         text = "no difference" if self.difference == 0 else f"{size(abs(self.difference))} {change}"
         if self.interval:
@@ -50,7 +50,7 @@ class Settled:
         return f"{text}, {pluralize(self.pairs, 'pair')}"
 
 
-def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> Settled:
+def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> SettledDifference:
     """The difference of pairs (before, after), with Student's 95% interval of its mean.
 
     Where all values are positive the mean is that of their logarithms' differences, given as a share: the
@@ -73,7 +73,7 @@ def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> Settled:
         reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance / count)
         interval = (in_units(mean - reach), in_units(mean + reach))
     before, after = median([pair[0] for pair in pairs]), median([pair[1] for pair in pairs])
-    return Settled(count, before, after, in_units(mean), interval, positive)
+    return SettledDifference(count, before, after, in_units(mean), interval, positive)
 
 
 _PANELS = 400

@@ -154,7 +154,7 @@ def _drift(scale: Scale, values: Sequence[float]) -> float | None:
 _CANDIDATE_LIMIT = 10**5
 
 
-def luck_in_words(measured: int, has_moved: bool) -> str:
+def format_luck(measured: int, has_moved: bool) -> str:
     """``luck alone would have kept about 3``; "" where nothing was measured, or the same code always gave one number.
 
     ``measured`` are the candidates that had a number: one that was never measured cannot be lucky.

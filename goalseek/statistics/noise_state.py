@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.humanize import amount, format_duration
+from goalseek.humanize import format_duration, format_gain
 from goalseek.manifest.tables import Manifest
-from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive
+from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive_pairs
 from goalseek.values import VerifierRun
 
-BASELINE_MOST = 5
-AGREEING = 2
+MAX_BASELINE_RUNS = 5
+AGREEING_REPEATS = 2
 CONFIRMED_KEEPS = 2
-PAIRS_MOST = 200
-INCUMBENT_MOST = 8
-OPENING = 5
+MAX_PAIRS = 200
+MAX_INCUMBENT_RUNS = 8
+OPENING_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class NoiseState:
     def after_candidate(self, runs: Sequence[VerifierRun], kept: bool, odds: float | None) -> NoiseState:
         """With a candidate that was decided: its runs in the order in which they were made, and the rule's odds."""
         state = self.with_runs(runs)
-        candidate_runs = timed(self.clock, runs, "candidate")
+        candidate_runs = timed_runs(self.clock, runs, "candidate")
         if odds is not None:
             state = replace(state, tested=self.tested + 1, kept=self.kept + kept)
         if not kept or not candidate_runs:
             return state
         return replace(
             state,
-            incumbent=candidate_runs[1:][-INCUMBENT_MOST:],
+            incumbent=candidate_runs[1:][-MAX_INCUMBENT_RUNS:],
             opening=(),
             incumbent_runs=0,
             value=representative([run.value for run in candidate_runs]),
@@ -83,21 +83,21 @@ class NoiseState:
             if has_difference and not self.differed
             else self
         )
-        fresh = timed(self.clock, runs, "incumbent")
+        fresh = timed_runs(self.clock, runs, "incumbent")
         return replace(
             state,
             clock=self.clock + len(runs),
             all_positive=self.all_positive and all(run.value is None or run.value > 0 for run in runs),
-            pairs=(state.pairs + repeats_of(state, runs))[-PAIRS_MOST:],
-            incumbent=(state.incumbent + fresh)[-INCUMBENT_MOST:],
-            opening=(state.opening + tuple(run.value for run in fresh))[:OPENING],
+            pairs=(state.pairs + repeats_of(state, runs))[-MAX_PAIRS:],
+            incumbent=(state.incumbent + fresh)[-MAX_INCUMBENT_RUNS:],
+            opening=(state.opening + tuple(run.value for run in fresh))[:OPENING_RUNS],
             incumbent_runs=state.incumbent_runs + len(fresh),
             agreed=self.agreed + sum(before == after for before, after in repeats),
             differed=self.differed or has_difference,
         )
 
 
-def after_baseline(runs: Sequence[VerifierRun]) -> NoiseState:
+def baseline_state(runs: Sequence[VerifierRun]) -> NoiseState:
     """The state that a baseline begins with."""
     as_incumbent = [replace(run, of="incumbent") for run in runs]
     values = values_of(runs, "candidate")
@@ -109,7 +109,7 @@ def values_of(runs: Sequence[VerifierRun], side: str) -> list[float]:
     return [run.value for run in runs if run.of == side and run.value is not None]
 
 
-def timed(clock: int, runs: Sequence[VerifierRun], side: str) -> tuple[TimedRun, ...]:
+def timed_runs(clock: int, runs: Sequence[VerifierRun], side: str) -> tuple[TimedRun, ...]:
     """The candidate's or the incumbent's runs that have a value, numbered on from ``clock``."""
     return tuple(
         TimedRun(run.value, clock + index)
@@ -126,26 +126,26 @@ def repeats_of(state: NoiseState, runs: Sequence[VerifierRun]) -> tuple[Pair, ..
     last = [run.value for run in state.incumbent[-1:]]
     if not last and not state.differed and state.value is not None:
         last = [state.value]
-    return successive(last + values_of(runs, "incumbent")) + successive(values_of(runs, "candidate"))
+    return successive_pairs(last + values_of(runs, "incumbent")) + successive_pairs(values_of(runs, "candidate"))
 
 
-MOVED = 3.0  # sd; the difference of two medians of five has an sd of about 0.76
+DRIFT_LIMIT = 3.0  # sd; the difference of two medians of five has an sd of about 0.76
 
 
-def level_moved(direction: str, state: NoiseState) -> str | None:
+def drift_warning(direction: str, state: NoiseState) -> str | None:
     """One sentence where the incumbent's last five runs are not where its first five were; None where they are.
 
     The two sets of five share no run with each other, nor with the runs for which it was kept.
     """
-    if state.incumbent_runs < 2 * OPENING:
+    if state.incumbent_runs < 2 * OPENING_RUNS:
         return None
     scale = scale_of(direction, state.all_positive)
     sd = spread(scale, state.pairs)
-    then, now = scale.middle(state.opening), scale.middle([run.value for run in state.incumbent[-OPENING:]])
-    if abs(scale.x(then) - scale.x(now)) <= MOVED * sd:
+    then, now = scale.middle(state.opening), scale.middle([run.value for run in state.incumbent[-OPENING_RUNS:]])
+    if abs(scale.x(then) - scale.x(now)) <= DRIFT_LIMIT * sd:
         return None
     gain = scale.better_by(now, then)
-    shift = f"{amount(gain, then, scale.logarithmic)} {'better' if gain > 0 else 'worse'}"
+    shift = f"{format_gain(gain, then, scale.logarithmic)} {'better' if gain > 0 else 'worse'}"
     return f"the incumbent measures {shift} than when it was kept, with the same code: the machine or the data changed"
 
 
@@ -155,18 +155,18 @@ def cost_of_deciding(manifest: Manifest, is_noisy: bool, seconds: float) -> str:
     if metric.noise == "none":
         sentences = [f"one run a candidate, {format_duration(seconds)}, decided by plain comparison"]
     elif is_noisy or metric.noise == "always":
-        limit = metric.max_repeats + INCUMBENT_MOST
+        limit = metric.max_repeats + MAX_INCUMBENT_RUNS
         sentences = [
             f"a candidate takes 1 run where the first is worse, {format_duration(seconds)}, and up to {limit} where it "
-            f"is not, {format_duration(limit * seconds)}; the baseline {BASELINE_MOST}"
+            f"is not, {format_duration(limit * seconds)}; the baseline {MAX_BASELINE_RUNS}"
         ]
         if metric.settle:
             runs = 2 * metric.settle
             sentences.append(f"settling in the end takes {runs} runs, {format_duration(runs * seconds)}")
     else:
         sentences = [
-            f"one run a candidate, {format_duration(seconds)}; {AGREEING} more for the baseline, and one more for each "
-            f"of the first {CONFIRMED_KEEPS} that are kept"
+            f"one run a candidate, {format_duration(seconds)}; {AGREEING_REPEATS} more for the baseline, and one more "
+            f"for each of the first {CONFIRMED_KEEPS} that are kept"
         ]
     if manifest.holdout:
         sentences.append(f"the holdout takes 2 runs at least, {format_duration(2 * seconds)}")

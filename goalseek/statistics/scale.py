@@ -51,7 +51,7 @@ def scale_of(direction: str, all_positive: bool) -> Scale:
     return Scale(1 if direction == "minimize" else -1, all_positive)
 
 
-def successive(values: Sequence[float]) -> tuple[Pair, ...]:
+def successive_pairs(values: Sequence[float]) -> tuple[Pair, ...]:
     """Each value with the one after it."""
     return tuple(itertools.pairwise(values))
 
@@ -76,7 +76,7 @@ def spread(scale: Scale, pairs: Sequence[Pair], others: Iterable[float] = ()) ->
 def smallest_step(scale: Scale, values: Iterable[float]) -> float:
     """The smallest difference between two values that differ, on the scale; 0 where none do."""
     ordered = sorted(scale.all(set(values)))
-    return min((after - before for before, after in successive(ordered)), default=0.0)
+    return min((after - before for before, after in successive_pairs(ordered)), default=0.0)
 
 
 def median(values: Sequence[float]) -> float:

@@ -21,25 +21,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from goalseek.humanize import format_number, in_one_line, share_of
+from goalseek.humanize import format_comparison, format_number, parse_share
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Verdict
-from goalseek.statistics.decide import broken_guard, compare_values, rejection_of
+from goalseek.statistics.decide import compare_values, guard_rejection, rejection_of
 from goalseek.statistics.noise_state import (
-    AGREEING,
-    BASELINE_MOST,
+    AGREEING_REPEATS,
     CONFIRMED_KEEPS,
-    INCUMBENT_MOST,
+    MAX_BASELINE_RUNS,
+    MAX_INCUMBENT_RUNS,
     NoiseState,
     repeats_of,
     values_of,
 )
-from goalseek.statistics.scale import Scale, representative, scale_of, spread, successive
+from goalseek.statistics.scale import Scale, representative, scale_of, spread, successive_pairs
 from goalseek.values import VerifierRun
 
-INCUMBENT_LEAST = 3
+MIN_INCUMBENT_RUNS = 3
 REUSED_IN_TURNS = 3
-CANDIDATE_LEAST = 2
+MIN_CANDIDATE_RUNS = 2
 BETTER = 1.5  # sd
 CLIP = 1.5  # sd
 CAUTION = 1.2  # the sd is an estimate, and runs are reused
@@ -47,7 +47,7 @@ BETA = 0.3
 
 
 @dataclass(frozen=True)
-class TestParameters:
+class RuleParameters:
     """The test's parameters from the manifest. ``alpha`` is None for "auto"; ``window`` is in verifier runs.
 
     Raises ValueError for fewer than two ``max_repeats``, an ``alpha`` outside (0, 0.5], or no window.
@@ -61,8 +61,8 @@ class TestParameters:
     min_delta: float | str = 0.0
 
     def __post_init__(self) -> None:
-        if self.max_repeats < CANDIDATE_LEAST:
-            raise ValueError(f"max_repeats is at least {CANDIDATE_LEAST}: one lucky run is not enough to keep")
+        if self.max_repeats < MIN_CANDIDATE_RUNS:
+            raise ValueError(f"max_repeats is at least {MIN_CANDIDATE_RUNS}: one lucky run is not enough to keep")
         if self.alpha is not None and not 0 < self.alpha <= 0.5:
             raise ValueError("alpha is more than 0 and at most 0.5")
         if self.window < 1:
@@ -82,17 +82,17 @@ class RunIncumbent:
 NextStep = RunCandidate | RunIncumbent | Verdict
 
 
-def baseline_needs_run(parameters: TestParameters, values: Sequence[float]) -> bool:
+def baseline_needs_run(parameters: RuleParameters, values: Sequence[float]) -> bool:
     """Whether a baseline with these values so far is to be run again."""
     if parameters.noise == "none":
         return not values
     agree = len(set(values)) <= 1
-    needed = AGREEING + 1 if parameters.noise == "auto" and agree else BASELINE_MOST
+    needed = AGREEING_REPEATS + 1 if parameters.noise == "auto" and agree else MAX_BASELINE_RUNS
     return len(values) < needed
 
 
 def next_step(
-    parameters: TestParameters, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0
+    parameters: RuleParameters, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0
 ) -> NextStep:
     """The next step for a candidate with ``runs`` so far: its own and the incumbent's, in the order they were made.
 
@@ -110,7 +110,7 @@ def next_step(
     is_noisy = state.differed or turns_noisy(state, runs)
     if parameters.noise == "always" or is_noisy:
         return _next_step_under_noise(parameters, state, runs)
-    if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING:
+    if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING_REPEATS:
         return RunIncumbent()
     candidate_values = values_of(runs, "candidate")
     if not candidate_values:
@@ -126,7 +126,7 @@ def turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
     return not state.differed and any(before != after for before, after in repeats_of(state, runs))
 
 
-def alpha_of(parameters: TestParameters, state: NoiseState) -> float:
+def alpha_of(parameters: RuleParameters, state: NoiseState) -> float:
     """The share of useless candidates that may be kept. It grows with the share of those tested that were kept."""
     if parameters.alpha is not None:
         return parameters.alpha
@@ -134,7 +134,7 @@ def alpha_of(parameters: TestParameters, state: NoiseState) -> float:
 
 
 def _compare_once(
-    parameters: TestParameters, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int
+    parameters: RuleParameters, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int
 ) -> Verdict:
     value = representative(values_of(runs, "candidate"))
     return compare_values(parameters.direction, parameters.min_delta, incumbent, value, lines_saved)
@@ -177,29 +177,29 @@ def _clip(distance: float, sd: float) -> float:
     return math.copysign(CLIP, distance) if distance else 0.0
 
 
-def _next_step_under_noise(parameters: TestParameters, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
+def _next_step_under_noise(parameters: RuleParameters, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
     candidate_values, fresh = values_of(runs, "candidate"), values_of(runs, "incumbent")
-    calibrating = turns_noisy(state, runs) or len(state.pairs) < BASELINE_MOST - 1
+    calibrating = turns_noisy(state, runs) or len(state.pairs) < MAX_BASELINE_RUNS - 1
     reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= parameters.window]
-    if len(reused) + len(fresh) < (BASELINE_MOST if calibrating else 1):
+    if len(reused) + len(fresh) < (MAX_BASELINE_RUNS if calibrating else 1):
         return RunIncumbent()
     if not candidate_values:
         return RunCandidate()
-    incumbent_values = (reused[-REUSED_IN_TURNS:] + fresh)[-INCUMBENT_MOST:]
+    incumbent_values = (reused[-REUSED_IN_TURNS:] + fresh)[-MAX_INCUMBENT_RUNS:]
     scale = scale_of(
         parameters.direction, state.all_positive and all(value > 0 for value in (*fresh, *candidate_values))
     )
-    pairs = successive(fresh[:BASELINE_MOST]) if calibrating else state.pairs
-    sd = spread(scale, pairs, fresh[:BASELINE_MOST] if calibrating else reused)
-    values_before = (reused + _incumbent_values_before(runs))[-INCUMBENT_MOST:]
+    pairs = successive_pairs(fresh[:MAX_BASELINE_RUNS]) if calibrating else state.pairs
+    sd = spread(scale, pairs, fresh[:MAX_BASELINE_RUNS] if calibrating else reused)
+    values_before = (reused + _incumbent_values_before(runs))[-MAX_INCUMBENT_RUNS:]
     screening = _Comparison(scale, sd, values_before, candidate_values[:1])
     if len(candidate_values) == 1 and values_before and screening.gain < 0:
         return _verdict(parameters, screening, "worse", None)
     comparison = _Comparison(scale, sd, incumbent_values, candidate_values)
-    needed = min(INCUMBENT_MOST, max(INCUMBENT_LEAST, len(candidate_values) + 1))
-    if len(incumbent_values) >= INCUMBENT_LEAST:
+    needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values) + 1))
+    if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
         log_odds, alpha = comparison.log_odds(), alpha_of(parameters, state)
-        is_enough = len(candidate_values) >= CANDIDATE_LEAST and len(incumbent_values) >= needed
+        is_enough = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(incumbent_values) >= needed
         if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
             return _verdict(parameters, comparison, "better", log_odds)
         is_spent = len(candidate_values) >= parameters.max_repeats and len(incumbent_values) >= needed
@@ -213,12 +213,12 @@ def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:
     return values_of(runs[:first], "incumbent")
 
 
-def _verdict(parameters: TestParameters, comparison: _Comparison, reason: str, log_odds: float | None) -> Verdict:
+def _verdict(parameters: RuleParameters, comparison: _Comparison, reason: str, log_odds: float | None) -> Verdict:
     incumbent, gain = comparison.incumbent_middle, comparison.gain
     counts = (len(comparison.candidate), len(comparison.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
-    why = in_one_line(gain, incumbent, comparison.scale.logarithmic, odds, counts)
-    margin = share_of(parameters.min_delta, incumbent)
+    why = format_comparison(gain, incumbent, comparison.scale.logarithmic, odds, counts)
+    margin = parse_share(parameters.min_delta, incumbent)
     if reason == "better" and gain < margin:
         reason, why = "below_min_delta", f"{why}; less than min_delta, {format_number(margin)}"
     elif reason == "within_noise" and gain <= 0:
@@ -228,14 +228,14 @@ def _verdict(parameters: TestParameters, comparison: _Comparison, reason: str, l
     )
 
 
-def terms_of(metric: Metric) -> TestParameters:
+def rule_parameters(metric: Metric) -> RuleParameters:
     """The test's parameters from the manifest."""
-    return TestParameters(
+    return RuleParameters(
         metric.direction, metric.noise, metric.max_repeats, metric.alpha, metric.window, metric.min_delta
     )
 
 
-def what_next(
+def next_step_under_guards(
     metric: Metric,
     guards: Sequence[Guard],
     baseline_guards: Mapping[str, float],
@@ -251,8 +251,8 @@ def what_next(
     candidate_values = values_of(evidence.runs, "candidate")
     if rejection := rejection_of(metric, guards, evidence):
         return _reject(metric, state, () if evidence.failure else candidate_values, rejection)
-    step = next_step(terms_of(metric), state, evidence.runs, lines_saved)
-    violation = broken_guard(guards, baseline_guards, evidence)
+    step = next_step(rule_parameters(metric), state, evidence.runs, lines_saved)
+    violation = guard_rejection(guards, baseline_guards, evidence)
     if violation and (isinstance(step, Verdict) or len(candidate_values) > 1):
         return _reject(metric, state, candidate_values, violation)
     return step
@@ -260,15 +260,15 @@ def what_next(
 
 def baseline_verdict(metric: Metric, guards: Sequence[Guard], evidence: Evidence, commit: str) -> Verdict | None:
     """The verdict on a baseline once it was run often enough, None before; a failure or an invalid value rejects it."""
-    if (verdict := unfit(metric, guards, evidence)) is not None:
+    if (verdict := baseline_rejection(metric, guards, evidence)) is not None:
         return verdict
     values = values_of(evidence.runs, "candidate")
-    if baseline_needs_run(terms_of(metric), values):
+    if baseline_needs_run(rule_parameters(metric), values):
         return None
     return Verdict("baseline", "measured", f"measured at {commit[:12]}{_count_text(values)}", representative(values))
 
 
-def unfit(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> Verdict | None:
+def baseline_rejection(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> Verdict | None:
     """Why these measurements make no baseline, as a verdict; None where they do."""
     rejection = rejection_of(metric, guards, evidence)
     return Verdict("reverted", *rejection) if rejection else None

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 
 from goalseek.project.approval import Approval, Question
-from goalseek.project.watch import Watch
-from goalseek.views.terminal_text import harmless
+from goalseek.project.observer import Observer
+from goalseek.views.terminal_text import replace_unprintable
 
 _POLL_SECONDS = 0.2
 
 
-class AskingWatch(Watch):
+class AskingWatch(Observer):
     """Asks where both standard input and output are a terminal; shows nothing else."""
 
     def is_attended(self) -> bool:
@@ -28,7 +28,7 @@ class AskingWatch(Watch):
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
         """The answer typed here, or given by another command meanwhile; None where the terminal is closed."""
         print("\n".join(question_lines(question)))
-        prompt = prompt_of(question)
+        prompt = prompt_text(question)
         print(prompt, end="", flush=True)
         lines = _Lines(sys.stdin.fileno())
         while (approval := poll_approval()) is None:
@@ -57,10 +57,10 @@ def question_lines(question: Question) -> list[str]:
     lines.append(f"  title      {question.title}")
     lines += [f"  changed    {path}" for path in question.changed_files]
     lines.append(f"  lines      {question.lines_added} added, {question.lines_removed} removed")
-    return [harmless(line) for line in [*lines, f"  patch      {question.diff}"]]
+    return [replace_unprintable(line) for line in [*lines, f"  patch      {question.diff}"]]
 
 
-def prompt_of(question: Question) -> str:
+def prompt_text(question: Question) -> str:
     """The text of the prompt. A revert cannot be turned into a keep: there it only asks to go on."""
     if question.verdict:
         return f"keep iteration {question.iteration}? [y]es, [n]o, [d]iff, or ^C to decide later: "
@@ -106,6 +106,6 @@ class _Lines:
 def _diff(question: Question) -> str:
     try:
         with open(question.diff, "rb") as file:  # noqa: PTH123 - its path is text
-            return harmless(file.read().decode("utf-8", "replace"))
+            return replace_unprintable(file.read().decode("utf-8", "replace"))
     except OSError as error:
         return f"there is no patch any more: {error}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
-from goalseek.project.watch import Watch
+from goalseek.project.observer import Observer
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.values import EXIT_CODES, Stop, to_plain
 
@@ -82,7 +82,7 @@ class StoppedEvent:
 Event = NoteEvent | SandboxEvent | PhaseEvent | IterationEvent | SettleEvent | HoldoutEvent | StoppedEvent
 
 
-class EventWatch(Watch):
+class EventWatch(Observer):
     """Prints an event a line: ``sandbox``, ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
 
     Of each it prints what ``select`` gives for it; nothing for None.

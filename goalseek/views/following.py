@@ -11,18 +11,18 @@ from typing import Any
 
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
-from goalseek.manifest.loading import Loaded, with_manifest_option
-from goalseek.project.progress import Progress, scene_of
-from goalseek.project.state_file import AT_WORK, read_state
-from goalseek.project.watch import OUTPUT
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.project.observer import OUTPUT
+from goalseek.project.progress import Progress, progress_of
+from goalseek.project.state_file import ACTIVE_STATUSES, read_state
 from goalseek.views.panel import Activity
-from goalseek.views.terminal_text import TAIL_BYTES, last_line_of, one_line
+from goalseek.views.terminal_text import TAIL_BYTES, last_clean_line, one_line
 
-RECENT = 200
+RECENT_RECORDS = 200
 
 
 @dataclass(frozen=True)
-class Look:
+class ClimbState:
     """The state at one moment, the records since the look before, oldest first, and the bytes printed since then."""
 
     scene: Progress
@@ -33,13 +33,13 @@ class Look:
 
 
 @dataclass
-class Following:
+class ClimbFollower:
     """Reads the files of a climb repeatedly; a file that did not change is not read again.
 
     The first look has no new records, and all of the output so far.
     """
 
-    loaded: Loaded
+    loaded: ManifestFile
     _size: int = -1
     _seq: int | None = None
     _progress: Progress | None = None
@@ -47,14 +47,14 @@ class Following:
     _offset: int = 0
     _tail: bytes = field(default=b"")
 
-    def look(self, is_held: bool) -> Look:
+    def look(self, is_held: bool) -> ClimbState:
         """The present state. ``is_held`` is whether a process holds the lock: otherwise no climb is at work."""
         state = read_state(self.loaded.state)
         records = self._read_records()
         printed = self._read_output()
         assert self._progress is not None
-        is_at_work = is_held and state.get("status") in AT_WORK
-        return Look(self._progress, self._activity(state, is_at_work), is_at_work, records, printed)
+        is_at_work = is_held and state.get("status") in ACTIVE_STATUSES
+        return ClimbState(self._progress, self._activity(state, is_at_work), is_at_work, records, printed)
 
     def _read_records(self) -> tuple[IterationRecord, ...]:
         history = History(self.loaded.results)
@@ -62,9 +62,9 @@ class Following:
         if size == self._size and self._progress is not None:
             return ()
         standing = load_standing(self.loaded)
-        newest = [record for record in islice(history.newest(), RECENT) if isinstance(record, IterationRecord)]
+        newest = [record for record in islice(history.newest(), RECENT_RECORDS) if isinstance(record, IterationRecord)]
         manifest = self.loaded.manifest
-        self._progress = scene_of(manifest.project.name, manifest.limits, standing, newest)
+        self._progress = progress_of(manifest.project.name, manifest.limits, standing, newest)
         self._progress_at = standing.last.timestamp if standing.last else ""
         previous, self._seq, self._size = self._seq, standing.seq, size
         return () if previous is None else tuple(record for record in reversed(newest) if record.seq > previous)
@@ -94,7 +94,7 @@ class Following:
             since=self._uncounted_seconds(state),
             turn=one_line(str(state.get("turn", ""))),
             waits=waits,
-            says=last_line_of(self._tail),
+            says=last_clean_line(self._tail),
         )
 
     def _uncounted_seconds(self, state: dict[str, Any]) -> float:
@@ -103,7 +103,7 @@ class Following:
         return min((seconds_since(moment) for moment in moments if moment), default=0.0)
 
 
-def output_of(path: Path, limit: int = 2**16) -> bytes:
+def read_output_tail(path: Path, limit: int = 2**16) -> bytes:
     """The last ``limit`` bytes of the output of agent and verifier; b"" where there is no such file."""
     try:
         with path.open("rb") as file:
@@ -125,7 +125,7 @@ def _ending(state: dict[str, Any]) -> str:
     if not state:
         return "nobody has climbed here yet"
     status = str(state.get("status", ""))
-    if status in AT_WORK:
+    if status in ACTIVE_STATUSES:
         return "interrupted; goalseek iterate goes on"
     reason = state.get("stop_reason")
     text = status + (f" ({reason})" if reason and reason != status else "")

@@ -8,11 +8,18 @@ from collections.abc import Iterator
 
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
-from goalseek.project.watch import Watch
-from goalseek.sandbox.level import SandboxLevel, how_to_get
+from goalseek.project.observer import Observer
+from goalseek.sandbox.level import SandboxLevel, installation_hint
 from goalseek.values import Stop
 from goalseek.views.asking import AskingWatch
-from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut, harmless, one_line, width_of
+from goalseek.views.terminal_text import (
+    OUTCOME_COLORS,
+    Paint,
+    cut_to_cells,
+    one_line,
+    replace_unprintable,
+    terminal_width,
+)
 
 
 def record_line(record: IterationRecord, paint: Paint, width: int | None = None) -> str:
@@ -21,17 +28,17 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
     tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
     if width is not None:
-        head, tail = cut(head, width), cut(tail, width - len(head)) if width > len(head) else ""
+        head, tail = cut_to_cells(head, width), cut_to_cells(tail, width - len(head)) if width > len(head) else ""
     color = OUTCOME_COLORS[record.outcome]
     return paint(head, color) + (paint(tail, "grey") if record.outcome in ("reverted", "skipped") else tail)
 
 
-def settled_line(record: SettleRecord) -> str:
+def settle_line(record: SettleRecord) -> str:
     """``settled: score 3.412 to 3.371, 1.1% better (95% interval 0.8% to 1.4%), 5 pairs``."""
     return f"settled: {record.metric} {format_number(record.baseline)} to {format_number(record.best)}, {record.why}"
 
 
-class ConfinedWatch(Watch):
+class SandboxWatch(Observer):
     """Prints the level of the sandbox on stderr, and nothing else; with ``is_quiet`` not that of bubblewrap."""
 
     def __init__(self, paint: Paint, is_quiet: bool) -> None:
@@ -42,11 +49,11 @@ class ConfinedWatch(Watch):
         """The level of the sandbox."""
         if self._wants_less and level.name == "bubblewrap":
             return
-        for line in confined_lines(level, not_enforced, self._paint_level):
+        for line in sandbox_lines(level, not_enforced, self._paint_level):
             print(line, file=sys.stderr)
 
 
-class LineWatch(AskingWatch, ConfinedWatch):
+class LineWatch(AskingWatch, SandboxWatch):
     """Prints a line for each iteration on stdout, and messages on stderr; asks at a terminal."""
 
     def __init__(self, paint: Paint, is_quiet: bool, is_verbose: bool, paint_chatter: Paint | None = None) -> None:
@@ -58,7 +65,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
     def on_note(self, text: str) -> None:
         """A line on stderr."""
-        print(f"note: {harmless(text)}", file=sys.stderr)
+        print(f"note: {replace_unprintable(text)}", file=sys.stderr)
 
     def on_phase(self, iteration: int, name: str) -> None:
         """A line on stderr where ``is_verbose``."""
@@ -67,7 +74,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
     def on_record(self, record: IterationRecord) -> None:
         """The iteration's line."""
-        print(record_line(record, self._paint, width_of(sys.stdout)), flush=True)
+        print(record_line(record, self._paint, terminal_width(sys.stdout)), flush=True)
         for note in record.notes:
             self.on_note(note)
         if record.dropped_files and not self._is_quiet:
@@ -78,7 +85,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
 
     def on_settled(self, record: SettleRecord) -> None:
         """The settled result."""
-        print(settled_line(record), flush=True)
+        print(settle_line(record), flush=True)
 
     def on_holdout(self, record: HoldoutRecord) -> None:
         """The result of a look at the holdout."""
@@ -100,7 +107,7 @@ class LineWatch(AskingWatch, ConfinedWatch):
             print(self._paint(stop.line, "bold"), flush=True)
 
 
-def confined_lines(level: SandboxLevel, not_enforced: tuple[str, ...], paint: Paint) -> Iterator[str]:
+def sandbox_lines(level: SandboxLevel, not_enforced: tuple[str, ...], paint: Paint) -> Iterator[str]:
     """The level of the sandbox for a person: what it does not enforce, why, and how to get a better one."""
     if level.name == "bubblewrap":
         yield f"sandbox: {level.name}" + (f"; {'; '.join(not_enforced)}" if not_enforced else "")
@@ -112,4 +119,4 @@ def confined_lines(level: SandboxLevel, not_enforced: tuple[str, ...], paint: Pa
     for reason in level.reason:
         yield paint(f"  because {reason}", "red")
     if not any(reason.startswith("sandbox.mode") for reason in level.reason):
-        yield paint(f"  to have it: {how_to_get('bubblewrap')}", "red")
+        yield paint(f"  to have it: {installation_hint('bubblewrap')}", "red")

@@ -6,21 +6,22 @@ import contextlib
 import sys
 import termios
 import time
+import typing
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from goalseek.process import is_ending
 from goalseek.project.approval import Approval, Question
-from goalseek.project.progress import Progress, turn_in_words
+from goalseek.project.progress import Progress, format_turn
 from goalseek.values import Stop
 from goalseek.views.lines import LineWatch
-from goalseek.views.panel import TYPED, Activity, Signs, rows
-from goalseek.views.terminal_text import TAIL_BYTES, Paint, is_coloured, last_line_of, one_line
+from goalseek.views.panel import ASCII, Activity, Signs, panel_rows
+from goalseek.views.terminal_text import TAIL_BYTES, Paint, is_coloured, last_clean_line, one_line
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from rich.text import Text
 
     from goalseek.views.screen import Screen
+
 
 _ENDING = "interrupted; for what runs to end"
 
@@ -32,7 +33,7 @@ class LiveWatch(LineWatch):
         """``color`` is "auto", "always" or "never"."""
         super().__init__(paint, False, is_verbose, paint_chatter)
         self._color = color
-        self._signs = signs_for(sys.stdout.encoding)
+        self._signs = choose_signs(sys.stdout.encoding)
         self._screen: Screen | None = None
         self._progress: Progress | None = None
         self._progress_at = self._phase_start = self._wait_start = time.monotonic()
@@ -65,7 +66,7 @@ class LiveWatch(LineWatch):
         if self._phase == "SETTLE":
             self._turn = f"run {self._turns}, the {'best' if side == 'incumbent' else 'baseline'}"
         elif self._phase == "VERIFY":
-            self._turn = turn_in_words(side, number)
+            self._turn = format_turn(side, number)
 
     def on_wait(self, text: str) -> None:
         """The panel shows it; the time is added neither to the phase nor to the budget."""
@@ -101,9 +102,9 @@ class LiveWatch(LineWatch):
     def _open(self) -> None:
         if self._screen:
             return
-        from goalseek.views.screen import Screen, console_for
+        from goalseek.views.screen import Screen, make_console
 
-        self._screen = Screen(console_for(sys.stdout, is_coloured(sys.stdout, self._color)), self._rows)
+        self._screen = Screen(make_console(sys.stdout, is_coloured(sys.stdout, self._color)), self._rows)
         self._screen.start()
 
     def _rows(self, columns: int) -> list[Text]:
@@ -116,16 +117,16 @@ class LiveWatch(LineWatch):
             since=now - self._progress_at,
             turn=self._turn,
             waits=_ENDING if is_ending() else self._waits,
-            says=last_line_of(self._tail),
+            says=last_clean_line(self._tail),
         )
-        return rows(self._progress, activity, columns, self._signs)
+        return panel_rows(self._progress, activity, columns, self._signs)
 
 
-def signs_for(encoding: str | None) -> Signs:
+def choose_signs(encoding: str | None) -> Signs:
     """Line-drawing characters, or ASCII ones where the encoding lacks those."""
     signs = Signs()
     try:
         (signs.rule + signs.full + signs.rest + signs.heights + signs.dot).encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        return TYPED
+        return ASCII
     return signs

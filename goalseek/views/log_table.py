@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from goalseek.humanize import ago, ago_in_short, format_duration, format_number
+from goalseek.humanize import format_age, format_duration, format_number, format_short_age
 from goalseek.ledger.records import IterationRecord
 from goalseek.values import Usage
-from goalseek.views.report.rows import dollars, is_told
-from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut, one_line, wrapped
+from goalseek.views.report.rows import format_dollars, has_cost
+from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut_to_cells, one_line, wrap
 
 _WIDE = 110
 _WITH_OUTCOME = 78
@@ -18,7 +18,7 @@ _LEAST_TAIL = 12
 
 
 @dataclass(frozen=True)
-class HistoryLines:
+class LogTable:
     """Lines of ``log``. ``width`` is the terminal's in cells; None for a file or a pipe, where lines are not cut.
 
     Below 110 cells times are short; below 78 the outcome is left out, as the reason implies it.
@@ -36,12 +36,12 @@ class HistoryLines:
     def line(self, record: IterationRecord) -> str:
         """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``."""
         is_wide = self.width is None or self.width >= _WIDE
-        when = (ago if is_wide else ago_in_short)(record.timestamp, self.now)
+        when = (format_age if is_wide else format_short_age)(record.timestamp, self.now)
         value = "-" if record.metric.value is None else format_number(record.metric.value)
         head = self._head(str(record.iteration), when, record.outcome, record.reason, value)
         tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
         if self.width is not None:
-            tail = cut(tail, max(self.width - len(head), _LEAST_TAIL))
+            tail = cut_to_cells(tail, max(self.width - len(head), _LEAST_TAIL))
         color = OUTCOME_COLORS[record.outcome]
         return self.paint(head, color) + (self.paint(tail, "grey") if color == "grey" else tail)
 
@@ -75,7 +75,7 @@ class RecordPage:
         return lines
 
     def _wrap(self, label: str, text: str) -> Iterator[str]:
-        pieces = wrapped(text, max(self.width - _LABEL - 2, _LEAST)) if self.width else [text]
+        pieces = wrap(text, max(self.width - _LABEL - 2, _LEAST)) if self.width else [text]
         for index, piece in enumerate(pieces):
             head = "" if index else label
             yield f"  {self.paint(f'{head:<{_LABEL - 1}}', 'grey') if head else ' ' * (_LABEL - 1)} {piece}"
@@ -86,7 +86,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     yield "why", record.why
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
-    yield "when", f"{ago(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
+    yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
     value = "none" if metric.value is None else format_number(metric.value)
     against = f", against {format_number(metric.incumbent)}" if metric.incumbent is not None else ""
     better = f": {format_number(abs(metric.delta))} {'better' if metric.delta > 0 else 'worse'}" if metric.delta else ""
@@ -106,7 +106,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
         code = "killed at its limit" if command.exit_code is None else f"exit {command.exit_code}"
         yield "command", f"{command.name}: {code}, {format_duration(command.seconds)}{leftovers}"
     yield "provider", f"{record.provider or 'none'} {record.model}".rstrip()
-    if record.usage.tokens or is_told(record.usage):
+    if record.usage.tokens or has_cost(record.usage):
         yield "usage", _usage(record.usage)
     yield "isolation", f"sandbox {record.isolation.sandbox}, verifier {record.isolation.verifier}"
     yield "seconds", ", ".join(f"{name} {format_duration(spent)}" for name, spent in record.seconds.items())
@@ -115,5 +115,5 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _usage(usage: Usage) -> str:
-    cost = f", {dollars(usage)}" if is_told(usage) else ""
+    cost = f", {format_dollars(usage)}" if has_cost(usage) else ""
     return f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"

@@ -27,9 +27,9 @@ def noise_page(
     paint: Paint,
 ) -> Iterator[str]:
     """The lines, none wider than ``columns``; None is for a file or a pipe: nothing is wrapped."""
-    glyphs = glyphs_for(stream)
+    glyphs = choose_glyphs(stream)
     yield from _wrap(head, columns, 0)
-    plot = picture(report, columns or WIDEST, glyphs, paint)
+    plot = plot_lines(report, columns or MAX_COLUMNS, glyphs, paint)
     if plot:
         yield ""
         yield from plot
@@ -58,7 +58,7 @@ def _wrap(text: str, columns: int | None, indent: int) -> list[str]:
     )
 
 
-WIDEST = 80
+MAX_COLUMNS = 80
 _LEAST = 8
 _MARGIN = len("in order  ")
 
@@ -74,22 +74,24 @@ class Glyphs:
     ends: str
 
 
-DRAWN = Glyphs("▁▂▃▄▅▆▇█", "·•●", "┼", "─", "├┤")
-TYPED = Glyphs("12345678", ".:#", "+", "-", "||")
+LINE_DRAWING = Glyphs("▁▂▃▄▅▆▇█", "·•●", "┼", "─", "├┤")
+ASCII = Glyphs("12345678", ".:#", "+", "-", "||")
 
 
-def glyphs_for(stream: TextIO) -> Glyphs:
+def choose_glyphs(stream: TextIO) -> Glyphs:
     """Line-drawing characters; ASCII ones where TERM is "dumb" or the encoding lacks the others."""
     if os.environ.get("TERM") == "dumb":
-        return TYPED
+        return ASCII
     try:
-        "".join(DRAWN.heights + DRAWN.runs + DRAWN.middle + DRAWN.axis + DRAWN.ends).encode(stream.encoding or "ascii")
+        "".join(
+            LINE_DRAWING.heights + LINE_DRAWING.runs + LINE_DRAWING.middle + LINE_DRAWING.axis + LINE_DRAWING.ends
+        ).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        return TYPED
-    return DRAWN
+        return ASCII
+    return LINE_DRAWING
 
 
-def picture(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> list[str]:
+def plot_lines(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> list[str]:
     """Two lines of at most ``columns``; none where all values are equal. The first shows the last runs that fit."""
     if report.deterministic:
         return []
@@ -98,7 +100,7 @@ def picture(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> 
 
 def _in_order(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> str:
     low, high = min(report.values), max(report.values)
-    values = report.values[-max(_LEAST, min(columns, WIDEST) - _MARGIN) :]
+    values = report.values[-max(_LEAST, min(columns, MAX_COLUMNS) - _MARGIN) :]
     bars = [glyphs.heights[_bin_of(value, low, high, len(glyphs.heights))] for value in values]
     colored = [
         paint(bar, "magenta") if value in report.outliers else bar for bar, value in zip(bars, values, strict=True)
@@ -109,7 +111,7 @@ def _in_order(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -
 def _spread(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> str:
     low, high = min(report.values), max(report.values)
     first, last = format_number(low), format_number(high)
-    width = max(_LEAST, min(columns, WIDEST) - _MARGIN - len(first) - len(last) - 4)
+    width = max(_LEAST, min(columns, MAX_COLUMNS) - _MARGIN - len(first) - len(last) - 4)
     counts = Counter(_bin_of(value, low, high, width) for value in report.values)
     strip = [_dots(counts[index], glyphs) for index in range(width)]
     middle = _bin_of(report.middle, low, high, width)

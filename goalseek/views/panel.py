@@ -6,15 +6,15 @@ import typing
 from dataclasses import dataclass
 
 from goalseek.humanize import format_duration, format_number
-from goalseek.project.limits import NEAR, Spending
+from goalseek.project.limits import WARNING_SHARE, BudgetUse
 from goalseek.project.progress import Progress
-from goalseek.views.terminal_text import cells, cut
+from goalseek.views.terminal_text import cell_width, cut_to_cells
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
 
 
-WIDEST = 100
+MAX_COLUMNS = 100
 _LABEL = 14
 _BAR = 24
 _NAMES = {
@@ -42,7 +42,7 @@ class Signs:
     dot: str = " · "
 
 
-TYPED = Signs("-", "#", ".", "", " | ")
+ASCII = Signs("-", "#", ".", "", " | ")
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Activity:
     ended: str = ""
 
 
-def rows(progress: Progress, activity: Activity, columns: int, signs: Signs) -> list[Text]:
+def panel_rows(progress: Progress, activity: Activity, columns: int, signs: Signs) -> list[Text]:
     """The rows of the panel, each at most ``columns - 1`` cells wide, and at most 100."""
-    width = max(min(columns - 1, WIDEST), 1)
+    width = max(min(columns - 1, MAX_COLUMNS), 1)
     lines = [_title(progress, activity, width, signs), _row(*_phase(progress, activity, signs), width)]
     if progress.best is not None and progress.baseline is not None:
         lines.append(_best(progress, progress.best, progress.baseline, width, signs))
@@ -79,7 +79,7 @@ def rows(progress: Progress, activity: Activity, columns: int, signs: Signs) -> 
     return lines
 
 
-def duration(seconds: float) -> str:
+def format_whole_seconds(seconds: float) -> str:
     """A duration in whole seconds, which changes once a second only."""
     return f"{int(seconds)}s" if seconds < 60 else format_duration(float(int(seconds)))
 
@@ -88,10 +88,10 @@ def _title(progress: Progress, activity: Activity, width: int, signs: Signs) -> 
     from rich.text import Text
 
     iteration = f"{signs.dot}iteration {activity.iteration}" if activity.iteration is not None else ""
-    name = cut(f"{progress.project}{iteration}", max(width - 4, 1))
+    name = cut_to_cells(f"{progress.project}{iteration}", max(width - 4, 1))
     head = f"{signs.rule * 2} "
     row = Text.assemble((head, "dim"), (name, "bold"))
-    row.append(f" {signs.rule * max(width - len(head) - cells(name) - 1, 0)}", "dim")
+    row.append(f" {signs.rule * max(width - len(head) - cell_width(name) - 1, 0)}", "dim")
     row.truncate(width)
     return row
 
@@ -99,7 +99,7 @@ def _title(progress: Progress, activity: Activity, width: int, signs: Signs) -> 
 def _row(label: str, text: str, style: str, width: int) -> Text:
     from rich.text import Text
 
-    row = Text.assemble((f"  {label:<{_LABEL - 2}}", "dim"), (cut(text, max(width - _LABEL, 1)), style))
+    row = Text.assemble((f"  {label:<{_LABEL - 2}}", "dim"), (cut_to_cells(text, max(width - _LABEL, 1)), style))
     row.truncate(width)
     return row
 
@@ -110,10 +110,10 @@ def _phase(progress: Progress, activity: Activity, signs: Signs) -> tuple[str, s
         return "ended", activity.ended, ""
     if activity.waits:
         return "waiting", activity.waits, "magenta"
-    text = duration(activity.seconds) if activity.phase else ""
+    text = format_whole_seconds(activity.seconds) if activity.phase else ""
     usual = progress.usual.get(activity.phase)
     if usual is not None and usual >= 1:
-        text += f", usually {duration(usual)}"
+        text += f", usually {format_whole_seconds(usual)}"
     return (
         _NAMES.get(activity.phase, activity.phase.lower()),
         text + (signs.dot + activity.turn if activity.turn else ""),
@@ -130,11 +130,11 @@ def _best(progress: Progress, best: float, baseline: float, width: int, signs: S
     row.stylize("green bold", _LABEL, _LABEL + len(format_number(best)))
     room = width - row.cell_len - 3
     if signs.heights and len(progress.climb) > 1 and room >= 4:
-        row.append("   " + spark(progress.climb[-min(room, 30) :], signs.heights), "green")
+        row.append("   " + sparkline(progress.climb[-min(room, 30) :], signs.heights), "green")
     return row
 
 
-def spark(values: tuple[float, ...], heights: str) -> str:
+def sparkline(values: tuple[float, ...], heights: str) -> str:
     """A sparkline: one character a value, by its height between the lowest and the highest."""
     low, high = min(values) / 2, max(values) / 2  # halves: the difference of two large numbers stays finite
     span = (high - low) or 1.0
@@ -153,23 +153,23 @@ def _reasons(progress: Progress, width: int, signs: Signs) -> str:
     text = ""
     for reason in progress.reasons:
         longer = text + (signs.dot if text else "") + reason
-        if cells(longer) > width - _LABEL:
+        if cell_width(longer) > width - _LABEL:
             break
         text = longer
     return text
 
 
-def _bar(spending: Spending, activity: Activity, width: int, signs: Signs) -> Text:
+def _bar(spending: BudgetUse, activity: Activity, width: int, signs: Signs) -> Text:
     from rich.text import Text
 
     spent = spending.spent + (activity.since if spending.name == "time" else 0.0)
     share = min(max(spent / spending.most, 0.0), 1.0)
     text = f"{_amount(spending.name, spent)} of {_amount(spending.name, spending.most)}"
     text += {"": "", "now": " this time"}.get(spending.of, f", {spending.of}")
-    room = max(min(_BAR, width - _LABEL - cells(text) - 2), 0)
+    room = max(min(_BAR, width - _LABEL - cell_width(text) - 2), 0)
     full = round(share * room)
     row = Text.assemble((f"  {spending.name:<{_LABEL - 2}}", "dim"))
-    row.append(signs.full * full, "magenta" if share >= NEAR and spending.of != "now" else "cyan")
+    row.append(signs.full * full, "magenta" if share >= WARNING_SHARE and spending.of != "now" else "cyan")
     row.append(signs.rest * (room - full) + ("  " if room else ""), "dim")
     row.append(text)
     row.truncate(width)
@@ -178,7 +178,7 @@ def _bar(spending: Spending, activity: Activity, width: int, signs: Signs) -> Te
 
 def _amount(name: str, value: float) -> str:
     if name == "time":
-        return duration(value)
+        return format_whole_seconds(value)
     if name == "cost":
         return f"${value:.2f}"
     for least, size, unit in ((999.5e6, 1e9, "G"), (999.5e3, 1e6, "M"), (9999.5, 1e3, "k")):

@@ -28,7 +28,7 @@ _READ_SECONDS = 0.1
 _Modes = list[int | list[bytes | int]]
 
 
-def console_for(stream: TextIO, is_coloured: bool) -> Console:
+def make_console(stream: TextIO, is_coloured: bool) -> Console:
     """A rich console without highlighting and wrapping.
 
     It has the size of the terminal and ignores COLUMNS and LINES: a panel drawn too wide could not be erased.

@@ -19,37 +19,37 @@ _ESCAPES = re.compile(
 _LINES = re.compile(r"[\r\n\x0b\x0c\x85\u2028\u2029]+")
 
 
-def words_of(line: str) -> str:
+def clean_line(line: str) -> str:
     """A line without escape sequences and control characters; a tab is a space."""
     plain = _ESCAPES.sub("", line).replace("\t", " ")
     return plain if plain.isprintable() else "".join(letter for letter in plain if letter.isprintable())
 
 
-def text_of(text: str) -> str:
+def clean_text(text: str) -> str:
     """A text of several lines, each without escape sequences and control characters."""
-    return "\n".join(map(words_of, text.split("\n")))
+    return "\n".join(map(clean_line, text.split("\n")))
 
 
-def lines_of(printed: bytes) -> list[str]:
+def clean_lines(printed: bytes) -> list[str]:
     """The cleaned lines of output, without empty ones; a carriage return begins a new line too."""
     text = _ESCAPES.sub("", printed.decode("utf-8", "replace"))
-    return [line for part in _LINES.split(text) if (line := words_of(part).rstrip())]
+    return [line for part in _LINES.split(text) if (line := clean_line(part).rstrip())]
 
 
-def last_line_of(printed: bytes) -> str:
+def last_clean_line(printed: bytes) -> str:
     """The last line that has anything on it, or ""."""
-    return next(iter(lines_of(printed[-TAIL_BYTES:])[::-1]), "").strip()
+    return next(iter(clean_lines(printed[-TAIL_BYTES:])[::-1]), "").strip()
 
 
 _SIZES = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
-def painted_patch(text: str, paint: Paint) -> str:
+def paint_patch(text: str, paint: Paint) -> str:
     """The patch in the colours of ``git diff``, with the same number of lines."""
     old = new = 0
     lines = []
     for line in text.split("\n"):
-        clean = harmless(line)
+        clean = replace_unprintable(line)
         sizes = _SIZES.match(line)
         if sizes:
             old, new = (int(size) if size else 1 for size in sizes.groups())
@@ -64,12 +64,12 @@ def painted_patch(text: str, paint: Paint) -> str:
     return "\n".join(lines)
 
 
-def without_colour(text: str) -> str:
+def strip_colour(text: str) -> str:
     """The text without colour sequences, and with newlines as line ends."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
 
 
-def harmless(text: str) -> str:
+def replace_unprintable(text: str) -> str:
     """The text with each unprintable character replaced by U+FFFD, except newlines and tabs."""
     if text.isprintable():
         return text
@@ -84,7 +84,7 @@ def one_line(text: str, limit: int | None = None) -> str:
     if limit is not None and len(text) > 2 * limit:
         is_cut = not text[2 * limit :].isspace()
         text = text[: 2 * limit]
-    line = harmless(" ".join(text.split()))
+    line = replace_unprintable(" ".join(text.split()))
     return line if limit is None or (len(line) <= limit and not is_cut) else line[: limit - 1] + "…"
 
 
@@ -105,7 +105,7 @@ def is_coloured(stream: TextIO, color: str) -> bool:
     )
 
 
-def is_movable(stream: TextIO) -> bool:
+def can_move_cursor(stream: TextIO) -> bool:
     """Whether the stream is a terminal on which the cursor can be moved."""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
@@ -117,7 +117,7 @@ def painter(stream: TextIO, color: str) -> Paint:
     return lambda text, name: f"\x1b[{CODES[name]}m{text}\x1b[0m"
 
 
-def width_of(stream: TextIO) -> int | None:
+def terminal_width(stream: TextIO) -> int | None:
     """The width of a terminal in cells; None for a file or a pipe, which gets whole lines."""
     if not stream.isatty():
         return None
@@ -126,7 +126,7 @@ def width_of(stream: TextIO) -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def cells(text: str) -> int:
+def cell_width(text: str) -> int:
     """The width of a text in cells of a terminal."""
     if text.isascii():
         return len(text)
@@ -135,21 +135,21 @@ def cells(text: str) -> int:
     return cell_len(text)
 
 
-def cut(text: str, limit: int) -> str:
+def cut_to_cells(text: str, limit: int) -> str:
     """The text in at most ``limit`` cells; where it is cut it ends in ``…``."""
-    if cells(text) <= limit:
+    if cell_width(text) <= limit:
         return text
     from rich.cells import set_cell_size
 
     return set_cell_size(text, limit - 1).rstrip() + "…"
 
 
-def wrapped(text: str, limit: int) -> list[str]:
+def wrap(text: str, limit: int) -> list[str]:
     """The text in lines of at most ``limit`` cells, broken between words; a longer word stays whole, to be copied."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and cells(longer) > limit:
+        if lines[-1] and cell_width(longer) > limit:
             lines.append(word)
         else:
             lines[-1] = longer

@@ -11,14 +11,14 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from goalseek.errors import GoalseekError, tampered
-from goalseek.git.command import Missing, ObjectsFailed
-from goalseek.git.objects import Entry, Making, Objects, visible, visible_changes
+from goalseek.errors import GoalseekError, tampered_error
+from goalseek.git.command import MissingObject, ObjectsFailed
+from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.git.paths import FOLDER, quote_path
 from goalseek.manifest.tables import Sees
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 from goalseek.workspace.checkout import LINK, OURS, Checkout, occupied
-from goalseek.workspace.forbidden_names import Hazard, hijacks
+from goalseek.workspace.forbidden_names import Hazard, output_hazards
 from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import Scope
 
@@ -42,7 +42,7 @@ class Bench:
         mount_points: frozenset[str] = frozenset(),
         copies: Mapping[str, Entry] | None = None,
         read_copy: Callable[[str, Entry], bytes] | None = None,
-        build_context: Making = contextlib.nullcontext,
+        build_context: TreeUpdateContext = contextlib.nullcontext,
     ) -> None:
         self.folder = folder
         self._objects = objects
@@ -68,13 +68,13 @@ class Bench:
     def tidy(self) -> None:
         """Cleans every tree now, because what a command left there takes room on the disk."""
         for checkout in self._checkouts.values():
-            with contextlib.suppress(OSError, Missing, ObjectsFailed):  # where it is needed, it is made anew
+            with contextlib.suppress(OSError, MissingObject, ObjectsFailed):  # where it is needed, it is made anew
                 self._clean(checkout)
 
     def forget(self, sees: Sees) -> None:
         """Makes the tree of a command with this ``sees`` anew before its run; what is kept between runs goes too."""
         checkout = self._checkouts.pop(self.root_for(sees))
-        clear(checkout.state)
+        remove_if_exists(checkout.state)
 
     def is_whole(self) -> bool:
         """Whether every tree that was made is still there."""
@@ -108,7 +108,7 @@ class Bench:
                 checkout.update(changes, label)
                 self._candidate_files_in(checkout).update(path for path in changes if not self._scope.is_fixed(path))
                 return root
-        except (Missing, ObjectsFailed, FileNotFoundError, NotADirectoryError):
+        except (MissingObject, ObjectsFailed, FileNotFoundError, NotADirectoryError):
             # The repository was made anew at this place, or the tree is gone, or something else stands there.
             self._build(checkout, sees, tree, label)
             return root
@@ -146,7 +146,7 @@ class Bench:
     def hijacks(self, tree: str, path: str) -> Iterator[Hazard]:
         """Why a command's new file at this path must not be passed to later ones, as (part of the path, reason)."""
         if not self._has_path(tree, path):
-            yield from hijacks(path, functools.partial(self._has_path, tree), self._scope.is_fixed)
+            yield from output_hazards(path, functools.partial(self._has_path, tree), self._scope.is_fixed)
 
     def is_bytecode(self, tree: str, path: str) -> bool:
         """Whether a path lies where Python looks for the bytecode of a file of the tree."""
@@ -184,7 +184,7 @@ class Bench:
 
     def _entries_for(self, sees: Sees, tree: str) -> dict[str, Entry]:
         copies = self._copies if sees != "candidate" else {}
-        return {**visible(self._objects.files(tree), self._scope.seen_by(sees)), **self._links, **copies}
+        return {**visible_entries(self._objects.files(tree), self._scope.seen_by(sees)), **self._links, **copies}
 
     def _build(self, checkout: Checkout, sees: Sees, tree: str, label: str) -> None:
         with self._build_context(checkout.root):
@@ -193,14 +193,14 @@ class Bench:
         try:
             refuse_other_files(checkout.root, fixed)
         except GoalseekError:
-            clear(checkout.root)
+            remove_if_exists(checkout.root)
             raise
         self._candidate_files.pop(checkout.root, None)
 
     def _clean(self, checkout: Checkout) -> None:
         """Cleans the tree. The walk at a command's end is used again where nothing has changed since."""
         for path in occupied(checkout.root, self._mount_points):
-            clear(checkout.root / path)
+            remove_if_exists(checkout.root / path)
         changes, fingerprint = self._last_walks.pop(checkout.root, (Changes(), None))
         if fingerprint is not None and fingerprint == self._fingerprint_of(checkout):
             checkout.restore(changes)
@@ -237,14 +237,16 @@ def refuse_other_ruler(objects: Objects, scope: Scope, baseline_tree: str, tree:
         return
     for change in objects.differences(baseline_tree, tree):
         if scope.in_ruler(change.path):
-            raise tampered(f"{quote_path(change.path)} is not as at the baseline in the tree that was to be measured")
+            raise tampered_error(
+                f"{quote_path(change.path)} is not as at the baseline in the tree that was to be measured"
+            )
 
 
 def refuse_other_content(path: str, entry: Entry, content: bytes) -> None:
     """Raises GoalseekError where bytes are not those of the blob: git does not check the hash when it reads one."""
     if entry.blob != _blob_name(entry, content):
         hint = "the object store was written to by somebody: see git fsck, and fetch the object from a clone"
-        raise tampered(f"git's object of {quote_path(path)} has another content than its name says", hint)
+        raise tampered_error(f"git's object of {quote_path(path)} has another content than its name says", hint)
 
 
 def refuse_other_files(root: Path, entries: Iterable[tuple[str, Entry]]) -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SYMLINK
-from goalseek.own_folders import ForeignPath, OwnFolder, make_anew, open_folder, own_folder, read_regular
-from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, Recorded, parents, signature_of, walk
+from goalseek.own_folders import ForeignPath, OwnFolder, open_folder, own_folder, read_regular, recreate_folder
+from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, RecordedFiles, parents, signature_of, walk
 
 LINK = "link"
 COPY = "copy"
@@ -51,7 +51,7 @@ class Checkout:
         self._fill = fill
         self._is_ignored = is_ignored
         self._exceptions = exceptions
-        self._recorded = Recorded()
+        self._recorded = RecordedFiles()
 
     @property
     def entries(self) -> Mapping[str, Entry]:
@@ -67,7 +67,7 @@ class Checkout:
         if version != _FORMAT or not self.root.is_dir():
             return False
         try:
-            self._recorded = Recorded.of({path: Entry(*facts) for path, facts in entries.items()})
+            self._recorded = RecordedFiles.of({path: Entry(*facts) for path, facts in entries.items()})
         except ForeignPath:  # of a goalseek that took such an entry
             return False
         self.label = label
@@ -85,8 +85,8 @@ class Checkout:
 
     def build(self, entries: Mapping[str, Entry], label: str) -> None:
         """Makes the folder anew with just these files."""
-        self._recorded = Recorded.of(dict(entries))
-        make_anew(self.root)
+        self._recorded = RecordedFiles.of(dict(entries))
+        recreate_folder(self.root)
         real = {path: entry for path, entry in entries.items() if entry.mode not in OURS}
         if self._fill:
             self._fill(self.root, real)

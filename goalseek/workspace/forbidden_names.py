@@ -86,7 +86,7 @@ def needs_listing(pattern: str) -> bool:
     return any(forbidden_names(path)) or any(import_shadowing(path, True, never_true, never_true, never_true))
 
 
-def never(path: str) -> str:
+def git_name_refusal(path: str) -> str:
     """Why a name is refused although the manifest may list it, or ""."""
     return _GIT_NAME_REASON if looks_like_git(path) else ""
 
@@ -115,7 +115,7 @@ def import_shadowing(
         yield from _module_hazards(folder, name, name, True, has, is_added, is_fixed)
 
 
-def hijacks(path: str, has: Callable[[str], bool], is_fixed: Callable[[str], bool]) -> Iterator[Hazard]:
+def output_hazards(path: str, has: Callable[[str], bool], is_fixed: Callable[[str], bool]) -> Iterator[Hazard]:
     """Every (part, reason) for which a command must not pass on a file at ``path``: a later one would run or obey it.
 
     Only names in folders that the tree has count: programs look there by themselves, and not in a new folder.
@@ -153,7 +153,7 @@ def _is_package(folder: str, has: Callable[[str], bool], is_added: Callable[[str
     return has(marker) or (bool(folder) and is_added(marker) and not has(folder))
 
 
-def alike(name: str) -> str:
+def fold_name(name: str) -> str:
     """The name as the most forgiving file system compares it: equal for all names that it takes for the same.
 
     Case, Unicode form, invisible characters, and dots and spaces at the end make no difference.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.errors import USAGE, GoalseekError, tampered
+from goalseek.errors import USAGE, GoalseekError, tampered_error
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
-from goalseek.workspace.scan import Listing, differing, list_folder, parents
-from goalseek.workspace.scope import DROPPINGS
+from goalseek.workspace.scan import Listing, changed_paths, list_folder, parents
+from goalseek.workspace.scope import is_tool_cache
 
 
 def folder_of(base: Path, manifest: Manifest) -> Path | None:
@@ -72,28 +72,28 @@ def content_of(folder: Path, path: str, expected: Entry) -> bytes:
         status = (folder / path).lstat()
         content = read_regular(folder, path, is_ours=False)
     except OSError as error:
-        raise tampered(f"{folder / path} cannot be read: {error.strerror}") from None
+        raise tampered_error(f"{folder / path} cannot be read: {error.strerror}") from None
     if f"{status.st_size} {status.st_mtime_ns}" != expected.blob or len(content) != status.st_size:
-        raise tampered(f"{folder / path} is not as it was pinned")
+        raise tampered_error(f"{folder / path} is not as it was pinned")
     return content
 
 
 def refuse_changed(folder: Path, pinned: Listing) -> None:
     """Raises GoalseekError, ``tampered``, where the folder is not as it was pinned."""
-    if changed := [quote_path(path) for path in differing_files(folder, pinned)]:
-        raise tampered(f"scope.hidden_from: not as it was pinned in {folder}: {abbreviate(changed)}")
+    if changed := [quote_path(path) for path in changed_files(folder, pinned)]:
+        raise tampered_error(f"scope.hidden_from: not as it was pinned in {folder}: {abbreviate(changed)}")
 
 
-def differing_files(folder: Path, pinned: Listing) -> list[str]:
+def changed_files(folder: Path, pinned: Listing) -> list[str]:
     """The paths that are not as they were pinned; all of them where the folder cannot be read."""
     try:
-        return differing(pinned, list_folder(folder, is_skipped=_is_skipped))
+        return changed_paths(pinned, list_folder(folder, is_skipped=_is_skipped))
     except OSError:
         return [item.path for item in pinned]
 
 
 def _is_skipped(path: str) -> bool:
-    return path == ".git" or path.startswith(".git/") or DROPPINGS(path)
+    return path == ".git" or path.startswith(".git/") or is_tool_cache(path)
 
 
 def _error(message: str, hint: str) -> GoalseekError:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.location import Location
-from goalseek.git.paths import prefix_below
+from goalseek.git.paths import folder_prefix
 from goalseek.phase_values import Side
 
 
@@ -83,4 +83,4 @@ def cache_paths(location: Location, folder: Path, name: str) -> CachePaths:
         hint = "set XDG_CACHE_HOME to a folder outside of it"
         raise GoalseekError(message, hint, UNFIT, "repository")
     key = hashlib.sha256(os.fsencode(location.common_dir) + b"\0" + os.fsencode(folder)).hexdigest()[:12]
-    return CachePaths(cache / f"{name}-{key}", prefix_below(location.top, folder))
+    return CachePaths(cache / f"{name}-{key}", folder_prefix(location.top, folder))

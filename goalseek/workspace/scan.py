@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalseek.own_folders import ForeignPath, open_folder, parts_of
+from goalseek.own_folders import ForeignPath, open_folder, split_path
 from goalseek.values import to_line
-from goalseek.workspace.scope import DROPPINGS
+from goalseek.workspace.scope import is_tool_cache
 
 if typing.TYPE_CHECKING:
     from goalseek.git.objects import Entry
@@ -49,7 +49,7 @@ class _Walk:
     """What a folder is compared with, and the differences so far."""
 
     root: Path
-    recorded: Recorded
+    recorded: RecordedFiles
     differs: Callable[[str], bool]
     is_left_alone: Callable[[str], bool]
     changed: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ class _Walk:
 
 
 def walk(
-    root: Path, recorded: Recorded, differs: Callable[[str], bool], is_left_alone: Callable[[str], bool]
+    root: Path, recorded: RecordedFiles, differs: Callable[[str], bool], is_left_alone: Callable[[str], bool]
 ) -> Changes:
     """Compares a folder with what is recorded of it.
 
@@ -141,7 +141,7 @@ Signature = tuple[int, int, int, int, int]
 
 
 @dataclass
-class Recorded:
+class RecordedFiles:
     """Files by path, their signatures by folder ("" or "a/b/") and name, and how many files lie below each folder.
 
     ``racy`` are files whose change time is too near to the moment when they were recorded to tell a later change.
@@ -153,7 +153,7 @@ class Recorded:
     below: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, entries: dict[str, Entry]) -> Recorded:
+    def of(cls, entries: dict[str, Entry]) -> RecordedFiles:
         """Files that are not written yet."""
         recorded = cls()
         for path, entry in entries.items():
@@ -167,7 +167,7 @@ class Recorded:
         would be written, and removed, where a link of ours leads.
         """
         if path not in self.entries:
-            parts_of(path)
+            split_path(path)
             if path in self.below or any(above in self.entries for above in parents(path)):
                 raise ForeignPath(f"{path!r} and another entry of its tree lie one below the other")
             for above in parents(path):
@@ -222,7 +222,7 @@ def parents(path: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedFile:
     """One file: its path below the folder, its size in bytes, its modification time in nanoseconds since 1970.
 
     ``kind`` is "file", "program" (it may be run), "link", or "other".
@@ -234,15 +234,15 @@ class Listed:
     kind: str = "file"
 
 
-Listing = tuple[Listed, ...]
+Listing = tuple[ListedFile, ...]
 
 
-def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str], bool] = DROPPINGS) -> Listing:
+def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str], bool] = is_tool_cache) -> Listing:
     """The files below a folder in the order of their paths, at most ``limit``, without caches; no link is followed.
 
     Folders are listed by their files only. Raises OSError where it cannot be read.
     """
-    files: list[Listed] = []
+    files: list[ListedFile] = []
     pending = [""]
     while pending and (limit is None or len(files) < limit):
         folder = pending.pop()
@@ -264,16 +264,16 @@ def digest_of(listing: Listing) -> str:
     return hashlib.sha256(to_line(listing).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def differing(before: Listing, after: Listing) -> list[str]:
+def changed_paths(before: Listing, after: Listing) -> list[str]:
     """The paths that are in one of the two only, or with another size, time or kind."""
     was, now = {item.path: item for item in before}, {item.path: item for item in after}
     return sorted(path for path in {**was, **now} if was.get(path) != now.get(path))
 
 
-def _describe(path: str, status: os.stat_result) -> Listed:
+def _describe(path: str, status: os.stat_result) -> ListedFile:
     kind = "other"
     if stat.S_ISLNK(status.st_mode):
         kind = "link"
     elif stat.S_ISREG(status.st_mode):
         kind = "program" if status.st_mode & stat.S_IXUSR else "file"
-    return Listed(path, status.st_size, status.st_mtime_ns, kind)
+    return ListedFile(path, status.st_size, status.st_mtime_ns, kind)

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal
 
-from goalseek.git.ignore import literal, matcher
+from goalseek.git.ignore import literal_pattern, matcher
 
 if typing.TYPE_CHECKING:
-    from goalseek.manifest.loading import Loaded
+    from goalseek.manifest.loading import ManifestFile
     from goalseek.manifest.tables import Manifest, Sees
     from goalseek.workspace.scan import Listing
 
 
 Kind = Literal["hidden", "read_only", "generated", "writable", "kept", "other"]
 
-DROPPINGS = matcher(
+is_tool_cache = matcher(
     (
         "__pycache__/",
         ".pytest_cache/",
@@ -120,7 +120,7 @@ class Scope:
         return lambda path: self.kind(path) != "hidden" and self.share_at(path) is None
 
 
-def scope(
+def build_scope(
     prefix: str,
     writable: Iterable[str],
     generated: Iterable[str] = (),
@@ -173,7 +173,7 @@ def leaves_tree(path: str, target: str) -> bool:
     return False
 
 
-def clashes(path: str, other: Mapping[str, object], is_out: Callable[[str], bool]) -> str | None:
+def parent_out_of_scope(path: str, other: Mapping[str, object], is_out: Callable[[str], bool]) -> str | None:
     """The existing out-of-scope entry that a new file at ``path`` would lie below, or None."""
     parts = path.split("/")
     for depth in range(1, len(parts)):
@@ -183,7 +183,7 @@ def clashes(path: str, other: Mapping[str, object], is_out: Callable[[str], bool
     return None
 
 
-def scope_of(loaded: Loaded, manifest: Manifest, prefix: str, hidden_from: Listing = ()) -> Scope:
+def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden_from: Listing = ()) -> Scope:
     """The manifest's scope. Whatever its globs say, manifests, cheats, a provider's script, recordings and the log
     folder are hidden, and the program and the prompts are read-only.
 
@@ -200,7 +200,7 @@ def scope_of(loaded: Loaded, manifest: Manifest, prefix: str, hidden_from: Listi
         read_only += _folder(table.prompts)
         own += [*_folder(table.record or ""), *_folder(table.recordings)]
     own += [_file(cheat.patch) for cheat in manifest.cheat]
-    return scope(
+    return build_scope(
         prefix,
         manifest.scope.writable,
         manifest.scope.generated,
@@ -214,7 +214,7 @@ def scope_of(loaded: Loaded, manifest: Manifest, prefix: str, hidden_from: Listi
 
 def _file(path: str) -> str:
     """The pattern of a file that the manifest names, however it writes the path; it matches no other."""
-    return literal(str(PurePosixPath(path)))
+    return literal_pattern(str(PurePosixPath(path)))
 
 
 def _folder(path: str) -> list[str]:

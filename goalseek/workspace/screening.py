@@ -13,9 +13,15 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import FOLDER, SYMLINK, quote_path
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import LINK, Checkout
-from goalseek.workspace.forbidden_names import alike, doubles_back, forbidden_names, import_shadowing, never
+from goalseek.workspace.forbidden_names import (
+    doubles_back,
+    fold_name,
+    forbidden_names,
+    git_name_refusal,
+    import_shadowing,
+)
 from goalseek.workspace.scan import Changes
-from goalseek.workspace.scope import DROPPINGS, Scope, clashes, leaves_tree
+from goalseek.workspace.scope import Scope, is_tool_cache, leaves_tree, parent_out_of_scope
 
 
 @dataclass
@@ -31,10 +37,10 @@ class ChangeSize:
         size = status.st_size if stat.S_ISREG(status.st_mode) else 0
         self.files += 1
         self.size += size
-        if self.files > FILES_MOST:
-            return f"the change has more than {FILES_MOST} files"
-        if self.size > BYTES_MOST:
-            return f"with its {size} bytes the change is larger than {BYTES_MOST // 1024**2} MiB"
+        if self.files > MAX_FILES:
+            return f"the change has more than {MAX_FILES} files"
+        if self.size > MAX_BYTES:
+            return f"with its {size} bytes the change is larger than {MAX_BYTES // 1024**2} MiB"
         return ""
 
 
@@ -77,7 +83,9 @@ def screen(screening: Screening, changes: Changes) -> ScreenedChange:
             is_unread = path in changes.missing or result.flood.counted(tree.root / path)
             entry = None if is_unread else _entry(screening, path)
             if entry is None or not _is_as_before(tree, path, entry):  # touched, or put back as it was, is no edit
-                result.refused.append(why_shared(scope, path) or f"{quote_path(path)} is not the candidate's to edit")
+                result.refused.append(
+                    shared_path_refusal(scope, path) or f"{quote_path(path)} is not the candidate's to edit"
+                )
                 result.beyond[path] = entry
         elif path in changes.missing:
             result.edits[path] = None
@@ -91,14 +99,14 @@ def _screen_new(screening: Screening, path: str, result: ScreenedChange) -> None
     kind = scope.kind(path)
     if kind == "hidden":
         result.refused.append(f"{quote_path(path)} is new under a hidden pattern")
-    elif why := why_shared(scope, path):
+    elif why := shared_path_refusal(scope, path):
         result.refused.append(why)
-    elif DROPPINGS(path) or kind == "generated":
+    elif is_tool_cache(path) or kind == "generated":
         return
     elif kind != "writable":
         if not ignored(path):
             result.strays.append(path)
-    elif above := clashes(path, screening.tree.entries, lambda entry: scope.kind(entry) != "writable"):
+    elif above := parent_out_of_scope(path, screening.tree.entries, lambda entry: scope.kind(entry) != "writable"):
         result.refused.append(
             f"{quote_path(path)} lies below {quote_path(above)}, which is not the candidate's to edit"
         )
@@ -108,7 +116,7 @@ def _screen_new(screening: Screening, path: str, result: ScreenedChange) -> None
         _take(screening, path, result)
 
 
-def why_shared(scope: Scope, path: str) -> str:
+def shared_path_refusal(scope: Scope, path: str) -> str:
     """Why a candidate may have no file at this path because of a shared one; "" where it may."""
     shared, quoted = scope.share_at(path), quote_path(path)
     if shared is None:
@@ -169,7 +177,7 @@ def _entry(screening: Screening, path: str) -> Entry | None:
     return Entry("100755" if mode & stat.S_IXUSR else "100644", objects.write_file(copy))
 
 
-def ignored_by(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
+def gitignore_matcher(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
     """A matcher of what the tree's ``.gitignore`` files ignore, as they were before the provider's edits."""
     files = [path for path in tree.entries if path == ".gitignore" or path.endswith("/.gitignore")]
     rules = []
@@ -200,7 +208,7 @@ class AddedFiles:
     def refusal(self, path: str, is_ignored: bool, is_link: bool = False) -> str:
         """Why there may be no new file of this name, or ""."""
         quoted = quote_path(path)
-        if why := never(path):
+        if why := git_name_refusal(path):
             return f"{quoted}: {why}"
         for part, why in forbidden_names(path, is_ignored):
             if not self._scope.names(path, part):
@@ -242,12 +250,12 @@ class AddedFiles:
         for name in path.split("/"):
             current = f"{folder}/{name}" if folder else name
             if name not in self._level(folder):
-                for other in self._names_alike(folder).get(alike(name), ()):
+                for other in self._names_alike(folder).get(fold_name(name), ()):
                     other_path = f"{folder}/{other}" if folder else other
                     if not self._is_gone(other_path):
                         return other_path
             folder = current
-            first_path = self._new_paths.setdefault("/".join(map(alike, current.split("/"))), current)
+            first_path = self._new_paths.setdefault("/".join(map(fold_name, current.split("/"))), current)
             if first_path != current:
                 return first_path
         return ""
@@ -256,7 +264,7 @@ class AddedFiles:
         if folder not in self._alike_by_folder:
             names: dict[str, list[str]] = {}
             for name in self._level(folder):
-                names.setdefault(alike(name), []).append(name)
+                names.setdefault(fold_name(name), []).append(name)
             self._alike_by_folder[folder] = names
         return self._alike_by_folder[folder]
 
@@ -269,5 +277,5 @@ class AddedFiles:
         return all(f"{path}/{inner}" in self._removed for inner in self._objects.files(entry.blob))
 
 
-FILES_MOST = 20_000
-BYTES_MOST = 256 * 1024 * 1024
+MAX_FILES = 20_000
+MAX_BYTES = 256 * 1024 * 1024

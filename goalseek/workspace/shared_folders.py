@@ -17,10 +17,10 @@ from goalseek.errors import USAGE, GoalseekError
 from goalseek.files import write_durably
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.humanize import abbreviate
-from goalseek.manifest.loading import Loaded, base_of
+from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
-from goalseek.workspace.scan import Listing, differing, digest_of, list_folder, parents
+from goalseek.workspace.scan import Listing, changed_paths, digest_of, list_folder, parents
 from goalseek.workspace.scope import Scope
 
 if typing.TYPE_CHECKING:
@@ -28,11 +28,12 @@ if typing.TYPE_CHECKING:
     from goalseek.git.repository import Repository
     from goalseek.workspace.places import CachePaths
 
-LOOKED_AT_MOST = 20_000
+
+MAX_FILES = 20_000
 
 
 @dataclass(frozen=True)
-class Known:
+class SharedBaseline:
     """What the shared folders held when an epoch began."""
 
     epoch: int
@@ -40,7 +41,7 @@ class Known:
     files: Listing
 
 
-class Shares:
+class SharedFolders:
     """The shared folders below ``base``; ``path`` is where goalseek keeps what they held."""
 
     def __init__(self, path: Path, base: Path) -> None:
@@ -57,22 +58,22 @@ class Shares:
         baseline = self._load_baseline()
         if not names or baseline is None or (baseline.epoch, baseline.names) != (epoch, tuple(names)):
             return ()
-        changed = [quote_path(path) for path in differing(baseline.files, self._files(names))]
+        changed = [quote_path(path) for path in changed_paths(baseline.files, self._files(names))]
         return (f"shared files are not as at the baseline: {abbreviate(changed)}",) if changed else ()
 
     def remember(self, names: Sequence[str], epoch: int) -> None:
         """Saves what they hold, unless it is saved for this epoch."""
         baseline = self._load_baseline() if names else None
         if names and (baseline is None or (baseline.epoch, baseline.names) != (epoch, tuple(names))):
-            write_durably(self._path, to_line(Known(epoch, tuple(names), self._files(names))).encode() + b"\n")
+            write_durably(self._path, to_line(SharedBaseline(epoch, tuple(names), self._files(names))).encode() + b"\n")
 
     def is_whole(self, names: Sequence[str]) -> bool:
         """Whether they have few enough files for all to be listed."""
-        return len(self._files(names)) < LOOKED_AT_MOST
+        return len(self._files(names)) < MAX_FILES
 
-    def _load_baseline(self) -> Known | None:
+    def _load_baseline(self) -> SharedBaseline | None:
         try:
-            return from_plain(Known, json.loads(self._path.read_text()))
+            return from_plain(SharedBaseline, json.loads(self._path.read_text()))
         except (OSError, ValueError):
             return None
 
@@ -86,7 +87,7 @@ def _list_files(base: Path, names: Sequence[str]) -> Listing:
     files: Listing = ()
     for name in names:
         try:
-            listing = list_folder((base / name).resolve(), LOOKED_AT_MOST - len(files))
+            listing = list_folder((base / name).resolve(), MAX_FILES - len(files))
         except OSError:  # what cannot be listed cannot be used either, and the command says so
             continue
         files += tuple(replace(item, path=f"{name}/{item.path}") for item in listing)
@@ -103,7 +104,7 @@ def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: M
 
 
 def refuse_unfit_shares(
-    loaded: Loaded, repository: Repository, paths: CachePaths, scope: Scope, entries: Mapping[str, Entry]
+    loaded: ManifestFile, repository: Repository, paths: CachePaths, scope: Scope, entries: Mapping[str, Entry]
 ) -> None:
     """Raises GoalseekError where a shared path holds what a tree tracks, or leads to what programs must not see.
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from goalseek.errors import GitFailed
-from goalseek.git.command import AUTHOR, Missing, ObjectsFailed, git
-from goalseek.git.ignore import literal
-from goalseek.git.objects import Entry, Making, Objects, visible, visible_changes
-from goalseek.own_folders import clear, make_anew, remove
+from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed, git
+from goalseek.git.ignore import literal_pattern
+from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
+from goalseek.own_folders import recreate_folder, remove, remove_if_exists
 from goalseek.workspace.checkout import LINK, Checkout, occupied
 from goalseek.workspace.scan import Changes
 
@@ -58,7 +58,7 @@ class Workspace:
         scope_key: str,
         links: Mapping[str, str],
         mount_points: frozenset[str] = frozenset(),
-        build_context: Making = contextlib.nullcontext,
+        build_context: TreeUpdateContext = contextlib.nullcontext,
     ) -> None:
         self.root = folder
         self._objects = objects
@@ -119,7 +119,7 @@ class Workspace:
         """Restores the tree that an earlier process left to what it recorded."""
         try:
             self.clean()
-        except (Missing, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
+        except (MissingObject, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
             self.tree.label = ""
 
     def cached(self, name: str, compute: Callable[[], Value]) -> Value:
@@ -143,7 +143,7 @@ class Workspace:
         if changes:
             self.tree.restore(changes)
         if not (self.root / ".git").is_dir() or (self.root / ".git").is_symlink():
-            make_anew(self.root / ".git")
+            recreate_folder(self.root / ".git")
         self.git_folder.clean()
 
     def clean(self) -> None:
@@ -153,7 +153,7 @@ class Workspace:
     def _create(self) -> None:
         """Makes the workspace empty, with a new git folder."""
         self._store.close()
-        clear(self._pristine)
+        remove_if_exists(self._pristine)
         self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         object_format = "sha1" if len(self._objects.zero) == 40 else "sha256"
         self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
@@ -167,10 +167,10 @@ class Workspace:
         ):
             git("config", "--file", str(self._pristine / "config"), key, value)
         (self._pristine / "info" / "exclude").write_text(
-            "".join(f"{literal(path)}\n" for path in (*self._links, *sorted(self._mount_points)))
+            "".join(f"{literal_pattern(path)}\n" for path in (*self._links, *sorted(self._mount_points)))
         )
         (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
-        clear(self.root)
+        remove_if_exists(self.root)
         self.tree.label = self.git_folder.label = ""
 
     def _tree_label(self) -> _TreeLabel:
@@ -180,7 +180,7 @@ class Workspace:
         before = self._tree_label()
         changed: dict[str, Entry | None]
         if not before.tree:
-            entries = visible(self._objects.files(agent_commit.tree), self._is_seen)
+            entries = visible_entries(self._objects.files(agent_commit.tree), self._is_seen)
             self._copy_blobs({entry.blob for entry in entries.values()})
             changed = dict(entries)
         else:

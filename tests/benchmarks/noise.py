@@ -23,11 +23,11 @@ from statistics import fmean, median
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from goalseek.phase_values import Verdict
-from goalseek.statistics.noise_state import NoiseState, after_baseline
-from goalseek.statistics.sequential_test import RunIncumbent, TestParameters, baseline_needs_run, next_step
+from goalseek.statistics.noise_state import NoiseState, baseline_state
+from goalseek.statistics.sequential_test import RuleParameters, RunIncumbent, baseline_needs_run, next_step
 from goalseek.values import VerifierRun
 
-TERMS = TestParameters("minimize")
+TERMS = RuleParameters("minimize")
 PAIRS = 5
 Measure = Callable[[], float]
 
@@ -141,7 +141,7 @@ class Rule:
         values: list[float] = []
         while baseline_needs_run(TERMS, values):
             values.append(incumbent())
-        self.state = after_baseline([VerifierRun("candidate", value, 0, 0.0) for value in values])
+        self.state = baseline_state([VerifierRun("candidate", value, 0, 0.0) for value in values])
         self.claims = [median(values)]
 
     def __call__(self, candidate: Measure, incumbent: Measure) -> bool:

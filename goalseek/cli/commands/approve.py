@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.ledger.standing import Standing
-from goalseek.locks import holder_of, last_manifest
-from goalseek.manifest.loading import Loaded, with_manifest_option
-from goalseek.project.approval import Approval, Question, commands_for, save_approval, waiting
+from goalseek.locks import last_manifest, lock_holder
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.project.approval import Approval, Question, commands_for, open_question, save_approval
 from goalseek.project.opening import open_repository
-from goalseek.project.paths import climb_at_work
-from goalseek.project.stop import pending_run
+from goalseek.project.paths import manifest_of_running_climb
+from goalseek.project.stop import read_pending_run
 from goalseek.views.terminal_text import one_line
 
 
@@ -28,21 +28,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Stores the answer of the command that was called."""
-    return give(options, options.command_name)
+    return save_answer(options, options.command_name)
 
 
-def give(options: argparse.Namespace, approval: Approval) -> int:
+def save_answer(options: argparse.Namespace, approval: Approval) -> int:
     """Stores the answer. Raises GoalseekError for an iteration that does not wait for one."""
-    manifest = climb_at_work(loaded(options))
+    manifest = manifest_of_running_climb(load_manifest(options))
     history = History(manifest.results)
     standing = load_standing(manifest)
     repository = open_repository(manifest)
     try:
-        run_id, holder = pending_run(repository.own) or standing.run_id, holder_of(repository.own)
+        run_id, holder = read_pending_run(repository.own) or standing.run_id, lock_holder(repository.own)
         last = Path(last_manifest(repository.own))
     finally:
         repository.close()
-    question = waiting(manifest.manifest, manifest.runs, standing, run_id)
+    question = open_question(manifest.manifest, manifest.runs, standing, run_id)
     if question is None or question.iteration != options.iteration:
         refusal = _refusal(manifest, history, standing, question, options.iteration, approval)
         if question is None and last.name and last != manifest.path.resolve():
@@ -56,7 +56,7 @@ def give(options: argparse.Namespace, approval: Approval) -> int:
             "commit": question.commit,
             "holder": str(holder) if holder else None,
         }
-        answer(options, {**fields, "outcome": _outcome(question, approval), "why": question.verdict.why})
+        print_json(options, {**fields, "outcome": _outcome(question, approval), "why": question.verdict.why})
     else:
         goes_on = f"{holder} goes on" if holder else with_manifest_option("goalseek iterate goes on", options.manifest)
         why = one_line(question.verdict.why)
@@ -69,7 +69,12 @@ def _outcome(question: Question, approval: Approval) -> str:
 
 
 def _refusal(
-    manifest: Loaded, history: History, standing: Standing, question: Question | None, number: int, approval: Approval
+    manifest: ManifestFile,
+    history: History,
+    standing: Standing,
+    question: Question | None,
+    number: int,
+    approval: Approval,
 ) -> GoalseekError:
     """The error that says why this iteration cannot be approved or declined."""
     recorded = history.iteration(number) if 0 <= number <= standing.last_iteration else None

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, answer_lines, say, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, print_json_lines, print_message, wants_json
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.evaluation.rerun import rerun
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.audit import Audit, audit
 from goalseek.ledger.chain import Deviation
-from goalseek.locks import only_writer
-from goalseek.manifest.loading import Loaded
-from goalseek.project.opening import open_repository, opened
+from goalseek.locks import project_lock
+from goalseek.manifest.loading import ManifestFile
+from goalseek.project.opening import open_project, open_repository
 from goalseek.views.terminal_text import one_line
 
 
@@ -30,49 +30,49 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints a line for each difference; gives 0 where there is none."""
-    manifest = loaded(options)
+    manifest = load_manifest(options)
     if options.rerun is not None:
         return _rerun(options, manifest)
     repository = open_repository(manifest)
     try:
         _refuse_empty(manifest, repository)
         repository.make_own()
-        with only_writer(repository.own, doing="audit", manifest=manifest.path.resolve()):
+        with project_lock(repository.own, doing="audit", manifest=manifest.path.resolve()):
             repository.is_ours = options.rebuild
             report = audit(manifest, repository, options.rebuild)
     finally:
         repository.close()
     if wants_json(options):
-        answer_lines(options, report.deviations)
+        print_json_lines(options, report.deviations)
         for line in (*report.notes, _summary(report)):
-            say(options, line)
+            print_message(options, line)
     else:
         print("\n".join([*report.notes, *map(_line, report.deviations), _summary(report)]))
     return BAD_FINDING if report.deviations else 0
 
 
-def _rerun(options: argparse.Namespace, manifest: Loaded) -> int:
+def _rerun(options: argparse.Namespace, manifest: ManifestFile) -> int:
     """Measures again and compares with the record; gives 0 where the numbers are equal or differ within the noise."""
     repository = open_repository(manifest)
     try:
         _refuse_empty(manifest, repository)
     finally:
         repository.close()
-    with opened(manifest, doing="audit --rerun") as project:
-        result = rerun(project, options.rerun, lambda text: say(options, text))
+    with open_project(manifest, doing="audit --rerun") as project:
+        result = rerun(project, options.rerun, lambda text: print_message(options, text))
     if wants_json(options):
-        answer(options, result)
+        print_json(options, result)
     else:
         seed = "a seed of its own" if result.seed is None else f"the seed of then, {result.seed}"
         within = "the noise" if any(number.is_noise for number in result.found.numbers) else "what decides"
         how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[result.found.how]
         print(f"iteration {result.iteration}, {result.commit[:12]}, with the pinned ruler and {seed}: {how}")
         print("\n".join(f"  {one_line(line)}" for line in result.found.text))
-        say(options, f"audit: it took {format_duration(result.seconds)}; nothing was recorded")
+        print_message(options, f"audit: it took {format_duration(result.seconds)}; nothing was recorded")
     return BAD_FINDING if result.found.how == "differs" else 0
 
 
-def _refuse_empty(manifest: Loaded, repository: Repository) -> None:
+def _refuse_empty(manifest: ManifestFile, repository: Repository) -> None:
     """Raises GoalseekError, and writes nothing, where nothing was ever recorded or fetched."""
     refs = repository.refs()
     if refs.ledger or refs.tip or manifest.results.exists():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek.cli.options import loaded
-from goalseek.cli.watch import watch_for
+from goalseek.cli.options import load_manifest
+from goalseek.cli.watch import choose_view
 from goalseek.loop import loop
-from goalseek.loop.baseline import code_asked_for
-from goalseek.loop.ending import shown_at_the_end
-from goalseek.project.opening import check_fit_for_baseline, opened, refuse_baseline
+from goalseek.loop.baseline import resolve_source
+from goalseek.loop.ending import recording_end
+from goalseek.project.opening import check_fit_for_baseline, open_project, refuse_baseline
 from goalseek.project.refs import check_refs
 
 
@@ -20,10 +20,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measures a baseline."""
-    with opened(loaded(options), watch_for(options), doing="baseline") as project:
+    with open_project(load_manifest(options), choose_view(options), doing="baseline") as project:
         refuse_baseline(project)
-        check_fit_for_baseline(project, code_asked_for(project.repository, options.source))
+        check_fit_for_baseline(project, resolve_source(project.repository, options.source))
         check_refs(project)
-        with shown_at_the_end(project):
+        with recording_end(project):
             loop.baseline(project, options.source)
     return 0

@@ -6,17 +6,17 @@ import argparse
 import sys
 from typing import Any
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, queried, say, wants_json
-from goalseek.cli.watch import watch_in_words
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import apply_query, print_json, print_message, wants_json
+from goalseek.cli.watch import line_view
 from goalseek.doctor.doctor import NothingToKeep
 from goalseek.errors import USAGE, GoalseekError, Interrupted
-from goalseek.evaluation.compare import Revision, compare_revisions, pairs_in_turn, sides
+from goalseek.evaluation.compare import Revision, compare_revisions, measure_pairs, revisions_to_compare
 from goalseek.evaluation.measurements import Measurement
 from goalseek.humanize import format_duration, format_number, pluralize
-from goalseek.manifest.loading import Loaded
+from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest
-from goalseek.project.opening import opened
+from goalseek.project.opening import open_project
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.statistics.scale import median
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
         hint = "goalseek compare A [B], against HEAD; or goalseek compare --dirty, HEAD against the checkout"
         raise GoalseekError("compare what?", hint, USAGE)
     if wants_json(options):
-        queried(options, {})
-    manifest = loaded(options)
+        apply_query(options, {})
+    manifest = load_manifest(options)
     try:
         return _compare(options, manifest)
     except _ExitWithCode as exit_error:
@@ -68,17 +68,17 @@ class _ExitWithCode(NothingToKeep):
         self.code = code
 
 
-def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
-    with opened(manifest, watch_in_words(options), doing="compare") as project:
+def _compare(options: argparse.Namespace, manifest: ManifestFile) -> int:
+    with open_project(manifest, line_view(options), doing="compare") as project:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
-        before, after = sides(project, names[0], None if options.dirty else names[1])
+        before, after = revisions_to_compare(project, names[0], None if options.dirty else names[1])
         pairs: Pairs = []
         code = 0
         try:
             _measure(options, project, (before, after), pairs)
         except (KeyboardInterrupt, Interrupted) as error:
             code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
-            say(
+            print_message(
                 options,
                 f"compare: interrupted after {len(pairs)} of {pluralize(options.count, 'pair')}; nothing is recorded",
             )
@@ -91,7 +91,7 @@ def _compare(options: argparse.Namespace, manifest: Loaded) -> int:
 
 
 def _measure(options: argparse.Namespace, project: Project, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
-    for pair in pairs_in_turn(project, *revisions, options.count):
+    for pair in measure_pairs(project, *revisions, options.count):
         pairs.append(pair)
         remaining = options.count - len(pairs)
         values = ", ".join(
@@ -100,7 +100,7 @@ def _measure(options: argparse.Namespace, project: Project, revisions: tuple[Rev
         )
         seconds = median([first.seconds + second.seconds for first, second in pairs])
         to_go = f"; {remaining} to go, about {format_duration(remaining * seconds)}" if remaining else ""
-        say(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
+        print_message(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
 
 
 def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
@@ -109,7 +109,7 @@ def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revi
     columns = list(zip(*pairs, strict=True))
     if wants_json(options):
         settled = comparison.settled
-        answer(
+        print_json(
             options,
             {
                 "metric": metric.name,

@@ -70,7 +70,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the script."""
-    shapes = {name: shape_of(name) for name in COMMANDS}
+    shapes = {name: command_shape(name) for name in COMMANDS}
     print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](shapes, top_shape()), end="")
     return 0
 
@@ -161,7 +161,7 @@ class Shape:
         return list(dict.fromkeys([*words, *(choice for choices in self.places for choice in choices)]))
 
 
-def shape_of(name: str) -> Shape:
+def command_shape(name: str) -> Shape:
     """The shape of a command, global options included."""
     parser = _parser(name)
     importlib.import_module(f"goalseek.cli.commands.{module_of(name)}").arguments(parser)

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from goalseek.cli.commands.iterate import climb
 from goalseek.cli.options import start_folder
-from goalseek.cli.output import answer, answer_lines, say, wants_json
-from goalseek.cli.watch import watch_live
+from goalseek.cli.output import print_json, print_json_lines, print_message, wants_json
+from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git
 from goalseek.humanize import pluralize
 from goalseek.ledger.standing import Standing
 from goalseek.manifest import loading
-from goalseek.manifest.loading import Loaded
+from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import ProviderTable
 from goalseek.project import stop
-from goalseek.project.opening import asked_provider, opened
-from goalseek.providers.registry import chosen_provider
+from goalseek.project.opening import open_project, provider_from_options
+from goalseek.providers.registry import make_permitted_provider
 from goalseek.providers.scripted import read_script
 
 DEFAULT = "digits"
@@ -60,7 +60,7 @@ def fixtures() -> dict[str, Fixture]:
     return {name: Fixture(name, trees / name, path) for name, path in paths.items() if (trees / name).is_dir()}
 
 
-def fixture(name: str) -> Fixture:
+def find_fixture(name: str) -> Fixture:
     """The fixture of this name. Raises GoalseekError naming them all where there is none."""
     by_name = fixtures()
     if name not in by_name:
@@ -68,21 +68,21 @@ def fixture(name: str) -> Fixture:
     return by_name[name]
 
 
-def asked_of(source: Fixture, provider: str | None) -> ProviderTable | None:
+def provider_override(source: Fixture, provider: str | None) -> ProviderTable | None:
     """The table of ``provider`` where that is given and is not the manifest's, else None.
 
     Raises GoalseekError where the provider cannot start, before anything is written.
     """
-    loaded = Loaded(source.folder / loading.FILE_NAME, loading.load(source.manifest).manifest)
-    override = asked_provider(loaded, provider, None)
+    loaded = ManifestFile(source.folder / loading.FILE_NAME, loading.load(source.manifest).manifest)
+    override = provider_from_options(loaded, provider, None)
     table = override or loaded.manifest.provider
     if table:
-        chosen_provider(loaded, table).check()
+        make_permitted_provider(loaded, table).check()
     git("--version")
     return override
 
 
-def iterations(loaded: Loaded, override: ProviderTable | None) -> int:
+def default_iterations(loaded: ManifestFile, override: ProviderTable | None) -> int:
     """The default number of iterations, well under a minute: the length of a script, or 20 for ``tune``."""
     table = override or loaded.manifest.provider
     if table and table.name == "scripted":
@@ -92,7 +92,7 @@ def iterations(loaded: Loaded, override: ProviderTable | None) -> int:
     return loaded.manifest.limits.iterations or _TUNE_ITERATIONS
 
 
-def make_repository(source: Fixture, folder: Path) -> Loaded:
+def make_repository(source: Fixture, folder: Path) -> ManifestFile:
     """A new repository in ``folder`` with the fixture as its first commit, independent of the user's git configuration.
 
     Raises GoalseekError where the folder has something in it.
@@ -135,20 +135,20 @@ def run(options: argparse.Namespace) -> int:
         return _list(options)
     if options.count is not None and options.count < 1:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10")
-    source = fixture(options.name)
+    source = find_fixture(options.name)
     folder = start_folder(options) / (options.target or f"goalseek-demo-{source.name}")
-    override = asked_of(source, options.provider)
+    override = provider_override(source, options.provider)
     loaded = make_repository(source, folder)
-    count = options.count or iterations(loaded, override)
-    say(
+    count = options.count or default_iterations(loaded, override)
+    print_message(
         options,
         f"{source.summary}\na fresh repository in {folder}; {pluralize(count, 'iteration')} of goalseek iterate in it:",
     )
-    with watch_live(options) as watch, opened(loaded, watch, override, doing="iterate") as project:
+    with open_live_view(options) as watch, open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
         standing = project.standing
     if wants_json(options):
-        answer(options, {"event": "demo", "folder": str(folder), **_numbers(standing)})
+        print_json(options, {"event": "demo", "folder": str(folder), **_numbers(standing)})
     else:
         print("\n".join(_closing_lines(loaded)))
     return exit_code
@@ -157,7 +157,7 @@ def run(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     sources = fixtures().values()
     if wants_json(options):
-        answer_lines(options, [{"name": source.name, "summary": source.summary} for source in sources])
+        print_json_lines(options, [{"name": source.name, "summary": source.summary} for source in sources])
         return 0
     for source in sources:
         print(f"{source.name:<12} {source.summary}")
@@ -174,7 +174,7 @@ def _numbers(standing: Standing) -> dict[str, object]:
     }
 
 
-def _closing_lines(loaded: Loaded) -> list[str]:
+def _closing_lines(loaded: ManifestFile) -> list[str]:
     name = loaded.manifest.project.name
     where = shlex.quote(_from_here(loaded.folder))
     return [

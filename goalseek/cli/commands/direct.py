@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, answer_lines, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, print_json_lines, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing
-from goalseek.manifest.loading import ignore_home
+from goalseek.manifest.loading import make_log_folders
 from goalseek.project import directions
-from goalseek.project.paths import climb_at_work
+from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.preflight import refuse_missing_home
 
 
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Adds, lists or drops a direction."""
-    manifest = climb_at_work(loaded(options))
+    manifest = manifest_of_running_climb(load_manifest(options))
     refuse_missing_home(manifest)
     folder = manifest.directions
     if sum((options.text is not None, options.list, options.drop is not None)) != 1:
@@ -33,16 +33,16 @@ def run(options: argparse.Namespace) -> int:
     if options.text is None and (options.first is not None or options.last is not None):
         raise GoalseekError("direct: --from and --to go with a text", 'goalseek direct "TEXT" --from 12 --to 20')
     if options.drop is not None:
-        directions.drop(folder, options.drop)
+        directions.drop_direction(folder, options.drop)
         if wants_json(options):
-            answer(options, {"dropped": options.drop})
+            print_json(options, {"dropped": options.drop})
         else:
             print(f"direction {options.drop} is dropped")
         return 0
     if options.list:
-        listed = directions.directions(folder)
+        listed = directions.read_directions(folder)
         if wants_json(options):
-            answer_lines(options, listed)
+            print_json_lines(options, listed)
             return 0
         for direction in listed:
             until = f" to {direction.last}" if direction.last is not None else " on"
@@ -50,10 +50,10 @@ def run(options: argparse.Namespace) -> int:
         return 0
     next_iteration = load_standing(manifest).last_iteration + 1
     first = options.first if options.first is not None else max(next_iteration, 1)
-    direction = directions.add(folder, options.text, first, options.last)
-    ignore_home(manifest)
+    direction = directions.add_direction(folder, options.text, first, options.last)
+    make_log_folders(manifest)
     if wants_json(options):
-        answer(options, direction)
+        print_json(options, direction)
     else:
         print(f"direction {direction.number}, from iteration {direction.first}: {direction.text}")
     return 0

@@ -6,13 +6,13 @@ import argparse
 import functools
 import sys
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer_lines, ask, say, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import ask, print_json_lines, print_message, wants_json
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.project.preflight import Finding
-from goalseek.views.terminal_text import Paint, painter, text_of
+from goalseek.project.preflight import CheckResult
+from goalseek.views.terminal_text import Paint, clean_text, painter
 
 _COLORS = {"✓": "green", "!": "magenta", "✗": "red"}
 
@@ -29,10 +29,12 @@ def run(options: argparse.Namespace) -> int:
     paint = painter(sys.stdout, options.color)
     is_well = True
     may_leave = functools.partial(_may_leave, options)
-    for finding in examine(loaded(options), options.quick, lambda text: say(options, text), may_leave, options.live):
+    for finding in examine(
+        load_manifest(options), options.quick, lambda text: print_message(options, text), may_leave, options.live
+    ):
         is_well = is_well and finding.ok
         if wants_json(options):
-            answer_lines(options, [finding])
+            print_json_lines(options, [finding])
             sys.stdout.flush()
         else:
             print(_finding_lines(finding, paint, options.manifest), flush=True)
@@ -53,9 +55,9 @@ def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
         return False
 
 
-def _finding_lines(finding: Finding, paint: Paint, manifest: str | None) -> str:
+def _finding_lines(finding: CheckResult, paint: Paint, manifest: str | None) -> str:
     """``✗ verifier     the finding``, with its further lines and its remedy below."""
-    first, *rest = text_of(finding.text).split("\n")
+    first, *rest = clean_text(finding.text).split("\n")
     lines = [f"{paint(finding.mark, _COLORS[finding.mark])} {finding.name:<12} {first}"]
     lines += [f"  {'':<12} {line}" for line in rest]
     if finding.remedy:

@@ -10,20 +10,20 @@ from pathlib import Path
 
 from goalseek import files, process
 from goalseek.cli.commands.show import find_record
-from goalseek.cli.options import loaded
+from goalseek.cli.options import load_manifest
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.git.ignore import matcher
-from goalseek.git.objects import visible
+from goalseek.git.objects import visible_entries
 from goalseek.humanize import abbreviate
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS
-from goalseek.measurement.setup import give, prepare
-from goalseek.measurement.verifier import Verifier, job_of
-from goalseek.own_folders import clear, make_anew
+from goalseek.measurement.setup import copy_given_folders, run_setup
+from goalseek.measurement.verifier import Verifier, access_for
+from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.project.config import Config
-from goalseek.project.opening import opened
+from goalseek.project.opening import open_project
 from goalseek.project.project import Project
-from goalseek.providers.registry import programs_of
+from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import environment
 from goalseek.sandbox.landlock import standalone_command
 from goalseek.sandbox.pipes import HeadAndTail
@@ -43,9 +43,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command on this terminal; gives its exit code. What it changes in the tree is undone."""
-    manifest = loaded(options)
+    manifest = load_manifest(options)
     words = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
-    with opened(manifest, doing="exec") as project:
+    with open_project(manifest, doing="exec") as project:
         if project.standing.incumbent is None:
             raise GoalseekError("nothing is measured yet", "goalseek baseline, then again", USAGE)
         config = project.config()
@@ -88,9 +88,9 @@ def _verify(
     root = bench.sync_to(command.sees, tree)
     below = root / project.places.prefix
     if command.sees != "hidden":
-        give(verifier, below)
+        copy_given_folders(verifier, below)
     if patterns := tuple(pattern for other in earlier for pattern in other.outputs):
-        copied = files.take(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
+        copied = files.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
         missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
         if missing:
             text = f"not kept of that measurement, and not here: {abbreviate(missing)}; see log.keep_outputs"
@@ -98,7 +98,7 @@ def _verify(
     if any(other.keep for other in config.manifest.verify):
         bench.forget(command.sees)
     scratch, folder = project.places.scratch, project.places.run_folder(command.sees)
-    make_anew(folder)
+    recreate_folder(folder)
     variables = {
         "GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, below)),
         "GOALSEEK_RUN_DIR": str(folder),
@@ -107,7 +107,7 @@ def _verify(
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     _print_note(f"{command.name}: sees {command.sees}; run folder {folder}")
-    access = job_of(verifier, command, root, terminal=True)
+    access = access_for(verifier, command, root, terminal=True)
     access = replace(access, commands=[*access.commands, words])
     return (
         access,
@@ -120,7 +120,7 @@ def _set_up(verifier: Verifier) -> None:
     """Runs ``setup`` where its result for this ruler is gone. Raises GoalseekError where it fails."""
     log = HeadAndTail()
     try:
-        prepare(verifier, log)
+        run_setup(verifier, log)
     except NoNumber as failed:
         printed = log.content().decode("utf-8", "replace").rstrip()
         raise GoalseekError(f"{failed.why}\n{printed}", "mend it, then the same again", BAD_FINDING) from None
@@ -134,12 +134,12 @@ def _agent(project: Project, config: Config, tree: str, words: list[str]) -> tup
     incumbent = project.standing.incumbent
     if incumbent is None or tree != incumbent.tree:
         root = scratch / "tree"
-        clear(root)
+        remove_if_exists(root)
         objects = project.repository.objects
-        objects.fill(root, visible(objects.files(tree), config.scope.seen_by("agent")))
+        objects.fill(root, visible_entries(objects.files(tree), config.scope.seen_by("agent")))
     folder = root / project.places.prefix
     variables = {"GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
-    commands = [words, *programs_of(project.loaded)]
+    commands = [words, *manifest_commands(project.loaded)]
     network = config.manifest.sandbox.agent_network
     access = ProgramAccess(root, commands, network=network, terminal=True)
     _print_note("the agent's tree; what you change is undone")

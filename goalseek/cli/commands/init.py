@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek.cli.options import start_folder
-from goalseek.cli.output import ask, say
-from goalseek.cli.watch import watch_in_words
-from goalseek.doctor import first_run
-from goalseek.doctor.first_run import Answers, Guess, project_name, survey
+from goalseek.cli.output import ask, print_message
+from goalseek.cli.watch import line_view
+from goalseek.doctor import first_manifest
+from goalseek.doctor.first_manifest import Answers, Guess, guess_answers, project_name
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
@@ -29,12 +29,12 @@ from goalseek.manifest.loading import with_manifest_option
 _FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"
 
 
-def answers_from(options: argparse.Namespace, folder: Path, paths: list[str]) -> Answers:
+def collect_answers(options: argparse.Namespace, folder: Path, paths: list[str]) -> Answers:
     """The five answers. ``paths`` are the committed files below ``folder``, where the manifest will be.
 
     Raises GoalseekError naming the flags that are missing where nobody can be asked.
     """
-    guess = survey(folder.name, paths, lambda name: _text(folder / name))
+    guess = guess_answers(folder.name, paths, lambda name: _text(folder / name))
     if sys.stdin.isatty() and not options.yes:
         return _ask_answers(options, guess, paths)
     if not options.yes:
@@ -56,7 +56,9 @@ def answers_from(options: argparse.Namespace, folder: Path, paths: list[str]) ->
         hint = "or run it at a terminal, where it asks" if options.yes else "or --yes, to take what is found by looking"
         raise GoalseekError(f"goalseek init: give {', '.join(missing)}", hint, USAGE)
     if options.yes:
-        say(options, f"may change: {' '.join(answers.writable)}; hidden: {' '.join(answers.hidden) or 'nothing'}")
+        print_message(
+            options, f"may change: {' '.join(answers.writable)}; hidden: {' '.join(answers.hidden) or 'nothing'}"
+        )
     return answers
 
 
@@ -77,7 +79,9 @@ def _ask_answers(options: argparse.Namespace, guess: Guess, paths: list[str]) ->
     command = options.command or ask("4/5 the command that measures", guess.run, _not_empty)
     direction, query, regex = _reading(options, "")
     if not (direction and (query or regex)):
-        direction, query, regex = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_run.reading)
+        direction, query, regex = ask(
+            f"5/5 how to read the number? {_FORMS}", guess.reading, first_manifest.parse_reading
+        )
     return _build_answers(options, name, writable, hidden, command, (direction, query, regex))
 
 
@@ -111,13 +115,13 @@ def _reading(options: argparse.Namespace, default: str) -> tuple[str, str, str]:
     if query and regex:
         raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
     if _is_sentence(options.metric):
-        default_direction, name, pattern = first_run.reading(options.metric)
+        default_direction, name, pattern = first_manifest.parse_reading(options.metric)
         direction = direction or default_direction
         query, regex = (query, regex) if query or regex else (name, pattern)
     elif options.metric and not (query or regex):
         query = options.metric
     if default and not (query or regex):
-        default_direction, query, regex = first_run.reading(default)
+        default_direction, query, regex = first_manifest.parse_reading(default)
         direction = direction or default_direction
     return direction, query, regex
 
@@ -126,7 +130,7 @@ def _metric_name(options: argparse.Namespace) -> str:
     """The name that ``--metric`` gives; "" for ``maximize /REGEX/``."""
     if not _is_sentence(options.metric):
         return options.metric or ""
-    _, name, _ = first_run.reading(options.metric)
+    _, name, _ = first_manifest.parse_reading(options.metric)
     return name
 
 
@@ -192,12 +196,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Gets the answers, measures once, and writes the manifest."""
     path = _path(start_folder(options), options.manifest)
-    first_run.refuse_existing(path)
-    answers = answers_from(options, path.parent, _committed_files(path.parent))
-    plain = first_run.plain_manifest(answers)
-    loaded = first_run.checked(path, plain)
-    say(options, f"measuring once: {answers.run}")
-    measurement = first_run.try_and_write(loaded, plain, watch_in_words(options))
+    first_manifest.refuse_existing(path)
+    answers = collect_answers(options, path.parent, _committed_files(path.parent))
+    plain = first_manifest.manifest_table(answers)
+    loaded = first_manifest.check_manifest(path, plain)
+    print_message(options, f"measuring once: {answers.run}")
+    measurement = first_manifest.try_and_write(loaded, plain, line_view(options))
     metric = loaded.manifest.metric
     if options.json:
         fields = {"value": measurement.value, "seconds": measurement.seconds}

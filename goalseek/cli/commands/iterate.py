@@ -9,18 +9,18 @@ from collections import deque
 from pathlib import Path
 
 from goalseek import humanize, process
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, wants_json
-from goalseek.cli.watch import watch_live
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, wants_json
+from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.locks import holder_of
+from goalseek.locks import lock_holder
 from goalseek.loop import loop
-from goalseek.manifest.loading import Loaded, ignore_home, with_manifest_option
+from goalseek.manifest.loading import ManifestFile, make_log_folders, with_manifest_option
 from goalseek.project import stop
-from goalseek.project.opening import asked_provider, open_repository, opened
+from goalseek.project.opening import open_project, open_repository, provider_from_options
 from goalseek.project.preflight import refuse_missing_home
 from goalseek.project.project import Project
-from goalseek.project.state_file import AT_WORK, read_state
+from goalseek.project.state_file import ACTIVE_STATUSES, read_state
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +39,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the iterations; gives the exit code of the stop."""
-    manifest = loaded(options)
+    manifest = load_manifest(options)
     ends = _ends(options, manifest)
     if options.detach:
         return detach(options, manifest)
-    override = asked_provider(manifest, options.provider, options.model)
+    override = provider_from_options(manifest, options.provider, options.model)
     try:
-        with watch_live(options) as watch, opened(manifest, watch, override, options.new, "iterate") as project:
+        with (
+            open_live_view(options) as watch,
+            open_project(manifest, watch, override, options.new, "iterate") as project,
+        ):
             return climb(project, ends)
     except GoalseekError as error:
         if error.exit_code == LOCKED and options.no_wait:
@@ -59,13 +62,13 @@ def climb(project: Project, ends: stop.Ends) -> int:
     return project.stop.exit_code if project.stop else 0
 
 
-def _ends(options: argparse.Namespace, manifest: Loaded) -> stop.Ends:
+def _ends(options: argparse.Namespace, manifest: ManifestFile) -> stop.Ends:
     if options.count is not None and options.count < 1:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
     names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))
     try:
-        seconds = humanize.seconds(options.duration) if options.duration is not None else None
-        until = stop.until(options.until, names) if options.until is not None else None
+        seconds = humanize.parse_duration(options.duration) if options.duration is not None else None
+        until = stop.parse_until(options.until, names) if options.until is not None else None
     except ValueError as error:
         raise GoalseekError(str(error), "see: goalseek iterate --help") from None
     is_open = options.forever or seconds is not None or until is not None
@@ -76,7 +79,7 @@ def _ends(options: argparse.Namespace, manifest: Loaded) -> stop.Ends:
 _LINES_SHOWN = 20
 
 
-def detach(options: argparse.Namespace, manifest: Loaded) -> int:
+def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
     """Starts a climb in the background, waits until its first phase begins, and says how to watch it.
 
     Where it ends before that, by an error or a limit: prints the end of its output, and gives its exit code.
@@ -85,7 +88,7 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
     own = repository.own
     repository.close()
     refuse_missing_home(manifest)
-    ignore_home(manifest)
+    make_log_folders(manifest)
     log = manifest.logs / "detached.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     before = log.stat().st_size if log.exists() else 0
@@ -93,8 +96,8 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
     child = process.detach(arguments, log)
     while child.poll() is None:
         state = read_state(manifest.state)
-        is_at_work = state.get("pid") == child.pid and state.get("status") in AT_WORK
-        if is_at_work and (holder := holder_of(own)) and holder.pid == child.pid:
+        is_at_work = state.get("pid") == child.pid and state.get("status") in ACTIVE_STATUSES
+        if is_at_work and (holder := lock_holder(own)) and holder.pid == child.pid:
             break
         time.sleep(0.02)
     code, state = child.poll(), read_state(manifest.state)
@@ -103,7 +106,7 @@ def detach(options: argparse.Namespace, manifest: Loaded) -> int:
         return code
     if wants_json(options):
         fields = {"stop_reason": state.get("stop_reason"), "next": state.get("next")} if code == 0 else {}
-        answer(options, {"pid": child.pid, "log": str(log), "ended": code is not None, **fields})
+        print_json(options, {"pid": child.pid, "log": str(log), "ended": code is not None, **fields})
         return 0
     if code == 0:
         print(f"process {child.pid} has ended already; it printed, and {log} has it:\n{_output_since(log, before)}")

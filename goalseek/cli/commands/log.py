@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, answer_lines, queried, say, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import apply_query, print_json, print_json_lines, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.humanize import pluralize
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
-from goalseek.ledger.selection import Wanted, chosen, since
-from goalseek.manifest.loading import Loaded, with_manifest_option
+from goalseek.ledger.selection import Selection, parse_since, select_records
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.values import Outcome, Reason
-from goalseek.views.log_table import HistoryLines
-from goalseek.views.terminal_text import painter, width_of
+from goalseek.views.log_table import LogTable
+from goalseek.views.terminal_text import painter, terminal_width
 
 _FLUSH_SECONDS = 0.1
 
@@ -45,21 +45,21 @@ def run(options: argparse.Namespace) -> int:
     if options.file is not None and options.query:
         hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
         raise GoalseekError("-o takes whole records, and no --query", hint)
-    manifest = loaded(options)
+    manifest = load_manifest(options)
     history = History(manifest.results)
     export = _exporter(Path(options.file), history.path) if options.file is not None else None
     if not history.size():
         _explain_empty(options, manifest)
-    records = chosen(history, selection)
+    records = select_records(history, selection)
     if export:
         count = export(records)
         if options.json:
-            answer(options, {"file": options.file, "records": count})
+            print_json(options, {"file": options.file, "records": count})
         else:
-            say(options, f"{pluralize(count, 'record')} in {options.file}")
+            print_message(options, f"{pluralize(count, 'record')} in {options.file}")
     elif wants_json(options):
-        queried(options, {})
-        answer_lines(options, records)
+        apply_query(options, {})
+        print_json_lines(options, records)
     else:
         _print(options, records)
     return 0
@@ -67,29 +67,29 @@ def run(options: argparse.Namespace) -> int:
 
 def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]], int]:
     from goalseek.files import refuse_records
-    from goalseek.ledger.export import exporter
+    from goalseek.ledger.export import make_exporter
 
     refuse_records(path, records)
-    return exporter(path)
+    return make_exporter(path)
 
 
-def _explain_empty(options: argparse.Namespace, manifest: Loaded) -> None:
+def _explain_empty(options: argparse.Namespace, manifest: ManifestFile) -> None:
     from goalseek.project.paths import fetch_hint
 
     why = fetch_hint(manifest) or "there are no records yet; goalseek iterate makes the first"
-    say(options, with_manifest_option(why, options.manifest))
+    print_message(options, with_manifest_option(why, options.manifest))
 
 
-def _selection(options: argparse.Namespace) -> Wanted:
+def _selection(options: argparse.Namespace) -> Selection:
     if options.last is not None and options.last < 1:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
-    iteration, moment = since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
+    iteration, moment = parse_since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
     outcome = "kept" if options.kept else options.outcome or ""
-    return Wanted(outcome, options.reason or "", iteration, moment, options.last)
+    return Selection(outcome, options.reason or "", iteration, moment, options.last)
 
 
 def _print(options: argparse.Namespace, records: Iterable[IterationRecord]) -> None:
-    lines = HistoryLines(painter(sys.stdout, options.color), width_of(sys.stdout), datetime.now(UTC))
+    lines = LogTable(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
     rest = iter(records)
     first = list(islice(rest, 1))
     if first and sys.stdout.isatty():

@@ -7,8 +7,8 @@ import dataclasses
 import math
 from typing import Any
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.manifest import json_schema
 from goalseek.values import to_plain
@@ -29,13 +29,13 @@ def run(options: argparse.Namespace) -> int:
     """Prints the manifest or a schema."""
     if options.what == "schema":
         options.json = True
-        answer(options, json_schema.published(options.of or "manifest"))
+        print_json(options, json_schema.published_schema(options.of or "manifest"))
         return 0
     if options.of:
         raise GoalseekError(f"manifest show takes no {options.of!r}", f"goalseek manifest schema {options.of}")
-    manifest = loaded(options).manifest
+    manifest = load_manifest(options).manifest
     if wants_json(options):
-        answer(options, _with_toml_names(to_plain(manifest)))
+        print_json(options, _with_toml_names(to_plain(manifest)))
         return 0
     import tomli_w
 

@@ -9,23 +9,23 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from goalseek import humanize
-from goalseek.cli.options import loaded, start_folder
-from goalseek.cli.output import answer, queried, say, wants_json
-from goalseek.cli.watch import watch_in_words
+from goalseek.cli.options import load_manifest, start_folder
+from goalseek.cli.output import apply_query, print_json, print_message, wants_json
+from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted
 from goalseek.evaluation.measurements import Measurement
 from goalseek.evaluation.noise_runs import (
-    AloneCommand,
-    alone_runs,
+    StandaloneCommand,
+    noise_target,
     refuse_unreadable,
-    unchanged_runs,
-    unchanged_subject,
+    repeat_measurements,
+    run_command,
 )
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.tables import Reading
 from goalseek.phase_values import Failure
-from goalseek.project.opening import opened
-from goalseek.statistics.advice import ITERATIONS, Asked, advice, costs, findings
+from goalseek.project.opening import open_project
+from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs, findings
 from goalseek.statistics.noise_report import NoiseReport, noise_report
 from goalseek.statistics.scale import median
 from goalseek.views.noise import noise_page
@@ -60,23 +60,23 @@ def run(options: argparse.Namespace) -> int:
         if getattr(options, name) is not None:
             raise GoalseekError(f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD", USAGE)
     if wants_json(options):
-        queried(options, {})
+        apply_query(options, {})
     return _run_project(options)
 
 
 def _run_project(options: argparse.Namespace) -> int:
-    with opened(loaded(options), watch_in_words(options), doing="noise") as project:
-        subject = unchanged_subject(project)
+    with open_project(load_manifest(options), line_view(options), doing="noise") as project:
+        subject = noise_target(project)
         manifest, standing = subject.config.manifest, project.standing
         metric, limit = manifest.metric, manifest.limits.iterations
         commit = standing.incumbent.commit if standing.incumbent else project.repository.head()
         what = f"{metric.name} of {commit[:12]}, {'the incumbent' if standing.incumbent else 'HEAD'}"
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": subject.tree, "ruler": subject.ruler}
-        runs = _Runs(options, unchanged_runs(project, subject, options.count))
+        runs = _Runs(options, repeat_measurements(project, subject, options.count))
 
         def show() -> None:
-            request = Asked(
+            request = PlannedClimb(
                 metric.direction, runs.seconds, metric.min_delta, limit or ITERATIONS, metric.source == "wall"
             )
             _show(options, runs, request, what, plain)
@@ -112,18 +112,20 @@ def _run_command(options: argparse.Namespace) -> int:
         matches=options.matches or "only",
     )
     refuse_unreadable(reading)
-    command = AloneCommand(options.command, start_folder(options), reading, _timeout(options))
+    command = StandaloneCommand(options.command, start_folder(options), reading, _timeout(options))
     options.query = None  # it was the metric's
     direction = "minimize" if options.wall else options.direction
-    say(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
-    runs = _Runs(options, alone_runs(command, options.count))
+    print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
+    runs = _Runs(options, run_command(command, options.count))
     code = 0
     try:
         runs.collect()
     except (KeyboardInterrupt, Interrupted) as error:
         code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
-        say(options, f"noise: interrupted after {len(runs.measurements)} of {pluralize(options.count, 'run')}")
-    request = Asked(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
+        print_message(
+            options, f"noise: interrupted after {len(runs.measurements)} of {pluralize(options.count, 'run')}"
+        )
+    request = PlannedClimb(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or command.reading.query}"
     _show(options, runs, request, what, {"command": options.command, "direction": direction})
     return code or (BAD_FINDING if runs.failures else 0)
@@ -131,7 +133,7 @@ def _run_command(options: argparse.Namespace) -> int:
 
 def _timeout(options: argparse.Namespace) -> float | None:
     try:
-        return humanize.seconds(options.timeout) if options.timeout is not None else None
+        return humanize.parse_duration(options.timeout) if options.timeout is not None else None
     except ValueError as error:
         raise GoalseekError(f"--timeout {options.timeout}: {error}", "--timeout 20m", USAGE) from None
 
@@ -151,7 +153,7 @@ class _Runs:
         for result in self._results:
             if isinstance(result, Failure):
                 self.failures.append(result)
-                say(self._options, f"a run failed: {result.reason}: {result.why}")
+                print_message(self._options, f"a run failed: {result.reason}: {result.why}")
                 continue
             self.measurements.append(result)
             if result.before:
@@ -159,7 +161,7 @@ class _Runs:
             remaining = count - len(self.measurements)
             value, seconds = format_number(result.value), format_duration(result.seconds)
             line = f"{len(self.measurements):>4} of {count}  {value:>9}  {seconds}"
-            say(
+            print_message(
                 self._options,
                 line + (f"; {remaining} to go, about {format_duration(remaining * self.seconds)}" if remaining else ""),
             )
@@ -175,14 +177,14 @@ class _Runs:
         return median([measurement.seconds for measurement in self.measurements]) if self.measurements else 0.0
 
 
-def _show(options: argparse.Namespace, runs: _Runs, request: Asked, what: str, plain: dict[str, Any]) -> None:
+def _show(options: argparse.Namespace, runs: _Runs, request: PlannedClimb, what: str, plain: dict[str, Any]) -> None:
     report = noise_report(request.direction or "maximize", runs.values) if len(runs.measurements) > 1 else None
     if wants_json(options):
-        answer(options, {**plain, **_figures(runs, report, request)})
+        print_json(options, {**plain, **_figures(runs, report, request)})
         return
     if report is None:
         count = "1 run" if runs.measurements else "no run"
-        say(options, f"noise: {count} with a number, and two at least are needed to see it")
+        print_message(options, f"noise: {count} with a number, and two at least are needed to see it")
         return
     before = sum(measurement.before for measurement in runs.measurements)
     count = pluralize(len(runs.measurements), "run") + (
@@ -199,7 +201,7 @@ def _show(options: argparse.Namespace, runs: _Runs, request: Asked, what: str, p
     print("\n".join(lines), flush=True)
 
 
-def _figures(runs: _Runs, report: NoiseReport | None, request: Asked) -> dict[str, Any]:
+def _figures(runs: _Runs, report: NoiseReport | None, request: PlannedClimb) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "runs": [
             {

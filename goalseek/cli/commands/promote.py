@@ -10,28 +10,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, say, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, print_message, wants_json
 from goalseek.cli.streams import print_bytes
-from goalseek.cli.watch import watch_in_words
+from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.compare import SettledOnBase, settle_on_base
-from goalseek.files import exported
+from goalseek.evaluation.compare import BaseComparison, settle_on_base
+from goalseek.files import open_export
 from goalseek.git import as_user
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_number, pluralize
 from goalseek.ledger import promote
-from goalseek.ledger.promote import Promoted, kept_chain
+from goalseek.ledger.promote import PromotedCommit, load_kept_chain
 from goalseek.ledger.results_file import load_standing
-from goalseek.manifest.loading import Loaded, base_of, with_manifest_option
-from goalseek.project.opening import check_fit, open_repository, opened
+from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
+from goalseek.project.opening import check_fit, open_project, open_repository
 from goalseek.project.paths import fetch_hint
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.views.terminal_text import one_line, painter
 from goalseek.workspace.places import cache_paths
-from goalseek.workspace.scope import scope_of
+from goalseek.workspace.scope import manifest_scope
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Plan:
     """The commits to make on ``base``. ``unlike`` are the files in which the result differs from the best commit."""
 
     base: str
-    promoted: tuple[Promoted, ...]
+    promoted: tuple[PromotedCommit, ...]
     unlike: tuple[str, ...]
 
 
@@ -56,31 +56,33 @@ def run(options: argparse.Namespace) -> int:
     """Prints a preview, or makes a branch or a patch; ``--measure`` measures the result and gives 1 if it is worse."""
     if options.patch == "-" and wants_json(options):
         raise GoalseekError("--patch - and --json would both write to standard output", "name a file for the patch")
-    manifest = loaded(options)
+    manifest = load_manifest(options)
     if load_standing(manifest).baseline is None:
         hint = fetch_hint(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
     if not options.measure:
         return _promote(options, manifest, None)
-    with opened(manifest, watch_in_words(options), doing="promote --measure") as project:
+    with open_project(manifest, line_view(options), doing="promote --measure") as project:
         check_fit(project)
         return _promote(options, manifest, project)
 
 
-def _promote(options: argparse.Namespace, manifest: Loaded, project: Project | None) -> int:
+def _promote(options: argparse.Namespace, manifest: ManifestFile, project: Project | None) -> int:
     repository = project.repository if project else open_repository(manifest)
     try:
         if options.branch is not None:
             as_user.refuse_branch(repository, options.branch)
         is_writable = _is_writable(manifest, repository)
-        chain = kept_chain(repository, is_writable)
+        chain = load_kept_chain(repository, is_writable)
         base = chain.base if options.onto is None else _onto(repository, options.onto)
 
         def make_plan(objects: Objects) -> Plan:
             base_tree = repository.tree_of(base)
             commits = promote.replay(objects, chain, base_tree)
-            unlike = promote.unlike_best(objects, chain, base_tree, commits[-1].tree, is_writable) if commits else ()
-            commits = promote.squashed(objects, commits, base_tree) if options.squash else commits
+            unlike = (
+                promote.unmeasured_files(objects, chain, base_tree, commits[-1].tree, is_writable) if commits else ()
+            )
+            commits = promote.squash(objects, commits, base_tree) if options.squash else commits
             return Plan(base, tuple(commits), unlike)
 
         return _carry_out(options, repository, make_plan, project)
@@ -88,9 +90,9 @@ def _promote(options: argparse.Namespace, manifest: Loaded, project: Project | N
         repository.close()
 
 
-def _is_writable(manifest: Loaded, repository: Repository) -> Callable[[str], bool]:
+def _is_writable(manifest: ManifestFile, repository: Repository) -> Callable[[str], bool]:
     paths = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
-    scope = scope_of(manifest, manifest.manifest, paths.prefix)
+    scope = manifest_scope(manifest, manifest.manifest, paths.prefix)
     return lambda path: scope.kind(path) == "writable"
 
 
@@ -105,17 +107,17 @@ def _carry_out(
     options: argparse.Namespace, repository: Repository, make_plan: Callable[[Objects], Plan], project: Project | None
 ) -> int:
     """Checks first, then measures, then writes: after an early end the same command can be repeated."""
-    with as_user.objects_apart(repository) as objects:
+    with as_user.temporary_objects(repository) as objects:
         plan = make_plan(objects)
         patch = None
         if options.patch is not None and plan.promoted:
-            last = as_user.commit_plainly(repository, objects, plan.promoted, plan.base)
-            patch = as_user.mailbox(objects, plan.base, last)
+            last = as_user.commit_without_hooks(repository, objects, plan.promoted, plan.base)
+            patch = as_user.format_mailbox(objects, plan.base, last)
     if not plan.promoted:
-        say(options, "nothing was kept, or the base has it all: there is nothing to promote")
+        print_message(options, "nothing was kept, or the base has it all: there is nothing to promote")
     with contextlib.ExitStack() as stack:
         if patch is not None and options.patch != "-":
-            stack.enter_context(exported(Path(options.patch), "--patch")).write(patch)
+            stack.enter_context(open_export(Path(options.patch), "--patch")).write(patch)
         commit = None
         if (options.branch or project) and plan.promoted:
             plan = make_plan(repository.objects)
@@ -130,20 +132,20 @@ def _carry_out(
             *([_measurement_line(result)] if result else []),
             *([_branch_line(options, commit)] if commit else []),
         ):
-            say(options, line)
+            print_message(options, line)
     elif wants_json(options):
-        answer(options, _plain(options, plan, commit, result))
+        print_json(options, _plain(options, plan, commit, result))
     else:
         _show(options, plan, commit, result)
     return BAD_FINDING if result and result.is_worse else 0
 
 
-def _measure(options: argparse.Namespace, project: Project, plan: Plan) -> SettledOnBase:
+def _measure(options: argparse.Namespace, project: Project, plan: Plan) -> BaseComparison:
     base = project.repository.tree_of(plan.base)
-    return settle_on_base(project, base, plan.promoted[-1].tree, PAIRS, lambda text: say(options, text))
+    return settle_on_base(project, base, plan.promoted[-1].tree, PAIRS, lambda text: print_message(options, text))
 
 
-def _measurement_line(result: SettledOnBase) -> str:
+def _measurement_line(result: BaseComparison) -> str:
     settled = result.compared.settled
     text = f"measured on this base: {format_number(settled.before)} → {format_number(settled.after)}"
     return "; ".join([f"{text}, {result.compared.in_words('the base', 'the result')}", *result.broken])
@@ -154,7 +156,7 @@ def _branch_line(options: argparse.Namespace, commit: str) -> str:
 
 
 def _plain(
-    options: argparse.Namespace, plan: Plan, commit: str | None, result: SettledOnBase | None
+    options: argparse.Namespace, plan: Plan, commit: str | None, result: BaseComparison | None
 ) -> dict[str, object]:
     rows = [
         {"iterations": change.iterations, "message": change.message, "files": change.files} for change in plan.promoted
@@ -163,7 +165,7 @@ def _plain(
     return {**fields, "unlike_best": plan.unlike, "measured": result}
 
 
-def _show(options: argparse.Namespace, plan: Plan, commit: str | None, result: SettledOnBase | None) -> None:
+def _show(options: argparse.Namespace, plan: Plan, commit: str | None, result: BaseComparison | None) -> None:
     paint, promoted = painter(sys.stdout, options.color), plan.promoted
     if not promoted:
         return

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, wants_json
 from goalseek.errors import GoalseekError
-from goalseek.ledger.artifacts import beyond_newest, of_marks
-from goalseek.manifest.loading import Loaded
+from goalseek.ledger.artifacts import old_run_folders, protected_iterations
+from goalseek.manifest.loading import ManifestFile
 from goalseek.own_folders import remove, remove_own
-from goalseek.project.opening import open_repository, opened
+from goalseek.project.opening import open_project, open_repository
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,10 +25,10 @@ def run(options: argparse.Namespace) -> int:
     """Removes workspace, bench, and old artifact folders."""
     if options.keep is not None and options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
-    manifest = loaded(options)
+    manifest = load_manifest(options)
     removals = _prune(options, manifest) if _has_run(manifest) else []
     if wants_json(options):
-        answer(options, {"removed": [str(path) for path in removals], "dry_run": options.dry_run})
+        print_json(options, {"removed": [str(path) for path in removals], "dry_run": options.dry_run})
         return 0
     verb = "would remove" if options.dry_run else "removed"
     for path in removals:
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _has_run(manifest: Loaded) -> bool:
+def _has_run(manifest: ManifestFile) -> bool:
     repository = open_repository(manifest)
     try:
         return repository.own.exists()
@@ -46,13 +46,13 @@ def _has_run(manifest: Loaded) -> bool:
         repository.close()
 
 
-def _prune(options: argparse.Namespace, manifest: Loaded) -> list[Path]:
+def _prune(options: argparse.Namespace, manifest: ManifestFile) -> list[Path]:
     """Removes under the lock of the project what can be removed; gives those paths, also with ``--dry-run``."""
-    with opened(manifest, doing="prune") as project:
+    with open_project(manifest, doing="prune") as project:
         home, standing = project.places.home, project.standing
         newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
-        always = {standing.last_iteration + 1, *of_marks(standing)}
-        old = beyond_newest(manifest.runs, newest, always) if newest is not None else []
+        always = {standing.last_iteration + 1, *protected_iterations(standing)}
+        old = old_run_folders(manifest.runs, newest, always) if newest is not None else []
         removals = [*([home] if home.exists() else []), *old]
         if not options.dry_run:
             remove_own(home)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from goalseek.cli.options import loaded, start_folder
-from goalseek.cli.output import answer, say, wants_json
+from goalseek.cli.options import load_manifest, start_folder
+from goalseek.cli.output import print_json, print_message, wants_json
 from goalseek.cli.streams import print_bytes
-from goalseek.cli.watch import watch_in_words
+from goalseek.cli.watch import line_view
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.settle import settle_on_request
-from goalseek.files import exported, refuse_records
-from goalseek.project.opening import check_fit, opened
-from goalseek.views.report.claim import claim_of, kept_in_words
-from goalseek.views.report.html import page
-from goalseek.views.report.markdown import markdown
-from goalseek.views.report.plot import standalone
-from goalseek.views.report.source import Reader, Source, of_copy, of_project, surroundings
+from goalseek.files import open_export, refuse_records
+from goalseek.project.opening import check_fit, open_project
+from goalseek.views.report.claim import claim_of, format_kept
+from goalseek.views.report.html import render_page
+from goalseek.views.report.markdown import render_markdown
+from goalseek.views.report.plot import svg_document
+from goalseek.views.report.source import Reader, Source, copy_source, project_source, project_state
 
 _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markdown": "md"}
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("-o - and --json would both write to standard output", "name a file for the report")
     if options.settle:
         _settle(options)
-    source = source_of(options)
+    source = report_source(options)
     kind = _kind(options)
     reader = Reader(source)
     if options.file == "-":
@@ -49,17 +49,17 @@ def run(options: argparse.Namespace) -> int:
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
         raise GoalseekError(
-            "there are no records yet", surroundings(source, has_kept=False).next or "goalseek iterate makes the first"
+            "there are no records yet", project_state(source, has_kept=False).next or "goalseek iterate makes the first"
         )
     refuse_records(path, source.results)
-    with exported(path) as file:
+    with open_export(path) as file:
         content = _render(reader, source, kind)
         file.write(content)
     if wants_json(options):
         fields = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
-        answer(options, fields)
+        print_json(options, fields)
         return 0
-    say(options, f"{claim_of(reader.night.climb).headline}; {kept_in_words(reader.night.climb)}")
+    print_message(options, f"{claim_of(reader.night.climb).headline}; {format_kept(reader.night.climb)}")
     print(path)
     return 0
 
@@ -68,14 +68,18 @@ def _settle(options: argparse.Namespace) -> None:
     """Measures baseline and best again, and records the result."""
     if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
-    with opened(loaded(options), watch_in_words(options), doing="report --settle") as project:
+    with open_project(load_manifest(options), line_view(options), doing="report --settle") as project:
         check_fit(project)
         settle_on_request(project, project.config())
 
 
-def source_of(options: argparse.Namespace) -> Source:
+def report_source(options: argparse.Namespace) -> Source:
     """The records that the command line names. Raises GoalseekError where there are none."""
-    return of_project(loaded(options)) if options.results is None else of_copy(start_folder(options) / options.results)
+    return (
+        project_source(load_manifest(options))
+        if options.results is None
+        else copy_source(start_folder(options) / options.results)
+    )
 
 
 def _kind(options: argparse.Namespace) -> str:
@@ -95,9 +99,9 @@ def _render(reader: Reader, source: Source, kind: str) -> bytes:
     night = reader.read_on()
     has_kept = night.climb.kept.added > 0
     if kind == "svg":
-        text = standalone(night.climb)
+        text = svg_document(night.climb)
     elif kind == "md":
-        text = markdown(night, surroundings(source, has_kept))
+        text = render_markdown(night, project_state(source, has_kept))
     else:
-        text = page(night, surroundings(source, has_kept), reader.diff_of)
+        text = render_page(night, project_state(source, has_kept), reader.diff_of)
     return text.encode("utf-8", "replace")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek.cli.commands.report import source_of
-from goalseek.cli.output import answer, say, wants_json
+from goalseek.cli.commands.report import report_source
+from goalseek.cli.output import print_json, print_message, wants_json
 from goalseek.views.report.server import PageServer
 
 
@@ -18,14 +18,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serves until ^C, which is its ordinary end."""
-    with PageServer(source_of(options), options.port) as server:
+    with PageServer(report_source(options), options.port) as server:
         try:
             if wants_json(options):
-                answer(options, {"url": server.url})
+                print_json(options, {"url": server.url})
             else:
                 print(server.url, flush=True)
-            say(options, "open it in a browser on this machine; read-only; ^C ends it")
+            print_message(options, "open it in a browser on this machine; read-only; ^C ends it")
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            say(options, "ended")
+            print_message(options, "ended")
     return 0

@@ -7,16 +7,16 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, say, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, print_message, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.errors import GoalseekError
 from goalseek.humanize import pluralize
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
-from goalseek.manifest.loading import Loaded
+from goalseek.manifest.loading import ManifestFile
 from goalseek.views.log_table import RecordPage
-from goalseek.views.terminal_text import harmless, painter, width_of
+from goalseek.views.terminal_text import painter, replace_unprintable, terminal_width
 
 _DIGITS_MOST = 18
 
@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the record, or the parts that the options name."""
-    manifest = loaded(options)
+    manifest = load_manifest(options)
     record = find_record(manifest, options.which)
     folder = manifest.runs / f"{record.iteration:04d}"
     if (options.files is not None or options.output) and not folder.is_dir():
@@ -47,24 +47,26 @@ def run(options: argparse.Namespace) -> int:
     if wants_json(options):
         fields: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
         fields |= {"files": count, "folder": options.files} if options.files else {}
-        answer(options, fields or record)
+        print_json(options, fields or record)
     elif parts:
         for name, content in parts.items():
             _write(options, content, is_patch=name == "diff")
     elif options.files is None:
-        page = RecordPage(painter(sys.stdout, options.color), width_of(sys.stdout), datetime.now(UTC))
+        page = RecordPage(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
         print("\n".join(page.lines(record, folder.is_dir())))
     return 0
 
 
-def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecord, folder: Path) -> dict[str, bytes]:
+def _parts(
+    options: argparse.Namespace, manifest: ManifestFile, record: IterationRecord, folder: Path
+) -> dict[str, bytes]:
     parts = {"diff": _diff(manifest, record, folder)} if options.diff else {}
     if options.plan:
         parts["plan"] = _artifact(record, folder, "plan.md")
     if options.prompt:
-        from goalseek.ledger.artifacts import prompts_in
+        from goalseek.ledger.artifacts import read_prompts
 
-        prompts = prompts_in(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
+        prompts = read_prompts(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
         parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
     if options.output:
         parts["output"] = _printed_output(folder)
@@ -73,11 +75,11 @@ def _parts(options: argparse.Namespace, manifest: Loaded, record: IterationRecor
 
 def _printed_output(folder: Path) -> bytes:
     """The output of the iteration: earlier attempts, provider, verifier, reviews."""
-    from goalseek.ledger.artifacts import ATTEMPTS, REVIEWS, others_in
+    from goalseek.ledger.artifacts import ATTEMPTS, REVIEWS, list_attempt_files
 
     last = ("provider_output.md", "verifier.log")
     reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
-    every = [*(f"{ATTEMPTS}/{other}" for other in others_in(folder, last)), *last, *reviews]
+    every = [*(f"{ATTEMPTS}/{other}" for other in list_attempt_files(folder, last)), *last, *reviews]
     names = [name for name in every if (folder / name).exists()]
     return b"".join(f"== {name} ==\n".encode() + (folder / name).read_bytes() for name in names)
 
@@ -87,13 +89,13 @@ def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
     if not sys.stdout.isatty() and options.color != "always":
         print_bytes(content)
         return
-    from goalseek.views.terminal_text import painted_patch, without_colour
+    from goalseek.views.terminal_text import paint_patch, strip_colour
 
-    text = without_colour(content.decode("utf-8", "replace"))
-    print(painted_patch(text, painter(sys.stdout, options.color)) if is_patch else harmless(text), end="")
+    text = strip_colour(content.decode("utf-8", "replace"))
+    print(paint_patch(text, painter(sys.stdout, options.color)) if is_patch else replace_unprintable(text), end="")
 
 
-def find_record(manifest: Loaded, which: str) -> IterationRecord:
+def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
     """The record of an iteration, the best, the baseline, or the last. Raises GoalseekError where there is none."""
     history = History(manifest.results)
     record: IterationRecord | None = None
@@ -114,7 +116,7 @@ def find_record(manifest: Loaded, which: str) -> IterationRecord:
     return record
 
 
-def _diff(manifest: Loaded, record: IterationRecord, folder: Path) -> bytes:
+def _diff(manifest: ManifestFile, record: IterationRecord, folder: Path) -> bytes:
     """The stored patch; where that is gone, the one git computes."""
     path = folder / "changes.diff"
     if path.exists():
@@ -167,6 +169,6 @@ def _copy_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
     count = 0
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
-            count += len(files.take(folder / name, target / name, None, 2**63))
-    say(options, f"{pluralize(count, 'file')} in {target}")
+            count += len(files.copy_regular_files(folder / name, target / name, None, 2**63))
+    print_message(options, f"{pluralize(count, 'file')} in {target}")
     return count

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, wants_json
 from goalseek.git.location import locate
 from goalseek.humanize import format_duration, format_number
-from goalseek.manifest.loading import Loaded, with_manifest_option
-from goalseek.project.paths import climb_at_work
-from goalseek.project.status import Overview, overview
-from goalseek.project.watch import OUTPUT
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.project.observer import OUTPUT
+from goalseek.project.paths import manifest_of_running_climb
+from goalseek.project.status import Overview, read_overview
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import Paint, one_line, painter
 
@@ -25,17 +25,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Shows the overview."""
-    local = loaded(options)
+    local = load_manifest(options)
     location = locate(local.folder / local.manifest.project.repo)
-    manifest = climb_at_work(local, location)
+    manifest = manifest_of_running_climb(local, location)
     if options.watch:
-        from goalseek.cli.watch import watch
+        from goalseek.cli.watch import follow_climb
 
-        return watch(options, manifest)
-    summary = overview(manifest, location if manifest is local else None)
+        return follow_climb(options, manifest)
+    summary = read_overview(manifest, location if manifest is local else None)
     printed = _output_lines(manifest) if options.output else []
     if wants_json(options):
-        answer(options, {**to_plain(summary), "output": printed} if options.output else summary)
+        print_json(options, {**to_plain(summary), "output": printed} if options.output else summary)
         return 0
     lines = _lines(summary, painter(sys.stdout, options.color), options.manifest)
     if manifest is not local:
@@ -44,11 +44,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _output_lines(manifest: Loaded) -> list[str]:
-    from goalseek.views.following import output_of
-    from goalseek.views.terminal_text import lines_of
+def _output_lines(manifest: ManifestFile) -> list[str]:
+    from goalseek.views.following import read_output_tail
+    from goalseek.views.terminal_text import clean_lines
 
-    return lines_of(output_of(manifest.logs / OUTPUT))
+    return clean_lines(read_output_tail(manifest.logs / OUTPUT))
 
 
 def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, wants_json
 from goalseek.loop import loop
-from goalseek.project.opening import asked_provider, opened
+from goalseek.project.opening import open_project, provider_from_options
 from goalseek.views.asking import AskingWatch
-from goalseek.views.lines import ConfinedWatch
+from goalseek.views.lines import SandboxWatch
 from goalseek.views.terminal_text import painter
 
 
-class _StepWatch(AskingWatch, ConfinedWatch):
+class _StepWatch(AskingWatch, SandboxWatch):
     """Asks at a terminal, and says the level of the sandbox."""
 
 
@@ -26,15 +26,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs one phase, and names the next."""
-    manifest = loaded(options)
+    manifest = load_manifest(options)
     is_silent = options.quiet or wants_json(options)
-    kind = ConfinedWatch if wants_json(options) else _StepWatch
+    kind = SandboxWatch if wants_json(options) else _StepWatch
     watch = kind(painter(sys.stderr, options.color), is_silent)
-    override = asked_provider(manifest, options.provider, options.model)
-    with opened(manifest, watch, override, doing="step") as project:
+    override = provider_from_options(manifest, options.provider, options.model)
+    with open_project(manifest, watch, override, doing="step") as project:
         phase, next_phase = loop.step(project)
     if wants_json(options):
-        answer(options, {"done": phase, "next": next_phase})
+        print_json(options, {"done": phase, "next": next_phase})
     else:
         print(f"done: {phase}; next: {next_phase}")
     return 0

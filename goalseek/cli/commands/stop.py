@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek.cli.options import loaded
-from goalseek.cli.output import answer, wants_json
+from goalseek.cli.options import load_manifest
+from goalseek.cli.output import print_json, wants_json
 from goalseek.humanize import format_duration
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.locks import Holder
-from goalseek.manifest.loading import Loaded, with_manifest_option
-from goalseek.project.approval import commands_for, waiting
-from goalseek.project.limits import pace
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.project.approval import commands_for, open_question
+from goalseek.project.limits import median_iteration_seconds
 from goalseek.project.opening import open_repository
-from goalseek.project.paths import climb_at_work
-from goalseek.project.stop import ask_to_stop, pending_run
+from goalseek.project.paths import manifest_of_running_climb
+from goalseek.project.stop import read_pending_run, request_stop
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,17 +24,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Asks the run to stop, and says how long that may take; or that nothing is running."""
-    manifest = climb_at_work(loaded(options))
+    manifest = manifest_of_running_climb(load_manifest(options))
     holder, run_id = _ask_to_stop(manifest)
     standing = load_standing(manifest)
-    question = waiting(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
+    question = open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
     usual = (
-        pace(record for record in History(manifest.results).newest() if isinstance(record, IterationRecord))
+        median_iteration_seconds(
+            record for record in History(manifest.results).newest() if isinstance(record, IterationRecord)
+        )
         if holder
         else None
     )
     if wants_json(options):
-        answer(
+        print_json(
             options, {"asked": holder is not None, "holder": str(holder) if holder else None, "usual_seconds": usual}
         )
     elif holder is None:
@@ -50,10 +52,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _ask_to_stop(manifest: Loaded) -> tuple[Holder | None, str]:
+def _ask_to_stop(manifest: ManifestFile) -> tuple[Holder | None, str]:
     """The holder of the lock that was asked to stop, or None; and the id of the run about to begin, or ""."""
     repository = open_repository(manifest)
     try:
-        return ask_to_stop(repository.own), pending_run(repository.own)
+        return request_stop(repository.own), read_pending_run(repository.own)
     finally:
         repository.close()

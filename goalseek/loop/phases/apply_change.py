@@ -14,16 +14,16 @@ from pathlib import Path
 from goalseek.errors import Rejected
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, quote_path
-from goalseek.loop.phases.commit import entries_of, store_again
+from goalseek.loop.phases.commit import entries_by_path, restore_blobs
 from goalseek.loop.phases.plan import write_plan
-from goalseek.own_folders import make_anew, read_regular
+from goalseek.own_folders import read_regular, recreate_folder
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.values import Usage
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import Scope
-from goalseek.workspace.screening import BYTES_MOST, AddedFiles, Screening, ignored_by, screen
+from goalseek.workspace.screening import MAX_BYTES, AddedFiles, Screening, gitignore_matcher, screen
 from goalseek.workspace.workspace import Workspace
 
 _MAX_NAMED = 5
@@ -62,12 +62,12 @@ def apply_change(
     happens. Raises Rejected for edits outside the scope, for no change, and where the provider failed.
     """
     snapshot = run_folder / "snapshot"
-    make_anew(snapshot)
+    recreate_folder(snapshot)
     if prior.edits or (plan.title and provider.needs_consent):
         workspace.clean()  # what a program edited while it planned is not part of its change
-    prior_entries = entries_of(prior.edits)
+    prior_entries = entries_by_path(prior.edits)
     if prior_entries:
-        store_again(objects, prior.edits, prior.snapshot)
+        restore_blobs(objects, prior.edits, prior.snapshot)
         workspace.tree.overlay(prior_entries)
         call = replace(call, again=_overlay_before_retry(call, workspace, prior_entries))
     reply, failure = _ask_provider(provider, call, plan)
@@ -77,7 +77,7 @@ def apply_change(
     changes = workspace.changes()
     try:
         _refuse_secrets(workspace.tree, changes, call, reply)
-        ignored = workspace.cached("ignored", lambda: ignored_by(workspace.tree, objects))
+        ignored = workspace.cached("ignored", lambda: gitignore_matcher(workspace.tree, objects))
         added_files = AddedFiles(objects, parent_tree, scope, changes.added, changes.missing)
         screened = screen(Screening(workspace.tree, scope, ignored, added_files, objects, snapshot), changes)
         all_edits = {**screened.edits, **screened.beyond}
@@ -129,7 +129,7 @@ def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) 
         file = tree.root / path
         content = os.fsencode(path)
         with contextlib.suppress(OSError):
-            if file.lstat().st_size > BYTES_MOST:
+            if file.lstat().st_size > MAX_BYTES:
                 continue  # as a flood it is refused unread
             content += os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(tree.root, path)
         if call.secrets.contains(content):

@@ -8,26 +8,26 @@ from goalseek.git.commits import roll_back
 from goalseek.phase_values import Candidate, Context, Decision
 from goalseek.project.approval import (
     Approval,
+    approval_error,
     commands_for,
-    is_word_there,
+    has_approval,
     load_approval,
-    needs_human,
-    question_of,
-    wants_word,
-    word_on,
+    read_approval,
+    requires_approval,
+    undecided_verdict,
 )
 from goalseek.project.config import Config
-from goalseek.project.project import Project, write_state
+from goalseek.project.project import Project
 
 
 def needs_approval(project: Project, config: Config, decision: Decision) -> bool:
     """Whether this verdict waits for a person. A stored answer to it counts, even if the manifest no longer asks."""
-    if wants_word(config.manifest, decision.verdict):
+    if requires_approval(config.manifest, decision.verdict):
         return True
-    if not is_word_there(project.loaded.logs):
+    if not has_approval(project.loaded.logs):
         return False
-    question = question_of(project.loaded.runs, project.standing, project.run_id)
-    return question is not None and word_on(project.loaded.logs, question) is not None
+    question = undecided_verdict(project.loaded.runs, project.standing, project.run_id)
+    return question is not None and read_approval(project.loaded.logs, question) is not None
 
 
 def apply_approval(project: Project, context: Context, candidate: Candidate, decision: Decision) -> Decision:
@@ -35,7 +35,7 @@ def apply_approval(project: Project, context: Context, candidate: Candidate, dec
 
     Raises GoalseekError with exit code 5 where there is no answer, and nobody at a terminal to ask.
     """
-    question = question_of(project.loaded.runs, project.standing, project.run_id)
+    question = undecided_verdict(project.loaded.runs, project.standing, project.run_id)
     assert question and question.commit == candidate.commit
     logs = project.loaded.logs
     approval = load_approval(logs, question)
@@ -45,11 +45,11 @@ def apply_approval(project: Project, context: Context, candidate: Candidate, dec
         return load_approval(logs, question)
 
     if approval is None and project.watch.is_attended():
-        write_state(project, "waiting", question.iteration, "APPROVE", next_step=commands_for(question))
+        project.write_state("waiting", question.iteration, "APPROVE", next_step=commands_for(question))
         approval = project.watch.ask(question, read_approval)
-        write_state(project, "running", question.iteration, "APPROVE")
+        project.write_state("running", question.iteration, "APPROVE")
     if approval is None:
-        raise needs_human(question)
+        raise approval_error(question)
     if approval == "approve" or not decision.verdict:
         return decision
     verdict = replace(

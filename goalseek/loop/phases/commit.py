@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek.errors import Rejected
-from goalseek.git.commits import message_of
+from goalseek.git.commits import candidate_message
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
@@ -29,8 +29,8 @@ def commit(
     standing, repository, scope = project.standing, project.repository, config.scope
     assert standing.incumbent
     objects = repository.objects
-    store_again(objects, change.edits, snapshot)
-    edits = entries_of(change.edits)
+    restore_blobs(objects, change.edits, snapshot)
+    edits = entries_by_path(change.edits)
     tree = objects.splice(standing.incumbent.tree, edits)
     changed = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
     assert edits.keys() >= set(changed), f"not the candidate's: {changed}"
@@ -43,19 +43,19 @@ def commit(
         raise Rejected("skipped", "duplicate", f"the same tree was measured in iteration {duplicate}")
     provider = change.provider or project.provider().name
     title = f"{change.title} (try {len(earlier) + 1})" if earlier else change.title
-    message = message_of(title, repository.name, project.run_id, context.iteration, provider)
+    message = candidate_message(title, repository.name, project.run_id, context.iteration, provider)
     parent = earlier[-1] if earlier else standing.tip
     commit_hash = repository.commit(tree, (parent,), message, context.moment)
     move_tip(repository, parent, commit_hash)
     return Candidate(commit_hash, tree, standing.tip, earlier)
 
 
-def entries_of(edits: Iterable[Edit]) -> dict[str, Entry | None]:
+def entries_by_path(edits: Iterable[Edit]) -> dict[str, Entry | None]:
     """The tree entries of edits by path; None for a deleted file."""
     return {edit.path: Entry(edit.mode, edit.blob) if edit.mode else None for edit in edits}
 
 
-def store_again(objects: Objects, edits: Iterable[Edit], snapshot: Path) -> None:
+def restore_blobs(objects: Objects, edits: Iterable[Edit], snapshot: Path) -> None:
     """Writes blobs again from the snapshot that ``git gc --prune=now`` removed. Raises Rejected where it has others."""
     for edit in edits:
         if not edit.mode or objects.has(edit.blob):

@@ -7,7 +7,7 @@ from goalseek.git.repository import Repository
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, Verdict
-from goalseek.statistics.sequential_test import NextStep, what_next
+from goalseek.statistics.sequential_test import NextStep, next_step_under_guards
 
 
 def judge(
@@ -30,4 +30,4 @@ def next_step_for(manifest: Manifest, standing: Standing, change: Change, eviden
     assert standing.baseline
     lines_saved = change.lines_removed - change.lines_added
     guards = standing.baseline.guards
-    return what_next(manifest.metric, manifest.guard, guards, standing.noise, evidence, lines_saved)
+    return next_step_under_guards(manifest.metric, manifest.guard, guards, standing.noise, evidence, lines_saved)

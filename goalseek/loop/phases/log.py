@@ -9,13 +9,13 @@ from pathlib import Path
 
 from goalseek._version import __version__
 from goalseek.git.paths import quote_path
-from goalseek.ledger.artifacts import write_for_people
+from goalseek.ledger.artifacts import write_summary
 from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.ledger.standing import Standing
-from goalseek.loop.steps import StepRunner, usage_so_far
+from goalseek.loop.steps import StepRunner, iteration_usage
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import Ruler
-from goalseek.own_folders import clear
+from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.config import Config
 from goalseek.project.project import Project
@@ -122,9 +122,9 @@ def record_iteration(
             timestamp=project.ledger.now(),
             provider=_author(outcome) or (provider.name if provider else ""),
             model=_author_model(outcome) if _author(outcome) else (provider.model if provider else ""),
-            usage=usage_so_far(steps),
+            usage=iteration_usage(steps),
             seconds=dict(steps.seconds),
-            isolation=Isolation(project.confines.level.name, weakest(config)),
+            isolation=Isolation(project.confines.level.name, weakest_isolation(config)),
             digests={
                 "ruler": digest,
                 **({"hidden_from": digest_of(config.hidden_from)} if config.hidden_from else {}),
@@ -151,7 +151,7 @@ def record_iteration(
         project.watch.on_note(project.ledger.mended)
     if project.took:
         project.took.forget()
-    write_for_people(folder, sealed_record)
+    write_summary(folder, sealed_record)
     project.remember(sealed_record)
     project.shares.remember(config.manifest.scope.share, sealed_record.epoch)
     return sealed_record
@@ -186,7 +186,7 @@ def _share_notes(project: Project, config: Config, ruler: Ruler | None) -> tuple
     return () if ruler else project.shares.notes(config.manifest.scope.share, project.standing.epoch)
 
 
-def weakest(config: Config) -> str:
+def weakest_isolation(config: Config) -> str:
     """The ``sees`` of the verify command that is least isolated from the candidate."""
     seen = [command.sees for command in config.manifest.verify]
     return "both" if "both" in seen else str(seen[-1])
@@ -210,4 +210,4 @@ def _begin_run(project: Project, config: Config, ruler: str) -> None:
         ruler=ruler,
     )
     project.ledger.append(record)
-    clear(project.repository.own / "run")
+    remove_if_exists(project.repository.own / "run")

@@ -9,10 +9,10 @@ from goalseek.git.commits import commit_lines
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Refs
 from goalseek.ledger.artifacts import write_environment, write_git_state
-from goalseek.phase_values import VISIBLE_FILES_MOST, Context, VisibleFile
+from goalseek.phase_values import MAX_VISIBLE_FILES, Context, VisibleFile
 from goalseek.project.config import Config
 from goalseek.project.project import Project
-from goalseek.proposal.past_tries import common_ending, crash_endings, last_crashed, printed_by
+from goalseek.proposal.past_tries import common_ending, crash_endings, crash_output, newest_crash
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
 
@@ -31,7 +31,7 @@ def read_context(project: Project, config: Config, refs: Refs, run_folder: Path)
     commits = _write_artifacts(project, refs, standing.tip, run_folder)
     limit = config.manifest.limits.stagnation
     endings = crash_endings(project, standing)
-    crash_record = last_crashed(project, standing)
+    crash_record = newest_crash(project, standing)
     return Context(
         iteration=iteration,
         attempt=standing.tried,
@@ -50,7 +50,7 @@ def read_context(project: Project, config: Config, refs: Refs, run_folder: Path)
         crashes=standing.crashes,
         common_ending=common_ending(endings) if len(endings) > 1 else "",
         crashed_in=crash_record.iteration if crash_record else 0,
-        last_crash=printed_by(project, crash_record) if crash_record else "",
+        last_crash=crash_output(project, crash_record) if crash_record else "",
         best_iteration=standing.best.iteration,
         writable=config.manifest.scope.writable,
         generated=config.manifest.scope.generated,
@@ -88,9 +88,9 @@ def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
     for path in tree.entries:
         if scope.kind(path) == "writable":
             writable_paths.append(path)
-        elif len(others) < VISIBLE_FILES_MOST:
+        elif len(others) < MAX_VISIBLE_FILES:
             others.append(path)
-    paths = (sorted(writable_paths) + sorted(others))[:VISIBLE_FILES_MOST]
+    paths = (sorted(writable_paths) + sorted(others))[:MAX_VISIBLE_FILES]
     writable = set(writable_paths)
     return tuple(
         VisibleFile(quote_path(path), tree.size(path), tree.entries[path].blob, path in writable) for path in paths

@@ -19,18 +19,18 @@ from goalseek.phase_values import Candidate, Change, Decision, Plan, Review
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, build_call
-from goalseek.proposal.prompt import Judged
-from goalseek.proposal.usage import UsageLog, killed_call
-from goalseek.providers.answer import title_of
+from goalseek.proposal.prompt import ReviewSubject
+from goalseek.proposal.usage import UsageLog, killed_call_usage
+from goalseek.providers.answer import clean_title
 from goalseek.providers.provider import Reply
 from goalseek.workspace.workspace import Workspace
 
-DIFF_MOST = 64 * 1024
-TEXT_MOST = 16 * 1024
+MAX_DIFF_BYTES = 64 * 1024
+MAX_TEXT_BYTES = 16 * 1024
 APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"
 
 
-def reviewed(
+def review_candidate(
     project: Project,
     config: Config,
     briefing: Briefing,
@@ -50,8 +50,10 @@ def reviewed(
     table, standing, value = config.manifest.review, project.standing, decision.verdict.value
     assert table and standing.incumbent and value is not None
     objects, before, provider = project.repository.objects, standing.incumbent.tree, project.provider()
-    proposal = Plan(change.title, change.text[:TEXT_MOST], plan.files)
-    judged = Judged(value, table.criteria, _shorten(objects.git("diff-tree", "-p", "-r", before, candidate.tree)))
+    proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], plan.files)
+    judged = ReviewSubject(
+        value, table.criteria, _shorten(objects.git("diff-tree", "-p", "-r", before, candidate.tree))
+    )
     review_briefing = replace(briefing, brief={**briefing.brief, "review": _brief_fields(table, change, value)})
     call = build_call(
         project, config, review_briefing, "review", proposal, usage_log, folder, cycle, review_subject=judged
@@ -64,7 +66,7 @@ def reviewed(
         except Rejected as rejected:
             failure, usage = rejected, rejected.usage
             if rejected.reason == "provider_timeout":
-                usage = killed_call(usage, usage_log.usual())
+                usage = killed_call_usage(usage, usage_log.usual())
             reply = Reply("", output=rejected.output, usage=usage)
     call.keep(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
@@ -82,7 +84,7 @@ def reviewed(
     return review
 
 
-def notes_of(review: Review) -> tuple[str, ...]:
+def review_notes(review: Review) -> tuple[str, ...]:
     """The record's notes on a review: its verdict and its reasons."""
     verdict = review.word or "no verdict that could be read"
     return (f"review by {review.provider}: {verdict}", *(f"review: {reason}" for reason in review.reasons))
@@ -106,7 +108,7 @@ def _showing_candidate(workspace: Workspace, edits: Mapping[str, Entry | None]) 
 
 
 def _why_reverted(name: str, reply: Reply, failure: Rejected | None) -> str:
-    reasons = title_of("; ".join(reply.text.splitlines())) or "no reason given"
+    reasons = clean_title("; ".join(reply.text.splitlines())) or "no reason given"
     if failure:
         return f"{name}, who was to review it, gave no verdict: {failure.why}"
     if not reply.title:
@@ -118,14 +120,19 @@ def _why_reverted(name: str, reply: Reply, failure: Rejected | None) -> str:
 
 def _brief_fields(table: ReviewTable, change: Change, value: float) -> dict[str, object]:
     """The fields that only a reviewer's brief has."""
-    return {"criteria": list(table.criteria), "title": change.title, "text": change.text[:TEXT_MOST], "value": value}
+    return {
+        "criteria": list(table.criteria),
+        "title": change.title,
+        "text": change.text[:MAX_TEXT_BYTES],
+        "value": value,
+    }
 
 
 def _shorten(patch: bytes) -> str:
     """A patch as text, cut at DIFF_MOST bytes with a note of what is missing."""
-    rest = len(patch) - DIFF_MOST
+    rest = len(patch) - MAX_DIFF_BYTES
     note = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
-    return patch[:DIFF_MOST].decode("utf-8", "replace").rstrip("\n") + note
+    return patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n") + note
 
 
 def _write_review(path: Path, review: Review, output: str) -> None:

@@ -8,34 +8,34 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from goalseek.statistics.intervals import Settled
-from goalseek.views.report.costs import Repeats, Spending
-from goalseek.views.report.incidents import Incident, Incidents, incidents_of, moment_of, pause_before
+from goalseek.statistics.intervals import SettledDifference
+from goalseek.views.report.costs import ObservedNoise, Spending
+from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp, pause_before
 from goalseek.views.report.rows import (
     Label,
     Look,
     Row,
     Try,
-    at,
     label_of,
     look_of,
     number_at,
     settled_of,
     text_at,
     try_of,
+    value_at,
 )
 from goalseek.views.terminal_text import one_line
 
-DOTS_MOST = 20_000
-KEPT_MOST = 5_000
-NO_RECORD = "a line of results.jsonl that is no record"
+MAX_DOTS = 20_000
+MAX_KEPT = 5_000
+UNREADABLE_LINE = "a line of results.jsonl that is no record"
 _LEVELS_MOST = 20
 _LABELS_MOST = 100
 _LIST_MOST = 100
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierClimb:
     """The figures of a climb under an earlier ruler; numbers of different rulers are never compared."""
 
     epoch: int
@@ -49,7 +49,7 @@ class Earlier:
 Item = TypeVar("Item")
 
 
-class Thinned(Generic[Item]):
+class ThinnedList(Generic[Item]):
     """A list of at most ``limit`` items: all up to that, then every second one added, every fourth, and so on."""
 
     def __init__(self, limit: int) -> None:
@@ -87,15 +87,15 @@ class Climb:
     best: Try | None = None
     last: int = -1
     measured: int = 0
-    kept: Thinned[Try] = field(default_factory=lambda: Thinned(KEPT_MOST))
-    rejected: Thinned[Try] = field(default_factory=lambda: Thinned(DOTS_MOST))
+    kept: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_KEPT))
+    rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
-    repeats: Repeats = field(default_factory=Repeats)
+    repeats: ObservedNoise = field(default_factory=ObservedNoise)
     spending: Spending = field(default_factory=Spending)
     incidents: Incidents = field(default_factory=Incidents)
     levels: Counter[tuple[str, str]] = field(default_factory=Counter)
     runs_at: list[int] = field(default_factory=list)
-    settled: Settled | None = None
+    settled: SettledDifference | None = None
     settled_at: int = -1
     looks: list[Look] = field(default_factory=list)
 
@@ -110,13 +110,13 @@ class Climb:
         return self.settled is not None and self.best is not None and self.settled_at >= self.best.iteration
 
 
-class Night:
+class ReportFigures:
     """The whole fold, fed a row at a time. ``climb`` is the one under the newest ruler, ``earlier`` those before."""
 
     def __init__(self) -> None:
         self.project = ""
         self.climb = Climb()
-        self.earlier: list[Earlier] = []
+        self.earlier: list[EarlierClimb] = []
         self.records = 0
         self.runs = 0
         self.versions: dict[str, str] = {}
@@ -127,11 +127,11 @@ class Night:
     def add(self, row: Row | None) -> None:
         """Adds one line of the file; None where it is no record."""
         if row is None:
-            self.climb.incidents.add(Incident(NO_RECORD, None))
+            self.climb.incidents.add(Incident(UNREADABLE_LINE, None))
             return
         self.records += 1
         self.project = one_line(text_at(row, "project"), 80) or self.project
-        moment = moment_of(text_at(row, "timestamp"))
+        moment = parse_timestamp(text_at(row, "timestamp"))
         kind = row["kind"]
         if kind == "run":
             self._add_run(row)
@@ -153,7 +153,7 @@ class Night:
 
     def _add_run(self, row: Row) -> None:
         self.runs += 1
-        versions = at(row, "versions")
+        versions = value_at(row, "versions")
         if isinstance(versions, dict):
             items = list(versions.items())[:_LEVELS_MOST]
             self.versions = {one_line(name, 40): one_line(str(version), 60) for name, version in items}
@@ -201,7 +201,7 @@ class Night:
             return
         if before.best and before.baseline.value is not None and before.best.value is not None:
             figures = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)
-            earlier = Earlier(before.epoch, *figures, before.kept.added)
+            earlier = EarlierClimb(before.epoch, *figures, before.kept.added)
             self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
         self.climb = Climb(epoch)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from goalseek.humanize import format_distinct, format_number, percent
-from goalseek.statistics.noise_report import luck_in_words
-from goalseek.views.report.aggregate import NO_RECORD, Climb
-from goalseek.views.report.rows import has_medians, reach
+from goalseek.humanize import format_distinct, format_number, format_percent
+from goalseek.statistics.noise_report import format_luck
+from goalseek.views.report.aggregate import UNREADABLE_LINE, Climb
+from goalseek.views.report.rows import format_difference, has_medians
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,21 @@ def claim_of(climb: Climb) -> Claim:
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
         return Claim(climb.metric, format_number(baseline.value), "", gain, "", "")
     before, after = baseline.value, best.value
-    gain, settled = gain_in_words(before, after, climb.direction), ""
+    gain, settled = format_gain(before, after, climb.direction), ""
     if climb.settled and climb.is_settled:
         if has_medians(climb.settled):
             before, after = climb.settled.before, climb.settled.after
-        gain, settled = reach(climb.settled), f"Settled: {climb.settled.in_words()}, measured afresh in turn."
+        gain, settled = (
+            format_difference(climb.settled),
+            f"Settled: {climb.settled.in_words()}, measured afresh in turn.",
+        )
     before_text, after_text = format_distinct(before, after)
     return Claim(climb.metric, before_text, after_text, gain, settled, *_caution(climb))
 
 
 def _unmeasured(climb: Climb) -> Claim:
     """The claim without numbers: nothing is measured yet, or records are lost (some exist, but not the baseline's)."""
-    is_lost = climb.baseline is None and (climb.tried or climb.incidents.counts[NO_RECORD])
+    is_lost = climb.baseline is None and (climb.tried or climb.incidents.counts[UNREADABLE_LINE])
     if not is_lost:
         return Claim(climb.metric, "", "", "", "", "The first measurement of the unchanged code is still to come.")
     text = "Its record is not among these lines: some were cut off, or are no records. Where the repository is, "
@@ -63,19 +66,19 @@ def _unmeasured(climb: Climb) -> Claim:
     return Claim(climb.metric, "", "", "", "", text, True, "The baseline's record is missing")
 
 
-def gain_in_words(before: float, after: float, direction: str) -> str:
+def format_gain(before: float, after: float, direction: str) -> str:
     """``43.3% better``; where the number before is not positive, ``better by 2``."""
     gain = after - before if direction == "maximize" else before - after
     if gain == 0:
         return "no difference"
     word = "better" if gain > 0 else "worse"
-    return f"{percent(abs(gain) / before)} {word}" if before > 0 else f"{word} by {format_number(abs(gain))}"
+    return f"{format_percent(abs(gain) / before)} {word}" if before > 0 else f"{word} by {format_number(abs(gain))}"
 
 
-def kept_in_words(climb: Climb) -> str:
+def format_kept(climb: Climb) -> str:
     """``3 kept of 12 tries``; for a noisy metric also the number that luck alone would have kept."""
     text = f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
-    luck = luck_in_words(climb.measured, climb.repeats.differed)
+    luck = format_luck(climb.measured, climb.repeats.differed)
     return f"{text}; {luck}" if luck else text
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from goalseek.statistics.noise_state import NoiseState, after_baseline
+from goalseek.statistics.noise_state import NoiseState, baseline_state
 from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import Usage, VerifierRun
-from goalseek.views.report.rows import Row, at, is_told, number_at, numbers_at, rows_at, text_at
+from goalseek.views.report.rows import Row, has_cost, number_at, numbers_at, rows_at, text_at, value_at
 from goalseek.views.terminal_text import one_line
 
 _AGENTS = ("PLAN", "APPLY_CHANGE", "REPAIR", "REVIEW")
@@ -60,7 +60,7 @@ class Spending:
             self.commands[name] += number_at(command, "seconds") or 0.0  # type: ignore[assignment]
         who = one_line(f"{text_at(row, 'provider')} {text_at(row, 'model')}".strip(), 80)
         usage = _usage_of(row)
-        if usage.tokens or is_told(usage):
+        if usage.tokens or has_cost(usage):
             who = who or _NAMELESS
             who = who if who in self.usage or len(self.usage) < _NAMED_MOST else _OTHERS
             self.usage[who] = self.usage.get(who, Usage()).plus(usage)
@@ -83,13 +83,13 @@ def _usage_of(row: Row) -> Usage:
 
     cost, about = number_at(row, "usage", "cost_usd"), number_at(row, "usage", "about_usd")
     tokens = count("input_tokens"), count("cached_tokens"), count("output_tokens")
-    return Usage(*tokens, cost, at(row, "usage", "estimated") is True, about)
+    return Usage(*tokens, cost, value_at(row, "usage", "estimated") is True, about)
 
 
 Band = tuple[float, float]
 
 
-class Repeats:
+class ObservedNoise:
     """The noise of a climb, from its repeated runs. A key that a record lacks is ignored."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Repeats:
         """Adds the runs of the candidate and of the incumbent in an iteration."""
         runs, outcome = tuple(_runs(row)), text_at(row, "outcome")
         if outcome == "baseline":
-            self.state = after_baseline(runs)
+            self.state = baseline_state(runs)
         else:
             self.state = self.state.after_candidate(runs, outcome == "kept", number_at(row, "metric", "odds"))
         if outcome in ("baseline", "kept"):

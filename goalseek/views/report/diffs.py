@@ -10,9 +10,9 @@ from pathlib import Path
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import locate
-from goalseek.views.report.markup import share, written
+from goalseek.views.report.markup import equal_share, escaped_size
 from goalseek.views.report.rows import Try
-from goalseek.views.terminal_text import harmless
+from goalseek.views.terminal_text import replace_unprintable
 
 _WHOLE = 600_000
 _ONE_MOST = 60_000
@@ -37,10 +37,10 @@ class Diff:
     left_out: int
 
 
-PatchOf = Callable[[Try], bytes | None]
+PatchFinder = Callable[[Try], bytes | None]
 
 
-def patches(runs: Path | None, repository: Path | None) -> PatchOf:
+def patch_finder(runs: Path | None, repository: Path | None) -> PatchFinder:
     """A function that gives a try's patch: from its artifacts, else from git; None where it is in neither."""
 
     def patch_of(try_: Try) -> bytes | None:
@@ -60,9 +60,9 @@ def patches(runs: Path | None, repository: Path | None) -> PatchOf:
     return patch_of
 
 
-def most_for(count: int) -> int:
+def patch_limit(count: int) -> int:
     """The limit in bytes of each of ``count`` patches; rounded, so that it seldom changes as one is added."""
-    return share(_WHOLE, 10 * 2 ** max(0, math.ceil(math.log2(max(1, count) / 10))), _ONE_MOST)
+    return equal_share(_WHOLE, 10 * 2 ** max(0, math.ceil(math.log2(max(1, count) / 10))), _ONE_MOST)
 
 
 def diff_of(patch: bytes, limit: int) -> Diff:
@@ -70,7 +70,7 @@ def diff_of(patch: bytes, limit: int) -> Diff:
     lines: list[DiffLine] = []
     left_out = length = 0
     for line in _lines(patch.decode("utf-8", "replace")):
-        length += written(line.text) + _MARKUP
+        length += escaped_size(line.text) + _MARKUP
         if length > limit:
             left_out += 1
         else:
@@ -82,7 +82,7 @@ def _lines(text: str) -> Iterator[DiffLine]:
     """The lines with their kinds. Within a hunk ``---`` begins a removed line, not a header."""
     in_hunk = is_binary = False
     for raw in text.split("\n"):
-        line = harmless(raw if len(raw) <= _LINE_MOST else raw[: _LINE_MOST - 1] + "…")
+        line = replace_unprintable(raw if len(raw) <= _LINE_MOST else raw[: _LINE_MOST - 1] + "…")
         if line.startswith("diff --git "):
             in_hunk = is_binary = False
             yield DiffLine("file", line.removeprefix("diff --git "))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from goalseek.humanize import format_duration, format_number
-from goalseek.views.report.aggregate import Climb, Night
+from goalseek.views.report.aggregate import Climb, ReportFigures
 from goalseek.views.report.costs import Spending
-from goalseek.views.report.markup import Html, fragment, tag, within
-from goalseek.views.report.rows import SANDBOXES, VERIFIERS, Look, dollars
-from goalseek.views.report.source import Surroundings
+from goalseek.views.report.markup import Html, cut_to_bytes, fragment, tag
+from goalseek.views.report.rows import SANDBOXES, VERIFIERS, Look, format_dollars
+from goalseek.views.report.source import ProjectState
 
 _INCIDENT_MOST = 600
 
 
-def guards_section(climb: Climb, around: Surroundings) -> Html:
+def guards_section(climb: Climb, around: ProjectState) -> Html:
     """The guards of baseline and best, and every look at the holdout."""
     before = climb.baseline.guards if climb.baseline else {}
     after = climb.best.guards if climb.best else {}
@@ -41,7 +41,7 @@ def spending_section(spending: Spending) -> Html:
     ]
     commands = [(name, format_duration(seconds)) for name, seconds in spending.commands.most_common()]
     usage = [
-        (who, f"{used.input_tokens:,}", f"{used.cached_tokens:,}", f"{used.output_tokens:,}", dollars(used))
+        (who, f"{used.input_tokens:,}", f"{used.cached_tokens:,}", f"{used.output_tokens:,}", format_dollars(used))
         for who, used in spending.usage.items()
     ]
     return tag(
@@ -61,7 +61,7 @@ def incidents_section(climb: Climb) -> Html:
     entries: list[Html] = []
     for kind, count in climb.incidents.counts.most_common():
         items = [
-            tag("li", _incident_text(incident.iteration, within(incident.text, _INCIDENT_MOST)))
+            tag("li", _incident_text(incident.iteration, cut_to_bytes(incident.text, _INCIDENT_MOST)))
             for incident in climb.incidents.newest[kind]
         ]
         more = _quiet(f"The newest {len(items)} of {count:,}.") if count > len(items) else Html()
@@ -72,7 +72,7 @@ def incidents_section(climb: Climb) -> Html:
     )
 
 
-def isolation_section(night: Night) -> Html:
+def isolation_section(night: ReportFigures) -> Html:
     """The levels of sandbox and verifier, and the results under earlier rulers."""
     levels = night.climb.levels
     paragraphs: list[str] = []
@@ -106,7 +106,7 @@ def table(heads: tuple[str, ...], rows: Iterable[Iterable[str]], is_stacked: boo
     return tag("div", tag("table", head, tag("tbody", *body)), class_="wide stacked" if is_stacked else "wide")
 
 
-def look_in_words(look: Look) -> str:
+def format_look(look: Look) -> str:
     """One look at the holdout in a sentence."""
     target = f" at the {look.of}" if look.of else ""
     target += f", iteration {look.iteration}" if target and look.iteration is not None else ""
@@ -126,7 +126,7 @@ def _gap_in_words(gap: float) -> str:
 
 
 def _look_paragraph(look: Look) -> Html:
-    return tag("p", tag("strong", "Holdout. "), look_in_words(look))
+    return tag("p", tag("strong", "Holdout. "), format_look(look))
 
 
 def _cells(heads: tuple[str, ...], cells: list[str]) -> Iterator[Html]:
@@ -149,7 +149,9 @@ def _split(parts: Iterable[tuple[str, float]], total: float) -> Html:
 
 def _money(who: str, spending: Spending) -> str:
     return (
-        dollars(spending.total) if who == "agent" and spending.usage else ("none" if who != "agent" else "not reported")
+        format_dollars(spending.total)
+        if who == "agent" and spending.usage
+        else ("none" if who != "agent" else "not reported")
     )
 
 

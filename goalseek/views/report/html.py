@@ -9,28 +9,28 @@ from functools import cache
 from pathlib import Path
 
 from goalseek.humanize import format_number
-from goalseek.views.report.aggregate import Night
+from goalseek.views.report.aggregate import ReportFigures
 from goalseek.views.report.claim import claim_of
 from goalseek.views.report.diffs import Diff
 from goalseek.views.report.evidence import guards_section, incidents_section, isolation_section, spending_section
-from goalseek.views.report.markup import Html, data, fragment, share, tag, within
+from goalseek.views.report.markup import Html, cut_to_bytes, equal_share, fragment, json_element, tag
 from goalseek.views.report.plot import Plot, plot_of
 from goalseek.views.report.rows import Label, Try
-from goalseek.views.report.sections import claim_section, finder, kept_section, progress_section, rejected_section
-from goalseek.views.report.source import Surroundings
+from goalseek.views.report.sections import claim_section, filter_field, kept_section, progress_section, rejected_section
+from goalseek.views.report.source import ProjectState
 
 _TEXTS_MOST = 1_200_000
 _ONE_MOST = 1_200
 
 
-def page(night: Night, around: Surroundings, diff_of: Callable[[Try, int], Diff | None]) -> str:
+def render_page(night: ReportFigures, around: ProjectState, diff_of: Callable[[Try, int], Diff | None]) -> str:
     """The whole file. ``diff_of(try, number of tries shown)`` gives the patch of a kept try, or None."""
     plot = plot_of(night.climb)
     title = f"{night.project or 'goalseek'}: {claim_of(night.climb).headline}"
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy(around.is_live)),
+        tag("meta", http_equiv="Content-Security-Policy", content=content_security_policy(around.is_live)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),
@@ -43,14 +43,14 @@ def page(night: Night, around: Surroundings, diff_of: Callable[[Try, int], Diff 
         _header(night, around),
         tag("main", _sections(night, around, diff_of, plot), id="report", tabindex="-1"),
         _footer(night, around),
-        data("data", _rows(plot)),
+        json_element("data", _rows(plot)),
         tag("script", _asset("page.js")),
         data_live=around.is_live,
     )
     return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
 
 
-def policy(is_live: bool) -> str:
+def content_security_policy(is_live: bool) -> str:
     """The content security policy; a live page may also send requests to its own server."""
     directives = [
         "default-src 'none'",
@@ -63,20 +63,20 @@ def policy(is_live: bool) -> str:
     return "; ".join([*directives, "connect-src 'self'"] if is_live else directives)
 
 
-def _header(night: Night, around: Surroundings) -> Html:
+def _header(night: ReportFigures, around: ProjectState) -> Html:
     status = tag("span", around.status, id="status", class_="status", hidden=not around.status)
     phase = tag("span", around.phase, id="phase", class_="phase")
     return tag("header", tag("span", night.project or "goalseek", class_="project"), status, phase)
 
 
 def _sections(
-    night: Night, around: Surroundings, diff_of: Callable[[Try, int], Diff | None], plot: Plot | None
+    night: ReportFigures, around: ProjectState, diff_of: Callable[[Try, int], Diff | None], plot: Plot | None
 ) -> Html:
     climb = night.climb
     return fragment(
         claim_section(night, around),
         progress_section(climb, plot),
-        finder(climb),
+        filter_field(climb),
         kept_section(climb, diff_of),
         rejected_section(climb),
         guards_section(climb, around),
@@ -86,7 +86,7 @@ def _sections(
     )
 
 
-def _footer(night: Night, around: Surroundings) -> Html:
+def _footer(night: ReportFigures, around: ProjectState) -> Html:
     start = f"Made {around.made_at}" if around.made_at else "Made"
     text = f"{start} from {night.records:,} records by goalseek {around.version}".rstrip()
     by = night.versions.get("goalseek", "")
@@ -96,16 +96,16 @@ def _footer(night: Night, around: Surroundings) -> Html:
 def _rows(plot: Plot | None) -> dict[str, object]:
     """The data of each dot for the page's script, in the order of the dots: texts cut to a budget, labels by index."""
     tries = plot.tries if plot else ()
-    limit = share(_TEXTS_MOST, len(tries), _ONE_MOST)
+    limit = equal_share(_TEXTS_MOST, len(tries), _ONE_MOST)
     labels: dict[Label, int] = {}
     rows = [
         [
             try_.iteration,
             labels.setdefault(try_.label, len(labels)),
             None if try_.value is None else format_number(try_.value),
-            within(try_.title, limit * 4 // 10),
-            within(try_.why, limit * 4 // 10),
-            within(", ".join(try_.files), limit * 2 // 10),
+            cut_to_bytes(try_.title, limit * 4 // 10),
+            cut_to_bytes(try_.why, limit * 4 // 10),
+            cut_to_bytes(", ".join(try_.files), limit * 2 // 10),
             try_.commit[:12],
             round(try_.seconds, 1),
             try_.when[:19],

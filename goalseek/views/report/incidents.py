@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from goalseek.humanize import format_duration, seconds
+from goalseek.humanize import format_duration, parse_duration
 from goalseek.views.report.rows import Row, list_at, number_at, numbers_at, rows_at, text_at
 from goalseek.views.terminal_text import one_line
 
@@ -78,7 +78,7 @@ def pause_before(row: Row, previous: datetime | None) -> Incident | None:
 
     The records do not say what it was: a stop, a kill, a machine asleep, a question to a person.
     """
-    moment = moment_of(text_at(row, "timestamp"))
+    moment = parse_timestamp(text_at(row, "timestamp"))
     if moment is None or previous is None:
         return None
     idle = (moment - previous).total_seconds() - sum(numbers_at(row, "seconds").values())
@@ -89,7 +89,7 @@ def pause_before(row: Row, previous: datetime | None) -> Incident | None:
     return Incident("nothing was at work", iteration, f"for {format_duration(idle)} before or within it")
 
 
-def moment_of(text: str) -> datetime | None:
+def parse_timestamp(text: str) -> datetime | None:
     """The time of a timestamp, with its zone (UTC where it has none), or None."""
     try:
         moment = datetime.fromisoformat(text)
@@ -101,7 +101,7 @@ def moment_of(text: str) -> datetime | None:
 def _wait_seconds(note: str) -> float:
     """The seconds of the wait in a note; 0 where it is about something else."""
     match = _WAITED.match(note)
-    return seconds(match[1]) if match else 0.0
+    return parse_duration(match[1]) if match else 0.0
 
 
 def _kind_of(note: str) -> str:

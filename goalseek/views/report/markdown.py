@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from goalseek.humanize import format_duration, format_number, odds_in_words
-from goalseek.views.report.aggregate import Climb, Night
-from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
-from goalseek.views.report.evidence import look_in_words
-from goalseek.views.report.rows import REASONS, Try, joined, sandboxes_in_words, tokens_in_words
-from goalseek.views.report.source import Surroundings
+from goalseek.humanize import format_duration, format_number, format_odds
+from goalseek.views.report.aggregate import Climb, ReportFigures
+from goalseek.views.report.claim import claim_of, format_gain, format_kept
+from goalseek.views.report.evidence import format_look
+from goalseek.views.report.rows import REASONS, Try, format_sandboxes, format_usage, join_parts
+from goalseek.views.report.source import ProjectState
 from goalseek.views.terminal_text import one_line
 
 _KEPT_MOST = 100
@@ -22,24 +22,24 @@ _TEXT_MOST = 200
 _NEXT_MOST = 500
 
 
-def markdown(night: Night, around: Surroundings) -> str:
+def render_markdown(night: ReportFigures, around: ProjectState) -> str:
     """The whole text."""
     climb, claim = night.climb, claim_of(night.climb)
     if not claim.before and not claim.is_warning:
         return f"## {claim.headline}\n"
     arrow = f" → {claim.after}" if claim.after else ""
-    lines = [f"## {code(climb.metric)} {claim.before}{arrow}" if claim.before else f"## {claim.headline}", ""]
+    lines = [f"## {code_span(climb.metric)} {claim.before}{arrow}" if claim.before else f"## {claim.headline}", ""]
     lines += [f"**{claim.gain}.** {claim.settled}".rstrip(), ""] if claim.gain else []
     lines += [f"> {claim.caution}", ""] if claim.caution else []
-    lines += [f"- {kept_in_words(climb)}"]
-    lines += [f"- {_time(climb)}", f"- {code(sandboxes_in_words(climb.levels))}", ""]
+    lines += [f"- {format_kept(climb)}"]
+    lines += [f"- {_time(climb)}", f"- {code_span(format_sandboxes(climb.levels))}", ""]
     lines += [*_kept(climb), *_rejected(climb), *_evidence(climb), *_incidents(climb)]
     if around.next:
-        lines += [f"Next: {with_commands(one_line(around.next, _NEXT_MOST), code)}", ""]
+        lines += [f"Next: {mark_commands(one_line(around.next, _NEXT_MOST), code_span)}", ""]
     return "\n".join(lines)
 
 
-def code(text: str) -> str:
+def code_span(text: str) -> str:
     """The text as a code span that fits into a table's cell; "" for no text."""
     line = one_line(text, _TEXT_MOST)
     if not line:
@@ -59,7 +59,7 @@ def _time(climb: Climb) -> str:
     spending = climb.spending
     agent, verifier = format_duration(spending.agent), format_duration(spending.verifier)
     text = f"{format_duration(spending.seconds)}: agent {agent}, verifier {verifier}"
-    return joined([text, tokens_in_words(spending.total)])
+    return join_parts([text, format_usage(spending.total)])
 
 
 def _kept(climb: Climb) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _kept(climb: Climb) -> Iterator[str]:
     yield "### Kept"
     yield ""
     yield from _table(
-        (" ", code(climb.metric), "change", "what", "why", "commit"), (_kept_row(climb, try_) for try_ in tries)
+        (" ", code_span(climb.metric), "change", "what", "why", "commit"), (_kept_row(climb, try_) for try_ in tries)
     )
     if climb.kept.added > len(tries):
         yield f"The newest {len(tries)} of {climb.kept.added}."
@@ -80,9 +80,9 @@ def _kept_row(climb: Climb, try_: Try) -> tuple[str, ...]:
     value = "" if try_.value is None else format_number(try_.value)
     change = ""
     if try_.value is not None and try_.incumbent is not None:
-        change = gain_in_words(try_.incumbent, try_.value, climb.direction)
-    why = joined([code(try_.why), odds_in_words(try_.odds)])
-    return str(try_.iteration), value, change, code(try_.title), why, try_.commit[:12]
+        change = format_gain(try_.incumbent, try_.value, climb.direction)
+    why = join_parts([code_span(try_.why), format_odds(try_.odds)])
+    return str(try_.iteration), value, change, code_span(try_.title), why, try_.commit[:12]
 
 
 def _rejected(climb: Climb) -> Iterator[str]:
@@ -95,10 +95,10 @@ def _rejected(climb: Climb) -> Iterator[str]:
     for label in labels:
         newest = [try_ for try_ in reversed(climb.rejected.items) if try_.label == label][:_NEWEST]
         titles = "<br>".join(
-            f"{try_.iteration}: {code(try_.title or 'without a title')}, {code(try_.why)}" for try_ in newest
+            f"{try_.iteration}: {code_span(try_.title or 'without a title')}, {code_span(try_.why)}" for try_ in newest
         )
         meaning = REASONS.get(label.reason, "")
-        rows.append((code(label.reason), meaning, str(climb.counts[label]), titles))
+        rows.append((code_span(label.reason), meaning, str(climb.counts[label]), titles))
     yield from _table(("reason", " ", "tries", "the newest"), rows)
 
 
@@ -109,14 +109,18 @@ def _evidence(climb: Climb) -> Iterator[str]:
         yield "### Guards"
         yield ""
         rows = [
-            (code(one_line(name)), format_number(before[name]) if name in before else "", format_number(after[name]))
+            (
+                code_span(one_line(name)),
+                format_number(before[name]) if name in before else "",
+                format_number(after[name]),
+            )
             for name in after
         ]
         yield from _table(("guard", "baseline", "best"), rows)
     if climb.looks:
         yield "### Holdout"
         yield ""
-        yield from (f"- {code(look_in_words(look))}" for look in climb.looks)
+        yield from (f"- {code_span(format_look(look))}" for look in climb.looks)
         yield ""
 
 
@@ -142,7 +146,7 @@ _OPTION = r"(?:--(?:outcome|reason|onto|branch|last|since|rerun)[ =][\w/.-]*\w|-
 _COMMAND = re.compile(rf"\bgoalseek (?:-m (?:'[^']*'|\S+) )?[a-z]+(?: (?:{_OPTION}|{_VALUE}))*")
 
 
-def with_commands(text: str, code: Callable[[str], str]) -> str:
+def mark_commands(text: str, code: Callable[[str], str]) -> str:
     """``text`` with ``code`` around each goalseek command, and around all that is not a plain word or number."""
     parts, end = [], 0
     for match in _COMMAND.finditer(text):

@@ -7,7 +7,7 @@ import json
 from bisect import bisect
 from typing import Any
 
-from goalseek.views.terminal_text import harmless
+from goalseek.views.terminal_text import replace_unprintable
 
 _EMPTY = frozenset({"meta", "rect", "input", "br", "hr", "link", "path"})
 
@@ -33,10 +33,10 @@ def tag(name: str, /, *inside: str, **attributes: object) -> Html:
 
 def fragment(*inside: str) -> Html:
     """The parts one after another."""
-    return Html("".join(part if isinstance(part, Html) else html.escape(harmless(part)) for part in inside))
+    return Html("".join(part if isinstance(part, Html) else html.escape(replace_unprintable(part)) for part in inside))
 
 
-def data(identifier: str, value: Any) -> Html:
+def json_element(identifier: str, value: Any) -> Html:
     """A JSON value for the page's script: an element that is not executed, and that no text in it can close."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for letter in "<>&\u2028\u2029":
@@ -48,26 +48,26 @@ def _attribute(key: str, value: object) -> str:
     name = key.removesuffix("_")
     if not any(letter.isupper() for letter in name):
         name = name.replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{html.escape(harmless(str(value)))}"'
+    return f" {name}" if value is True else f' {name}="{html.escape(replace_unprintable(str(value)))}"'
 
 
 _ESCAPED = "<>&\"'"
 _LONGEST_ESCAPE = 6
 
 
-def written(text: str) -> int:
+def escaped_size(text: str) -> int:
     """The largest size of the text in bytes, in an element or as JSON, where some characters are escaped."""
     return len(text.encode("utf-8", "replace")) + (_LONGEST_ESCAPE - 1) * sum(text.count(sign) for sign in _ESCAPED)
 
 
-def within(text: str, limit: int) -> str:
+def cut_to_bytes(text: str, limit: int) -> str:
     """The text, cut to at most ``limit`` bytes after escaping; where it is cut it ends in ``…``."""
-    if _LONGEST_ESCAPE * len(text) <= limit or written(text) <= limit:
+    if _LONGEST_ESCAPE * len(text) <= limit or escaped_size(text) <= limit:
         return text
-    fitting = bisect(range(len(text)), limit - len("…".encode()), key=lambda length: written(text[:length]))
+    fitting = bisect(range(len(text)), limit - len("…".encode()), key=lambda length: escaped_size(text[:length]))
     return text[: max(0, fitting - 1)] + "…"
 
 
-def share(total: int, count: int, limit: int) -> int:
+def equal_share(total: int, count: int, limit: int) -> int:
     """An equal share of ``total`` bytes for each of ``count``, at most ``limit``."""
     return min(limit, total // max(1, count))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from goalseek.humanize import format_distinct
 from goalseek.views.report.aggregate import Climb
-from goalseek.views.report.claim import claim_of, kept_in_words
+from goalseek.views.report.claim import claim_of, format_kept
 from goalseek.views.report.markup import Html, tag
 from goalseek.views.report.rows import Try
 
@@ -66,7 +66,7 @@ def plot_of(climb: Climb) -> Plot | None:
     )
 
 
-def marks(plot: Plot) -> Html:
+def plot_marks(plot: Plot) -> Html:
     """The content of an ``<svg>`` of WIDTH by HEIGHT: grid, band, line and dots, coloured by their classes."""
     many = " many" if len(plot.tries) > 1500 else ""
     count = len(plot.tries) - len(plot.best)
@@ -83,14 +83,14 @@ def _dots(plot: Plot, tries: Sequence[Try]) -> str:
     return "".join(f'<path class="dot {outcome}" d="M{x} {y}h0"/>' for outcome, x, y in positions)
 
 
-def standalone(climb: Climb) -> str:
+def svg_document(climb: Climb) -> str:
     """The plot alone as an SVG file with its own colours."""
     plot = plot_of(climb)
-    headline, kept = claim_of(climb).headline, kept_in_words(climb)
+    headline, kept = claim_of(climb).headline, format_kept(climb)
     if plot is None:
         inner: list[Html] = [tag("text", "nothing is measured yet", x=30, y=60)]
     else:
-        svg = tag("svg", marks(plot), x=80, y=_TOP, width=900, height=360, overflow="visible", **_BOX)
+        svg = tag("svg", plot_marks(plot), x=80, y=_TOP, width=900, height=360, overflow="visible", **_BOX)
         inner = [
             tag("text", headline, x=20, y=26, class_="title"),
             tag("text", kept, x=20, y=48),
@@ -113,7 +113,7 @@ def standalone(climb: Climb) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{document}\n'
 
 
-def stretched(plot: Plot) -> Html:
+def plot_element(plot: Plot) -> Html:
     """The plot as an element of the page: it scales to the width, while the labels around it keep their size."""
     lane = tag("span", "none", class_="lane") if plot.has_lane else Html()
     return tag(
@@ -122,7 +122,7 @@ def stretched(plot: Plot) -> Html:
             "div", *(tag("span", label) for label in reversed(plot.upward.labels)), class_="upward", aria_hidden="true"
         ),
         lane,
-        tag("svg", marks(plot), role="img", aria_label=plot.words, **_BOX),
+        tag("svg", plot_marks(plot), role="img", aria_label=plot.words, **_BOX),
         tag("div", *(tag("span", label) for label in plot.across.labels), class_="across", aria_hidden="true"),
         class_="plot",
     )
@@ -199,7 +199,7 @@ def _words(climb: Climb) -> str:
     better = "higher" if climb.direction == "maximize" else "lower"
     return (
         f"{climb.metric} over iterations {climb.baseline.iteration} to {climb.last}, {better} is better: "
-        f"the baseline is {first}, the best so far {best}, of iteration {climb.best.iteration}; {kept_in_words(climb)}."
+        f"the baseline is {first}, the best so far {best}, of iteration {climb.best.iteration}; {format_kept(climb)}."
     )
 
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from goalseek.humanize import percent
+from goalseek.humanize import format_percent
 from goalseek.ledger.results_file import History
-from goalseek.statistics.intervals import Settled
+from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Usage
 from goalseek.views.terminal_text import one_line
 
@@ -23,14 +23,14 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Placed:
+class ParsedLine:
     """A line of the file: its row, None where it is no record; ``end`` is the offset of the byte after it."""
 
     row: Row | None
     end: int
 
 
-def rows_from(history: History, offset: int = 0) -> Iterator[Placed]:
+def rows_from(history: History, offset: int = 0) -> Iterator[ParsedLine]:
     """The complete lines from byte ``offset`` on, which begins a line; a torn last line is left out."""
     for line in history.forward(offset):
         end = line.offset + len(line.text) + 1
@@ -38,23 +38,23 @@ def rows_from(history: History, offset: int = 0) -> Iterator[Placed]:
             row = json.loads(line.text)
         except (ValueError, RecursionError):
             row = None
-        yield Placed(row if isinstance(row, dict) and isinstance(row.get("kind"), str) else None, end)
+        yield ParsedLine(row if isinstance(row, dict) and isinstance(row.get("kind"), str) else None, end)
 
 
 def number_at(row: Row, *names: str) -> float | None:
     """The finite number at a path of keys, or None."""
-    return _finite(at(row, *names))
+    return _finite(value_at(row, *names))
 
 
 def text_at(row: Row, *names: str) -> str:
     """The text at a path of keys, or ""."""
-    value = at(row, *names)
+    value = value_at(row, *names)
     return value if isinstance(value, str) else ""
 
 
 def list_at(row: Row, *names: str) -> list[Any]:
     """The list at a path of keys, or an empty one."""
-    value = at(row, *names)
+    value = value_at(row, *names)
     return value if isinstance(value, list) else []
 
 
@@ -65,13 +65,13 @@ def rows_at(row: Row, *names: str) -> list[Row]:
 
 def numbers_at(row: Row, *names: str) -> dict[str, float]:
     """The finite numbers, by name, of the object at a path of keys."""
-    value = at(row, *names)
+    value = value_at(row, *names)
     if not isinstance(value, dict):
         return {}
     return {name: number for name in value if (number := _finite(value[name])) is not None}
 
 
-def at(row: Any, *names: str) -> Any:
+def value_at(row: Any, *names: str) -> Any:
     """The value at a path of keys, or None."""
     for name in names:
         if not isinstance(row, dict):
@@ -165,7 +165,7 @@ def _hash(text: str) -> str:
     return text if len(text) in (40, 64) and all(letter in "0123456789abcdef" for letter in text) else ""
 
 
-def settled_of(row: Row) -> Settled | None:
+def settled_of(row: Row) -> SettledDifference | None:
     """The result in a ``settle`` row; None where it has no difference."""
     difference = number_at(row, "difference")
     if difference is None:
@@ -175,10 +175,10 @@ def settled_of(row: Row) -> Settled | None:
     low, high = ends if len(ends) == 2 else (None, None)
     interval = (low, high) if low is not None and high is not None else None
     pairs = len(list_at(row, "pairs"))
-    return Settled(pairs, before, after, difference, interval, at(row, "in_percent") is True)
+    return SettledDifference(pairs, before, after, difference, interval, value_at(row, "in_percent") is True)
 
 
-def has_medians(settled: Settled) -> bool:
+def has_medians(settled: SettledDifference) -> bool:
     """Whether the medians of both are known."""
     return bool(settled.before or settled.after)
 
@@ -211,9 +211,9 @@ def look_of(row: Row) -> Look:
     )
 
 
-def reach(settled: Settled) -> str:
+def format_difference(settled: SettledDifference) -> str:
     """``1.1% ± 0.3% better``: the difference, and half the width of its interval."""
-    size = percent if settled.in_percent else "{:.4g}".format
+    size = format_percent if settled.in_percent else "{:.4g}".format
     if settled.difference == 0 and not settled.interval:
         return "no difference"
     text = size(abs(settled.difference))
@@ -256,20 +256,20 @@ VERIFIERS = {
 }
 
 
-def tokens_in_words(usage: Usage) -> str:
+def format_usage(usage: Usage) -> str:
     """``1,234,567 tokens, $4.10``; "" where nothing was reported."""
     parts = [f"{usage.tokens:,} tokens"] if usage.tokens else []
-    if is_told(usage):
-        parts.append(dollars(usage))
+    if has_cost(usage):
+        parts.append(format_dollars(usage))
     return ", ".join(parts)
 
 
-def is_told(usage: Usage) -> bool:
+def has_cost(usage: Usage) -> bool:
     """Whether a cost in dollars was reported."""
     return usage.cost_usd is not None or usage.about_usd is not None
 
 
-def dollars(usage: Usage) -> str:
+def format_dollars(usage: Usage) -> str:
     """``$4.10``, ``about $4.10`` where estimated or paid by a subscription, ``unknown`` where none was reported."""
     parts = []
     if usage.cost_usd is not None and (usage.cost_usd or usage.about_usd is None):
@@ -279,7 +279,7 @@ def dollars(usage: Usage) -> str:
     return " and ".join(parts) or "unknown"
 
 
-def sandboxes_in_words(levels: Counter[tuple[str, str]]) -> str:
+def format_sandboxes(levels: Counter[tuple[str, str]]) -> str:
     """``sandbox: bubblewrap``; of several levels, each with its number of iterations."""
     counts: Counter[str] = Counter()
     for (sandbox, _), count in levels.items():
@@ -289,6 +289,6 @@ def sandboxes_in_words(levels: Counter[tuple[str, str]]) -> str:
     return "sandbox: " + ", ".join(f"{sandbox} ({count:,})" for sandbox, count in counts.most_common())
 
 
-def joined(parts: Iterable[str]) -> str:
+def join_parts(parts: Iterable[str]) -> str:
     """The parts that are not empty, joined by ``·``."""
     return " · ".join(part for part in parts if part)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC
 
-from goalseek.humanize import format_duration, format_number, odds_in_words
-from goalseek.views.report.aggregate import Climb, Night
-from goalseek.views.report.claim import claim_of, gain_in_words, kept_in_words
+from goalseek.humanize import format_duration, format_number, format_odds
+from goalseek.views.report.aggregate import Climb, ReportFigures
+from goalseek.views.report.claim import claim_of, format_gain, format_kept
 from goalseek.views.report.diffs import Diff
 from goalseek.views.report.evidence import table
-from goalseek.views.report.markup import Html, fragment, share, tag, within
-from goalseek.views.report.plot import Plot, stretched
-from goalseek.views.report.rows import REASONS, Label, Try, dollars, is_told, sandboxes_in_words
-from goalseek.views.report.source import Surroundings
+from goalseek.views.report.markup import Html, cut_to_bytes, equal_share, fragment, tag
+from goalseek.views.report.plot import Plot, plot_element
+from goalseek.views.report.rows import REASONS, Label, Try, format_dollars, format_sandboxes, has_cost
+from goalseek.views.report.source import ProjectState
 
 KEPT_SHOWN = 300
 NEWEST_SHOWN = 5
@@ -23,7 +23,7 @@ _ONE_TEXT = 2_500
 NONE = Html()
 
 
-def claim_section(night: Night, around: Surroundings) -> Html:
+def claim_section(night: ReportFigures, around: ProjectState) -> Html:
     """The head of the page: the numbers before and after, how sure they are, the main facts, and what to do next."""
     climb, claim = night.climb, claim_of(night.climb)
     better = "higher" if climb.direction == "maximize" else "lower"
@@ -69,7 +69,7 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
     return tag(
         "section",
         tag("h2", "Progress"),
-        tag("div", stretched(plot), tag("div", id="tip", hidden=True), id="stage"),
+        tag("div", plot_element(plot), tag("div", id="tip", hidden=True), id="stage"),
         tag("ul", *legend, class_="legend"),
         tag("p", " ".join(f"{text}." for text in remarks if text), class_="quiet", hidden=not any(remarks)),
         tag("p", "", id="readout", class_="unseen", aria_live="polite"),
@@ -84,7 +84,7 @@ def progress_section(climb: Climb, plot: Plot | None) -> Html:
     )
 
 
-def finder(climb: Climb) -> Html:
+def filter_field(climb: Climb) -> Html:
     """The filter of plot and lists, with the number of matches. It is hidden until the page's script shows it."""
     if not climb.kept.added and not climb.rejected.items:
         return NONE
@@ -117,28 +117,28 @@ def rejected_section(climb: Climb) -> Html:
     for try_ in reversed(climb.rejected.items):
         if len(newest[try_.label]) < NEWEST_SHOWN:
             newest[try_.label].append(try_)
-    texts = share(_NEWEST_TEXTS // 2, sum(map(len, newest.values())), _ONE_TEXT)
+    texts = equal_share(_NEWEST_TEXTS // 2, sum(map(len, newest.values())), _ONE_TEXT)
     groups = [_group(label, climb.counts[label], largest, newest[label], texts) for label in labels]
     intro = tag("p", "Everything was kept." if climb.kept.added else "Nothing was tried yet.", class_="quiet")
     total = sum(climb.counts[label] for label in labels)
     return tag("section", _heading("Not kept", total), NONE if groups else intro, *groups, id="rejected")
 
 
-def _facts(night: Night) -> Iterator[str]:
+def _facts(night: ReportFigures) -> Iterator[str]:
     climb = night.climb
     if climb.baseline is None:
         return
-    yield kept_in_words(climb)
+    yield format_kept(climb)
     if around := _from_to(night):
         yield around
     yield f"{format_duration(climb.spending.seconds)} at work"
-    if is_told(climb.spending.total):
-        yield dollars(climb.spending.total)
+    if has_cost(climb.spending.total):
+        yield format_dollars(climb.spending.total)
     if climb.levels:
-        yield sandboxes_in_words(climb.levels)
+        yield format_sandboxes(climb.levels)
 
 
-def _from_to(night: Night) -> str:
+def _from_to(night: ReportFigures) -> str:
     """``21 Nov 22:04 to 22 Nov 06:55 UTC``: from the first record to the last; "" where no record says when."""
     if night.first is None or night.newest is None:
         return ""
@@ -162,7 +162,7 @@ def _legend(plot: Plot) -> Iterator[tuple[str, str]]:
 
 def _step_cells(climb: Climb, try_: Try) -> tuple[str, ...]:
     value = "" if try_.value is None else format_number(try_.value)
-    title = within(try_.title, share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT))
+    title = cut_to_bytes(try_.title, equal_share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT))
     return str(try_.iteration), value, _change(climb, try_), title or try_.label.outcome
 
 
@@ -170,22 +170,22 @@ def _change(climb: Climb, try_: Try) -> str:
     """The gain over the incumbent, in percent where that is positive."""
     if try_.value is None or try_.incumbent is None:
         return ""
-    return gain_in_words(try_.incumbent, try_.value, climb.direction)
+    return format_gain(try_.incumbent, try_.value, climb.direction)
 
 
 def _kept_entry(climb: Climb, try_: Try, diff: Diff | None) -> Html:
     value = "" if try_.value is None else format_number(try_.value)
-    limit = share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
+    limit = equal_share(_KEPT_TEXTS // 4, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
     summary = tag(
         "summary",
         tag("span", str(try_.iteration), class_="number"),
-        tag("span", within(try_.title, limit) or "without a title", class_="title"),
+        tag("span", cut_to_bytes(try_.title, limit) or "without a title", class_="title"),
         tag("span", value, class_="value"),
         tag("span", _change(climb, try_), class_="change"),
     )
     facts = [
-        within(try_.why, limit),
-        odds_in_words(try_.odds),
+        cut_to_bytes(try_.why, limit),
+        format_odds(try_.odds),
         f"{try_.changed_loc} lines changed" if try_.changed_loc else "",
         format_duration(try_.seconds),
         f"commit {try_.commit[:12]}" if try_.commit else "",
@@ -205,8 +205,8 @@ def _diff_block(diff: Diff | None) -> Html:
 
 
 def _files(try_: Try, limit: int) -> Html:
-    each = share(limit, len(try_.files), limit)
-    items = [tag("li", tag("code", within(name, each))) for name in try_.files]
+    each = equal_share(limit, len(try_.files), limit)
+    items = [tag("li", tag("code", cut_to_bytes(name, each))) for name in try_.files]
     return tag("ul", *items, class_="files") if items else NONE
 
 
@@ -231,7 +231,7 @@ def _group(label: Label, count: int, largest: int, newest: list[Try], texts: int
             "tr",
             tag("td", str(try_.iteration)),
             tag("td", "" if try_.value is None else format_number(try_.value)),
-            _try_cell(within(try_.title, texts), within(try_.why, texts)),
+            _try_cell(cut_to_bytes(try_.title, texts), cut_to_bytes(try_.why, texts)),
         )
         for try_ in newest
     ]

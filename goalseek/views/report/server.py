@@ -19,9 +19,9 @@ from typing import Any
 
 from goalseek._version import __version__
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.project.state_file import AT_WORK
-from goalseek.views.report.html import page, policy
-from goalseek.views.report.source import Reader, Source, at_work, surroundings
+from goalseek.project.state_file import ACTIVE_STATUSES
+from goalseek.views.report.html import content_security_policy, render_page
+from goalseek.views.report.source import Reader, Source, current_activity, project_state
 
 ADDRESS = "127.0.0.1"
 _BUSY_SHARE = 20
@@ -36,7 +36,7 @@ _HEADERS = {
 }
 
 
-class Shown:
+class LivePage:
     """The current page and state. One page is made at a time, and rarely enough to take 5% of the time at most."""
 
     def __init__(self, source: Source) -> None:
@@ -54,8 +54,8 @@ class Shown:
             if not self._page or (version != self._page_version and time.monotonic() >= self._not_before):
                 start = time.monotonic()
                 night = self._reader.read_on()
-                around = surroundings(self._source, night.climb.kept.added > 0, is_live=True)
-                self._page = page(night, around, self._reader.diff_of).encode("utf-8", "replace")
+                around = project_state(self._source, night.climb.kept.added > 0, is_live=True)
+                self._page = render_page(night, around, self._reader.diff_of).encode("utf-8", "replace")
                 self._page_version = version
                 end = time.monotonic()
                 self._not_before = end + _BUSY_SHARE * (end - start)
@@ -63,11 +63,11 @@ class Shown:
 
     def state(self) -> bytes:
         """The state of the run as JSON; ``seen`` changes when there is a new page to fetch."""
-        status, phase = at_work(self._source)
+        status, phase = current_activity(self._source)
         is_due = time.monotonic() >= self._not_before
         fields: dict[str, Any] = {
             "status": status,
-            "at_work": status in AT_WORK,
+            "at_work": status in ACTIVE_STATUSES,
             "phase": phase,
             "seen": self._version() if is_due or not self._page_version else self._page_version,
         }
@@ -79,7 +79,7 @@ class Shown:
             stat = self._source.results.stat()
         except OSError:
             return "none"
-        return f"{stat.st_ino}-{stat.st_size}-{at_work(self._source)[0]}"
+        return f"{stat.st_ino}-{stat.st_size}-{current_activity(self._source)[0]}"
 
 
 class PageServer(ThreadingHTTPServer):
@@ -91,7 +91,7 @@ class PageServer(ThreadingHTTPServer):
 
     def __init__(self, source: Source, port: int) -> None:
         """Raises GoalseekError where the port is in use or not allowed; port 0 is any free one."""
-        self.shown = Shown(source)
+        self.shown = LivePage(source)
         self.path = f"/{secrets.token_urlsafe(16)}/"
         self._readers: dict[Any, None] = {}
         self._readers_lock = threading.Lock()
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
         self.send_response(status)
         headers = {"Content-Type": kind, "Content-Length": str(len(body)), **_HEADERS, **(more or {})}
-        headers["Content-Security-Policy"] = f"{policy(is_live=True)}; frame-ancestors 'none'"
+        headers["Content-Security-Policy"] = f"{content_security_policy(is_live=True)}; frame-ancestors 'none'"
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()

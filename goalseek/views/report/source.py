@@ -11,14 +11,14 @@ from goalseek._version import __version__
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_number
 from goalseek.ledger.results_file import History, own_folder
-from goalseek.locks import holder_of
-from goalseek.manifest.loading import RESULTS, STATE, Loaded
+from goalseek.locks import lock_holder
+from goalseek.manifest.loading import RESULTS, STATE, ManifestFile
 from goalseek.manifest.tables import Guard
 from goalseek.project.paths import fetch_hint
-from goalseek.project.state_file import AT_WORK, phase_in_words, read_state
-from goalseek.project.status import overview
-from goalseek.views.report.aggregate import Night
-from goalseek.views.report.diffs import Diff, diff_of, most_for, patches
+from goalseek.project.state_file import ACTIVE_STATUSES, format_phase, read_state
+from goalseek.project.status import read_overview
+from goalseek.views.report.aggregate import ReportFigures
+from goalseek.views.report.diffs import Diff, diff_of, patch_finder, patch_limit
 from goalseek.views.report.rows import Try, rows_from
 from goalseek.views.terminal_text import one_line
 
@@ -29,7 +29,7 @@ class Source:
 
     results: Path
     runs: Path
-    loaded: Loaded | None = None
+    loaded: ManifestFile | None = None
 
     @property
     def repository(self) -> Path | None:
@@ -42,12 +42,12 @@ class Source:
         return self.results.with_name(STATE)
 
 
-def of_project(loaded: Loaded) -> Source:
+def project_source(loaded: ManifestFile) -> Source:
     """The records of this project."""
     return Source(loaded.results, loaded.runs, loaded)
 
 
-def of_copy(path: Path) -> Source:
+def copy_source(path: Path) -> Source:
     """The source of a copied ``results.jsonl``: ``path`` is the file, or the folder that holds it or its ``logs``.
 
     Raises GoalseekError where there is none.
@@ -64,16 +64,16 @@ class Reader:
     """Reads the records into a ``Night``, continuing as the file grows."""
 
     def __init__(self, source: Source) -> None:
-        self.night = Night()
+        self.night = ReportFigures()
         self._history = History(source.results)
         self._end = 0
-        self._patch_of = patches(source.runs, source.repository)
+        self._patch_of = patch_finder(source.runs, source.repository)
         self._diffs: dict[tuple[str, int, int], Diff | None] = {}
 
-    def read_on(self) -> Night:
+    def read_on(self) -> ReportFigures:
         """Adds the records that are new; reads from the beginning where the file has become shorter."""
         if self._history.size() < self._end:
-            self.night, self._end = Night(), 0
+            self.night, self._end = ReportFigures(), 0
         for line in rows_from(self._history, self._end):
             self.night.add(line.row)
             self._end = line.end
@@ -81,7 +81,7 @@ class Reader:
 
     def diff_of(self, try_: Try, count: int) -> Diff | None:
         """The patch of a kept try, cut for a page with ``count`` patches; None where it is not here. Read once."""
-        limit = most_for(count)
+        limit = patch_limit(count)
         key = (try_.commit, try_.iteration, limit)
         if key not in self._diffs:
             patch = self._patch_of(try_)
@@ -89,24 +89,24 @@ class Reader:
         return self._diffs[key]
 
 
-def surroundings(source: Source, has_kept: bool, is_live: bool = False) -> Surroundings:
+def project_state(source: Source, has_kept: bool, is_live: bool = False) -> ProjectState:
     """The present state of the project beside its records; of a copy only what to do next."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if source.loaded is None:
         text = "where the repository is, goalseek "
         text += "promote takes the kept changes home" if has_kept else "status says what comes next"
-        return Surroundings(next=text, made_at=made_at, version=__version__, is_live=is_live)
+        return ProjectState(next=text, made_at=made_at, version=__version__, is_live=is_live)
     bounds = {guard.name: ", ".join(_bounds(guard)) for guard in source.loaded.manifest.guard}
     try:
-        summary = overview(source.loaded)
+        summary = read_overview(source.loaded)
     except GoalseekError as error:
-        status, phase = at_work(source)
+        status, phase = current_activity(source)
         next_command = fetch_hint(source.loaded) or error.hint
-        return Surroundings(status, phase, next_command, (), bounds, error.message, made_at, __version__, is_live)
+        return ProjectState(status, phase, next_command, (), bounds, error.message, made_at, __version__, is_live)
     why = f" ({summary.stop_reason})" if summary.stop_reason and summary.stop_reason != summary.status else ""
-    return Surroundings(
+    return ProjectState(
         status=f"{summary.status}{why}",
-        phase=phase_in_words(read_state(source.state)) if summary.phase else "",
+        phase=format_phase(read_state(source.state)) if summary.phase else "",
         next=summary.next,
         differs=summary.differs,
         bounds=bounds,
@@ -117,23 +117,23 @@ def surroundings(source: Source, has_kept: bool, is_live: bool = False) -> Surro
     )
 
 
-def at_work(source: Source) -> tuple[str, str]:
+def current_activity(source: Source) -> tuple[str, str]:
     """Status and phase from ``state.json`` alone, cheap enough for a call every second; "" where there is none."""
     state = read_state(source.state)
     status = one_line(str(state.get("status") or ("pending" if source.loaded else "")), 40)
-    if status not in AT_WORK:
+    if status not in ACTIVE_STATUSES:
         why = one_line(str(state.get("stop_reason") or ""), 40)
         return f"{status} ({why})" if why and why != status else status, ""
     if not _is_held(source):
         return "interrupted", ""
-    phase, beat = phase_in_words(state), one_line(str(state.get("heartbeat_at")), 40)
+    phase, beat = format_phase(state), one_line(str(state.get("heartbeat_at")), 40)
     return status, f"{one_line(phase, 200)}, seen {beat}" if phase else ""
 
 
 def _is_held(source: Source) -> bool:
     """Whether a process holds the project's lock; always true for a copy, whose ``state.json`` is trusted."""
     own = own_folder(source.loaded) if source.loaded else None
-    return own is None or holder_of(own) is not None
+    return own is None or lock_holder(own) is not None
 
 
 def _bounds(guard: Guard) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _bounds(guard: Guard) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ProjectState:
     """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
 
     ``phase`` is the present activity in words, ``bounds`` are the guards' bounds in words, ``differs`` what differs

@@ -14,18 +14,18 @@ from typing import Any
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Measurement,
-    baseline_subject,
-    failed_baseline,
-    measure_subject,
+    baseline_error,
+    baseline_target,
+    measure_target,
     measurement_of,
     record_measurement,
 )
 from goalseek.manifest import loading, validation
-from goalseek.manifest.loading import Loaded
-from goalseek.project.opening import check_fit, opened
-from goalseek.project.watch import Watch
-from goalseek.providers.registry import chosen_provider
-from goalseek.statistics.sequential_test import unfit
+from goalseek.manifest.loading import ManifestFile
+from goalseek.project.observer import Observer
+from goalseek.project.opening import check_fit, open_project
+from goalseek.providers.registry import make_permitted_provider
+from goalseek.statistics.sequential_test import baseline_rejection
 
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
@@ -60,7 +60,7 @@ class Guess:
     reading: str = ""
 
 
-def survey(folder_name: str, paths: Sequence[str], read: Callable[[str], str]) -> Guess:
+def guess_answers(folder_name: str, paths: Sequence[str], read: Callable[[str], str]) -> Guess:
     """Guesses from the committed paths below the manifest's folder; ``read`` gives a file's text."""
     writable = _writable(paths)
     hidden = _hidden(paths)
@@ -142,7 +142,7 @@ class Answers:
     provider: str = ""
 
 
-def reading(text: str) -> tuple[str, str, str]:
+def parse_reading(text: str) -> tuple[str, str, str]:
     """Direction, query and regex of ``maximize accuracy`` or ``minimize /took ([0-9.]+)s/``.
 
     Raises GoalseekError where the text is neither.
@@ -157,7 +157,7 @@ def reading(text: str) -> tuple[str, str, str]:
     return match[1], source, ""
 
 
-def plain_manifest(answers: Answers) -> dict[str, Any]:
+def manifest_table(answers: Answers) -> dict[str, Any]:
     """The manifest as TOML has it, with what differs from the defaults only."""
     metric = {"direction": answers.direction}
     name = answers.metric or _first_word(answers.regex)
@@ -179,31 +179,31 @@ def plain_manifest(answers: Answers) -> dict[str, Any]:
     return plain
 
 
-def checked(path: Path, plain: dict[str, Any]) -> Loaded:
+def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
     """The manifest that would be written. Raises GoalseekError naming what is wrong with an answer."""
     try:
-        return Loaded(path, validation.checked(path, HEAD_LINE + loading.written(plain), plain))
+        return ManifestFile(path, validation.validate(path, HEAD_LINE + loading.to_toml(plain), plain))
     except GoalseekError as error:
         # The file is not there, so a line in it says nothing.
         message = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", error.message, flags=re.MULTILINE)
         raise GoalseekError(message, "see: goalseek init --help; what no flag says is written by hand") from None
 
 
-def try_and_write(loaded: Loaded, plain: dict[str, Any], watch: Watch) -> Measurement:
+def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) -> Measurement:
     """Measures HEAD's tree once, as an iteration would, writes the manifest, and records the measurement.
 
     The first baseline uses that record. Raises GoalseekError where something does not fit or there is no number: then
     nothing is written.
     """
-    with opened(loaded, watch, doing="init") as project:
+    with open_project(loaded, watch, doing="init") as project:
         check_fit(project)
         if loaded.manifest.provider:
-            chosen_provider(loaded, loaded.manifest.provider).check()
-        subject = baseline_subject(project, project.config_of(loaded.manifest))
+            make_permitted_provider(loaded, loaded.manifest.provider).check()
+        subject = baseline_target(project, project.config_of(loaded.manifest))
         folder = project.places.scratch / "trial"
-        evidence = measure_subject(project, subject, 0, folder)
-        if (verdict := unfit(loaded.manifest.metric, loaded.manifest.guard, evidence)) is not None:
-            error = failed_baseline(verdict, folder)
+        evidence = measure_target(project, subject, 0, folder)
+        if (verdict := baseline_rejection(loaded.manifest.metric, loaded.manifest.guard, evidence)) is not None:
+            error = baseline_error(verdict, folder)
             raise GoalseekError(error.message, _mend(loaded, verdict.reason, error.hint), error.exit_code)
         measurement = measurement_of(evidence)
         loading.write(loaded.path, plain, HEAD_LINE)
@@ -223,7 +223,7 @@ def _first_word(regex: str) -> str:
     return match[1] if match else ""
 
 
-def _mend(loaded: Loaded, reason: str, hint: str) -> str:
+def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:
     metric, command = loaded.manifest.metric, loaded.manifest.verify[0]
     if reason == "no_metric" and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
         return (

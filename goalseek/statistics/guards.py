@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from goalseek.humanize import format_number, share_of
+from goalseek.humanize import format_number, parse_share
 from goalseek.manifest.tables import Guard
 
 
@@ -17,9 +17,9 @@ def guard_violation(guard: Guard, value: float, baseline: float | None) -> str |
         return f"{value_text}, above its maximum, {format_number(guard.max)}"
     if baseline is None:
         return None
-    if guard.max_increase is not None and value > baseline + share_of(guard.max_increase, baseline):
+    if guard.max_increase is not None and value > baseline + parse_share(guard.max_increase, baseline):
         return f"{value_text}, up from {format_number(baseline)} by more than {guard.max_increase}"
-    if guard.max_decrease is not None and value < baseline - share_of(guard.max_decrease, baseline):
+    if guard.max_decrease is not None and value < baseline - parse_share(guard.max_decrease, baseline):
         return f"{value_text}, down from {format_number(baseline)} by more than {guard.max_decrease}"
     return None
 

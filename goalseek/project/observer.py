@@ -19,7 +19,7 @@ if typing.TYPE_CHECKING:
     from goalseek.values import Stop
 
 
-class Watch:
+class Observer:
     """The loop calls these methods in the order in which things happen."""
 
     def on_note(self, text: str) -> None:
@@ -74,10 +74,10 @@ class Watch:
         """The invocation ends by an error, which the command shows."""
 
 
-class Relay(Watch):
+class ForwardingObserver(Observer):
     """Forwards everything to ``target``."""
 
-    def __init__(self, target: Watch) -> None:
+    def __init__(self, target: Observer) -> None:
         self._target = target
 
     def on_note(self, text: str) -> None:
@@ -142,16 +142,16 @@ class Relay(Watch):
 
 
 OUTPUT = "output.log"
-BYTES_MOST = 2**20
+MAX_BYTES = 2**20
 
 
-class OutputLog(Relay):
+class OutputLog(ForwardingObserver):
     """Writes output to a file that begins anew past a mebibyte, and forwards everything.
 
     For people, never read to decide: where it cannot be written, output is not logged.
     """
 
-    def __init__(self, target: Watch, path: Path) -> None:
+    def __init__(self, target: Observer, path: Path) -> None:
         super().__init__(target)
         self._path = path
         self._file: BinaryIO | None = None
@@ -165,7 +165,7 @@ class OutputLog(Relay):
     def on_output(self, chunk: bytes) -> None:
         """Written, and forwarded."""
         with contextlib.suppress(OSError):
-            self._write(self._title + chunk[-BYTES_MOST:])
+            self._write(self._title + chunk[-MAX_BYTES:])
             self._title = b""
         super().on_output(chunk)
 
@@ -182,7 +182,7 @@ class OutputLog(Relay):
     def _write(self, content: bytes) -> None:
         if self._file is None:
             self._file = self._path.open("wb", buffering=0)
-        if self._file.tell() + len(content) > BYTES_MOST:
+        if self._file.tell() + len(content) > MAX_BYTES:
             self._file.seek(0)
             self._file.truncate()
         self._file.write(content)
