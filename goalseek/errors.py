@@ -90,7 +90,7 @@ class Paused(Exception):
 
     def __init__(self, following: str) -> None:
         super().__init__(following)
-        self.following = following
+        self.next_phase = following
 
 
 class LimitReached(Exception):

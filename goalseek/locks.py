@@ -61,14 +61,14 @@ class Holder:
         return self.doing == ITERATE
 
     @property
-    def is_seen_here(self) -> bool:
+    def is_local(self) -> bool:
         """Whether its number means the same process to us: same host, same PID namespace."""
         return self.host == os.uname().nodename and self.namespace == _namespace()
 
     @property
-    def way_to_end(self) -> str:
+    def stop_hint(self) -> str:
         """What the user can run to end it."""
-        here = "" if self.is_seen_here else f", where it runs, on {self.host}"
+        here = "" if self.is_local else f", where it runs, on {self.host}"
         return "goalseek stop" if self.is_climbing else f"kill {self.pid}{here}" if self.pid else "its own end"
 
 
@@ -162,7 +162,7 @@ def _read_holder(descriptor: int) -> Holder:
     try:
         fields = json.loads(os.pread(descriptor, 65536, 0))
         holder = Holder(**{key: fields[key] for key in Holder.__dataclass_fields__ if key in fields})
-        is_gone = holder.is_seen_here and bool(holder.started) and not _is_process(holder.pid, holder.started)
+        is_gone = holder.is_local and bool(holder.started) and not _is_process(holder.pid, holder.started)
         return Holder() if is_gone else holder
     except (ValueError, TypeError):
         return Holder()
@@ -203,7 +203,7 @@ def _locked_error(holder: Holder, activity: Callable[[], str], manifest: str) ->
     command = "" if holder.is_climbing or not holder.doing else f"goalseek {holder.doing}"
     details = ", ".join(filter(None, (holder.in_words(datetime.now(UTC)), command, where)))
     after = " after its iteration" if holder.is_climbing else ""
-    hint = f"wait for it, or end it{after}: {holder.way_to_end}" if holder.pid else "wait for it"
+    hint = f"wait for it, or end it{after}: {holder.stop_hint}" if holder.pid else "wait for it"
     return GoalseekError(f"another run is at work: {details}", hint, LOCKED)
 
 

@@ -47,7 +47,7 @@ def repository(context: DoctorContext) -> Iterator[CheckResult]:
     """Branch and records are as goalseek left them, and no other ref is in their way."""
     project = context.project
     try:
-        project.repository.refuse_branch_in_the_way()
+        project.repository.refuse_conflicting_branch()
         check_refs(project)
     except GoalseekError as error:
         yield CheckResult("repository", False, error.message, error.hint)
@@ -193,7 +193,7 @@ def confinement(context: DoctorContext) -> Iterator[CheckResult]:
         text = f"{label}; {who}: " + ("all is enforced" if not gaps else "not enforced:")
         remedy = "" if name == "bubblewrap" else "; ".join((*reasons, level.installation_hint("bubblewrap")))
         yield CheckResult("sandbox", True, "\n".join((text, *(f"  {gap}" for gap in gaps))), remedy)
-    for sentence in confines.weaker():
+    for sentence in confines.weakening_notes():
         yield CheckResult("sandbox", True, sentence, "leave sandbox.cache out where a build is quick without")
 
 
@@ -206,10 +206,10 @@ def allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
     commands = [(command.run, command.cwd) for command in manifest.verify]
     for command, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
         variables = program_environment(manifest.env.verify, {}, confines.scratch)
-        reasons.update({need.path: need.why for need in confines.needed([command], variables, cwd)})
+        reasons.update({need.path: need.why for need in confines.required_paths([command], variables, cwd)})
     for words in manifest_commands(context.project.loaded):
         variables = program_environment(manifest.env.agent, {}, confines.scratch)
-        reasons.update({need.path: need.why for need in confines.needed([words], variables)})
+        reasons.update({need.path: need.why for need in confines.required_paths([words], variables)})
     reasons.update(dict.fromkeys(confines.shared, "scope.share"))
     reasons.update(dict.fromkeys(confines.readable(), "sandbox.read"))
     reasons.update(dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only"))

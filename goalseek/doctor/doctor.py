@@ -101,7 +101,7 @@ def _examine(
     make_log_folders(project.loaded)
     commit = standing.incumbent.commit if standing.incumbent else project.repository.head()
     tree = project.repository.tree_of(commit)
-    config = project.config() if standing.baseline else project.fresh_config()
+    config = project.config() if standing.baseline else project.config_for_baseline()
     entries = project.repository.objects.files(tree)
     context = DoctorContext(project, config, tree, entries, apply_cheats(project, config, tree, entries), is_live)
     needed = [finding for check in REQUIRED_CHECKS for finding in check(context)]

@@ -36,7 +36,7 @@ def check_providers(
     project: Project, config: Config, entries: Mapping[str, Entry], chosen: ProviderChain, is_live: bool
 ) -> Iterator[CheckResult]:
     """Findings on every provider that may be called, and a forecast of the cost."""
-    for provider in chosen.everybody:
+    for provider in chosen.members:
         if isinstance(provider, AgentProvider):
             yield _version(project, config, provider)
             yield _login(provider)

@@ -74,7 +74,7 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     files, and equal trees.
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
-    config = project.fresh_config()
+    config = project.config_for_baseline()
     repository = project.repository
     first = _side(project, config, *_commit(project, before))
     second = _side(project, config, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
@@ -179,7 +179,7 @@ def _refuse_other_ruler(project: Project, config: Config, before: Revision, afte
     ruler_files, others = [], []
     scope = config.scope
     for difference in project.repository.objects.differences(before.subject.tree, after.subject.tree):
-        if scope.is_apart(difference.path):
+        if scope.is_own_file(difference.path):
             continue
         if scope.kind(difference.path) in ("hidden", "read_only"):
             ruler_files.append(quote_path(difference.path))
@@ -249,6 +249,6 @@ def with_pinned_ruler(objects: Objects, scope: Scope, pinned: str, tree: str) ->
     edits: dict[str, Entry | None] = {
         difference.path: difference.after
         for difference in objects.differences(tree, pinned)
-        if scope.kind(difference.path) in ("hidden", "read_only") and not scope.is_apart(difference.path)
+        if scope.kind(difference.path) in ("hidden", "read_only") and not scope.is_own_file(difference.path)
     }
     return objects.splice(tree, edits) if edits else tree

@@ -130,7 +130,7 @@ def noise_target(project: Project) -> Target:
     check_fit(project)
     standing = project.standing
     if standing.baseline is None:
-        return baseline_target(project, project.fresh_config())
+        return baseline_target(project, project.config_for_baseline())
     subject = incumbent_target(project, project.config())
     return replace(subject, known=tuple(_runs_before(project, subject)))
 

@@ -56,7 +56,7 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
     manifest = config.manifest
     if not needs_settling(manifest, project.standing):
         return None
-    spent = project.standing.of_run(project.run_id).spending(killed_seconds(project), Usage())
+    spent = project.standing.for_run(project.run_id).spending(killed_seconds(project), Usage())
     pairs = pairs_in_time(manifest, spent, project.clock.now())
     later = "settle it with: goalseek report --settle"
     if pairs == 0:

@@ -51,7 +51,7 @@ class PlannedCommit(Protocol):
 
 def users_git(repository: Repository, *arguments: str) -> CompletedProgram:
     """A git command in the user's checkout as they would type it."""
-    return process.run(["git", *arguments], user_environment(**repository.both_folders()), folder=repository.top)
+    return process.run(["git", *arguments], user_environment(**repository.folder_variables()), folder=repository.top)
 
 
 @contextlib.contextmanager
@@ -242,7 +242,7 @@ def tree_of_checkout(repository: Repository) -> str:
     Raises GoalseekError where a file cannot be read.
     """
     index = repository.objects.scratch / f"index-{os.getpid()}"
-    variables = user_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.both_folders())
+    variables = user_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.folder_variables())
     options = [word for setting in _OVERRIDES for word in ("-c", setting)]
     try:
         # The copy knows which files need not be read again. By its time, git knows which were written in the same

@@ -90,7 +90,7 @@ def restore_roll_back(repository: Repository, candidate: Candidate, revert: str)
     """
     if repository.objects.has(revert):
         return
-    if roll_back(repository, candidate, repository.moment_of(candidate.commit)) != revert:
+    if roll_back(repository, candidate, repository.commit_time(candidate.commit)) != revert:
         raise MissingObject(revert)
 
 

@@ -105,7 +105,7 @@ class Repository:
         """One hardened git command on the repository itself."""
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin)
 
-    def both_folders(self) -> dict[str, str]:
+    def folder_variables(self) -> dict[str, str]:
         """The variables that name git directory and checkout, since ``core.worktree`` may be elsewhere."""
         return {"GIT_DIR": str(self.location.git_dir), "GIT_WORK_TREE": str(self.top)}
 
@@ -137,7 +137,7 @@ class Repository:
         """The tree of a commit."""
         return self.objects.read(commit).split(b"\n", 1)[0].removeprefix(b"tree ").decode()
 
-    def moment_of(self, commit: str) -> int:
+    def commit_time(self, commit: str) -> int:
         """When a commit was made, in seconds since 1970."""
         head = self.objects.read(commit).partition(b"\n\n")[0].split(b"\n")
         line = next(line for line in head if line.startswith(b"committer "))
@@ -230,7 +230,7 @@ class Repository:
             return self.objects.bring_back() > 0 and self.is_ancestor(older, newer)
         return True
 
-    def refuse_branch_in_the_way(self) -> None:
+    def refuse_conflicting_branch(self) -> None:
         """Raises GoalseekError where the name of an existing branch makes ours impossible."""
         branches = self.git("for-each-ref", "--format=%(refname:short)", "refs/heads/goalseek").decode().split("\n")
         for branch in ("goalseek", *(name for name in branches if name.startswith(self.branch + "/"))):
@@ -238,13 +238,13 @@ class Repository:
                 message = f"the branch {branch!r} is in the way: git cannot make {self.branch!r} beside it"
                 raise GoalseekError(message, f"run: git branch -m {branch} {branch}-old", UNFIT, "repository")
 
-    def dirty(self) -> list[tuple[str, str]]:
+    def changed_files(self) -> list[tuple[str, str]]:
         """The rows of ``git status`` in the checkout, under the user's own configuration: (two letters, path).
 
         Raises GoalseekError where it fails, as with a filter of theirs that cannot be started here.
         """
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
-        variables = user_environment(GIT_OPTIONAL_LOCKS="0", **self.both_folders())
+        variables = user_environment(GIT_OPTIONAL_LOCKS="0", **self.folder_variables())
         answer = process.run(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
         if answer.exit_code:
             stderr = answer.stderr.decode("utf-8", "replace").strip()

@@ -171,7 +171,7 @@ def _check_records(
             folder = loaded.runs / f"{record.iteration:04d}"
             yield from _check_run_folder(folder, entry)
             if seal and key_of(record.seal) == seal.key:
-                for name in Checkpoints.not_sealed(folder, seal):
+                for name in Checkpoints.unsealed_files(folder, seal):
                     yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
         try:
             standing = standing.after(record) if standing else None

@@ -105,7 +105,7 @@ class Checkpoints:
             names.append(name)
         return names
 
-    def made_from(self, digest: str) -> set[str]:
+    def names_made_from(self, digest: str) -> set[str]:
         """The names of our checkpoints with this input digest."""
         return {name for name, stored in self._own_checkpoints() if stored["made_from"] == digest}
 
@@ -119,7 +119,7 @@ class Checkpoints:
                     yield path.stem, stored
 
     @staticmethod
-    def value_of(folder: Path, name: str, seal: Seal) -> Any:
+    def stored_value(folder: Path, name: str, seal: Seal) -> Any:
         """The value of a recorded iteration's checkpoint, as plain JSON; None where it is gone, or not sealed by us."""
         try:
             stored = json.loads((folder / f"{name}.json").read_text())
@@ -129,7 +129,7 @@ class Checkpoints:
             return None
 
     @staticmethod
-    def not_sealed(folder: Path, seal: Seal) -> list[str]:
+    def unsealed_files(folder: Path, seal: Seal) -> list[str]:
         """The file names of the checkpoints whose seal does not hold."""
         paths = (path for path in sorted(folder.glob("*.json")) if _STORED.fullmatch(path.name))
         return [path.name for path in paths if path.is_symlink() or not _is_sealed(path, seal)]

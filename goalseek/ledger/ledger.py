@@ -78,7 +78,7 @@ class Ledger:
             self.history.save_snapshot(self.standing, lambda body: self.seal.of("standing", body))
         return sealed
 
-    def pinned(self) -> str | None:
+    def pinned_ruler(self) -> str | None:
         """The pinned ruler (JSON) of the present epoch, or None before the first baseline."""
         if self.head is None:
             return None

@@ -48,7 +48,7 @@ class Spend:
         """Input, cached and output tokens together."""
         return self.usage.tokens
 
-    def and_more(self, seconds: float, usage: Usage) -> Spend:
+    def plus_unrecorded(self, seconds: float, usage: Usage) -> Spend:
         """This with what the current iteration has spent so far."""
         return Spend(self.iterations, self.seconds + seconds, self.usage.plus(usage))
 
@@ -109,13 +109,15 @@ class Standing:
             return _after_look(following, record)
         return _after_iteration(following, record)
 
-    def of_run(self, run_id: str) -> Standing:
+    def for_run(self, run_id: str) -> Standing:
         """This standing with ``spend`` of run ``run_id`` only: zero if that run has no record yet."""
         return self if run_id == self.run_id else _reset_run(self)
 
     def spending(self, seconds: float, usage: Usage) -> Standing:
         """This standing with what the current iteration has spent so far."""
-        return replace(self, spend=self.spend.and_more(seconds, usage), total=self.total.and_more(seconds, usage))
+        return replace(
+            self, spend=self.spend.plus_unrecorded(seconds, usage), total=self.total.plus_unrecorded(seconds, usage)
+        )
 
     def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
         """The reusable measurements of this tree under this ruler."""
@@ -142,7 +144,11 @@ def _after_look(standing: Standing, record: HoldoutRecord) -> Standing:
 def _add_spend(standing: Standing, seconds: float) -> Standing:
     """With seconds that the run has spent outside its iterations."""
     none = Usage()
-    return replace(standing, spend=standing.spend.and_more(seconds, none), total=standing.total.and_more(seconds, none))
+    return replace(
+        standing,
+        spend=standing.spend.plus_unrecorded(seconds, none),
+        total=standing.total.plus_unrecorded(seconds, none),
+    )
 
 
 def _reset_run(standing: Standing) -> Standing:

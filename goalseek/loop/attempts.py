@@ -69,7 +69,7 @@ class Attempts:
     rejected: Rejected | None = None
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[str, ...] = ()
-    so_far: AttemptCounts = AttemptCounts()
+    counts: AttemptCounts = AttemptCounts()
     review: Review | None = None
 
     def measured(self) -> tuple[Change, Candidate, Evidence]:
@@ -122,7 +122,7 @@ def continue_attempts(
     """
     change, candidate, _ = attempts.measured()
     plan = replace(plan, title=change.title, text=change.text)
-    attempts = replace(attempts, review=review, so_far=replace(attempts.so_far, cycle=attempts.so_far.cycle + 1))
+    attempts = replace(attempts, review=review, counts=replace(attempts.counts, cycle=attempts.counts.cycle + 1))
     problem = Problem(_REVIEW_PROBLEM, "\n".join(review.reasons))
     return _attempt_loop(
         project, config, steps, briefing, plan, folder, attempts, PriorAttempt(change.edits, candidate.tree), problem
@@ -141,11 +141,11 @@ def _attempt_loop(
     problem: Problem | None,
 ) -> Attempts:
     repair_limit = project.provider_table().repair if project.provider().repairs else 0
-    counts = attempts.so_far
+    counts = attempts.counts
     number, runs, last_committed, repairs = counts.tries + 1, counts.runs, counts.shown, counts.repairs
     first, verdict_name = number, checkpoint_name("verdict", counts.cycle)
     while True:
-        attempts = replace(attempts, so_far=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
+        attempts = replace(attempts, counts=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
         earlier = attempts.candidate.commits if attempts.candidate else ()
         attempt_folder = folder_of_attempt(folder, number, last_committed)
         change = None
@@ -173,7 +173,7 @@ def _attempt_loop(
             attempts = _with_candidate(attempts, change, candidate, evidence)
             last_committed = number
             runs += len(evidence.runs)
-            attempts = replace(attempts, so_far=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
+            attempts = replace(attempts, counts=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
             crash = repairable_failure(evidence, config.manifest.verify)
             if crash is None or not _has_next_attempt(steps, number, repairs < repair_limit, verdict_name):
                 return attempts
@@ -315,7 +315,7 @@ def decide_and_review(
     """
     while True:
         change, candidate, evidence = attempts.measured()
-        cycle = attempts.so_far.cycle
+        cycle = attempts.counts.cycle
         parts = (change, candidate, evidence)
         work = partial(judge, project.repository, config.manifest, project.standing, briefing.context, *parts)
         decision = steps.do("DECIDE", checkpoint_name("verdict", cycle), Decision, work)

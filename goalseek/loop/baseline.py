@@ -50,7 +50,7 @@ def end_unfinished(project: Project, why_not_finish: Callable[[Config], str]) ->
         return
     config = project.config()
     try:
-        project.refuse_changed(config)
+        project.refuse_changed_hidden_files(config)
     except GoalseekError:
         record_abandoned(project, config, refs, candidate, None, RULER_CHANGED)
         return
@@ -129,7 +129,7 @@ def record_abandoned(
     steps, folder = begin_iteration(project, number, phase_limit, f"left behind {candidate.commit}")
     context = steps.do("READ_CONTEXT", "context", Context, lambda: read_context(project, config, refs, folder))
     verdict = Verdict("skipped", "interrupted", why)
-    rollback = roll_back(repository, candidate, repository.moment_of(candidate.commit))
+    rollback = roll_back(repository, candidate, repository.commit_time(candidate.commit))
     differences = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
     edits = tuple(
         Edit(difference.path, difference.after.mode, difference.after.blob)

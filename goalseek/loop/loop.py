@@ -77,7 +77,7 @@ def _climb(project: Project, ends: Ends) -> Iterator[IterationRecord]:
         config = project.config()
         _warn_of_budgets(project, config)
         now = ends.spendings(count, time.monotonic() - began)
-        manifest, standing = config.manifest, project.standing.of_run(project.run_id)
+        manifest, standing = config.manifest, project.standing.for_run(project.run_id)
         project.watch.on_progress(progress_of(manifest.project.name, manifest.limits, standing, project.recent, now))
         look_at_holdout(project, config, is_end=False)
         project.stop = _stop_before_iteration(project, config, ends, count, time.monotonic() - began)
@@ -127,7 +127,7 @@ def iteration(project: Project, config: Config, phase_limit: int | None = None) 
     attempts = Attempts()
     try:
         context = steps.do("READ_CONTEXT", "context", Context, partial(_read_context, project, config, refs, folder))
-        config = project.config_as_begun(config, context)
+        config = project.config_of_begun_iteration(config, context)
         briefing = briefing_for(project, config, context)
         plan = plan_with_retry(project, config, steps, briefing, folder)
         attempts = run_attempts(project, config, steps, briefing, plan, folder)
@@ -162,7 +162,7 @@ def _hint_for_failed_provider(project: Project, config: Config, rejected: Reject
 
 def _read_context(project: Project, config: Config, refs: Refs, folder: Path) -> Context:
     """The context. Raises GoalseekError for a changed ruler here, before a proposal is paid for."""
-    project.refuse_changed(config)
+    project.refuse_changed_hidden_files(config)
     return read_context(project, config, refs, folder)
 
 
@@ -172,7 +172,7 @@ def baseline(project: Project, source: str | None = None, phase_limit: int | Non
     Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
     """
     end_unfinished(project, partial(_why_not_finish, project))
-    config = note_dropped_files(project, project.fresh_config(), source)
+    config = note_dropped_files(project, project.config_for_baseline(), source)
     number = project.standing.last_iteration + 1
     ruler = take_ruler(project, config)
     steps, folder = begin_iteration(
@@ -231,7 +231,7 @@ def step(project: Project) -> tuple[str, str]:
         stop = reached.stop
         raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason) from None
     except Paused as paused:
-        return project.last_phase, paused.following
+        return project.last_phase, paused.next_phase
     return f"LOG (iteration {record.iteration}: {record.outcome})", "READ_CONTEXT"
 
 
@@ -256,7 +256,7 @@ def _limit_stop(project: Project, config: Config, usual: float | None = None) ->
     """The stop of a limit that is reached. None where the next iteration has its verdict already, so spends no more."""
     if undecided_verdict(project.loaded.runs, project.standing, project.run_id):
         return None
-    standing, manifest = project.standing.of_run(project.run_id), config.manifest
+    standing, manifest = project.standing.for_run(project.run_id), config.manifest
     if project.standing.baseline is None:  # no phase of a baseline asks for itself
         standing = standing.spending(unrecorded_seconds(project.loaded.runs / "0000", project.run_id, ""), Usage())
     reserved = seconds_to_settle(manifest, project.standing)
@@ -284,6 +284,6 @@ def _usual_seconds(project: Project) -> float | None:
 
 def _warn_of_budgets(project: Project, config: Config) -> None:
     """Warns of budgets that are nearly spent, of each once a run."""
-    warnings = budget_warnings(config.manifest.limits, project.standing.of_run(project.run_id))
+    warnings = budget_warnings(config.manifest.limits, project.standing.for_run(project.run_id))
     for text in new_warnings(project.loaded.logs, project.run_id, warnings):
         project.watch.on_budget(text)

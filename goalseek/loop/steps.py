@@ -136,7 +136,7 @@ class StepRunner:
 
     def has(self, *names: str) -> bool:
         """Whether one of these checkpoints follows the last one."""
-        return bool(self._checkpoints.made_from(self._digest) & set(names))
+        return bool(self._checkpoints.names_made_from(self._digest) & set(names))
 
     def chain(self) -> list[str]:
         """The names of the stored checkpoints that follow the last one, each made from the one before."""
@@ -182,7 +182,7 @@ def begin_iteration(
     def on_phase(name: str, begins: bool) -> None:
         calls.settle(steps.done)
         if limits:
-            spent = project.standing.of_run(project.run_id).spending(
+            spent = project.standing.for_run(project.run_id).spending(
                 sum(steps.seconds.values()), iteration_usage(steps)
             )
             if stop := limit_before_phase(name, limits, spent, project.clock.now(), calls.usual()):

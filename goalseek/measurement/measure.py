@@ -199,7 +199,7 @@ def _read_numbers(
         for guard in manifest.guard
     }
     if once and not once.is_done:
-        is_stale_metric = any(once.is_as_left(manifest.metric.path, kind, folders.fresh[kind].path) for kind in KINDS)
+        is_stale_metric = any(once.is_unchanged(manifest.metric.path, kind, folders.fresh[kind].path) for kind in KINDS)
         if manifest.metric.source == "json" and is_stale_metric:
             why = f"{manifest.metric.path} is written by a command that runs once: no repeat would give another number"
             raise NoNumber("no_metric", why)

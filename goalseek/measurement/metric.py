@@ -102,7 +102,7 @@ class RunFolder:
     device: int
     inode: int
     began: int
-    ahead: int
+    clock_lead_ns: int
 
     @classmethod
     def make(cls, path: Path) -> RunFolder:
@@ -128,17 +128,19 @@ class RunFolder:
         if self.path.is_symlink():
             raise StaleFile(_REPLACED)
         descriptor = open_regular(self.path, path)
-        reason = _REPLACED if not self.is_itself() else self.why_stale(os.fstat(descriptor))
+        reason = _REPLACED if not self.is_itself() else self.stale_reason(os.fstat(descriptor))
         if reason:
             os.close(descriptor)
             raise StaleFile(reason)
         return descriptor
 
-    def why_stale(self, status: os.stat_result) -> str:
+    def stale_reason(self, status: os.stat_result) -> str:
         """Why a file with this status was not written by this measurement, or ""."""
         if status.st_nlink > 1:
             return "it is a hard link to another file"
-        set_back = min(0, _ahead() - self.ahead)  # a clock that was set back meanwhile gave later files an earlier time
+        set_back = min(
+            0, _ahead() - self.clock_lead_ns
+        )  # a clock that was set back meanwhile gave later files an earlier time
         if status.st_mtime_ns < self.began + set_back:
             return "it is older than this measurement"
         return ""

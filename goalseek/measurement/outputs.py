@@ -62,7 +62,7 @@ class OnceFiles:
         if command.outputs:
             files.copy_regular_files(kept_outputs, self.folder / "outputs", matcher(command.outputs), _NO_LIMIT)
 
-    def is_as_left(self, path: str, kind: Kind, run_folder: Path) -> bool:
+    def is_unchanged(self, path: str, kind: Kind, run_folder: Path) -> bool:
         """Whether a file of a run folder was written by one of these commands, and not changed since."""
         facts = self.facts.get((kind, path))
         return facts is not None and file_facts(run_folder).get(path) == facts
@@ -130,12 +130,12 @@ def collect_outputs(
     for path, status in copied.items():
         if verifier.bench.would_shadow_ruler(tree, prefix + path):
             return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
-        for part, why in verifier.bench.hijacks(tree, prefix + path):
+        for part, why in verifier.bench.output_hazards(tree, prefix + path):
             if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):
                 remedy = f"list {quote_path(part)} in its outputs if it is wanted"
                 return Failure("verify_failed", f"{command.name}: its output {quote_path(path)}: {why}; {remedy}")
         stale.pop(path, None)
-        if why := fresh.why_stale(status):
+        if why := fresh.stale_reason(status):
             stale[path] = why
         elif verifier.bench.is_untouched(command.sees, prefix + path):
             stale[path] = "it is as it was committed"

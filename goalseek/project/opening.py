@@ -246,7 +246,7 @@ def check_sandbox(project: Project, entries: Mapping[str, Entry], manifest: Mani
     needs_network = any(command.network for command in manifest.verify)
     needs_network = needs_network or (manifest.setup is not None and manifest.setup.network)
     project.watch.on_sandbox(confines.level, confines.not_enforced(has_agent, needs_network))
-    for note in (*confines.weaker(), *editable_installs.notes(manifest, confines)):
+    for note in (*confines.weakening_notes(), *editable_installs.notes(manifest, confines)):
         project.watch.on_note(note)
 
 

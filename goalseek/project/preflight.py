@@ -37,7 +37,7 @@ _NEW_FILE_CODES = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD 
 
 def refuse_unfit(loaded: ManifestFile, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError for the first thing that does not fit the tree with these files; globs aside."""
-    repository.refuse_branch_in_the_way()
+    repository.refuse_conflicting_branch()
     folder = repository.top / prefix
     for name in loaded.manifest.scope.share:
         if not (folder / name).exists():
@@ -168,8 +168,8 @@ def _no_match_text(loaded: ManifestFile, pattern: str) -> str:
 def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
     """Raises GoalseekError where a file of the ruler differs from HEAD: the baseline would not measure it."""
     changed_files, unknown_files = [], []
-    for letters, path in repository.dirty():
-        if scope.is_apart(path):
+    for letters, path in repository.changed_files():
+        if scope.is_own_file(path):
             continue
         is_new = letters in _NEW_FILE_CODES
         if is_new and scope.kind(path) == "hidden":
@@ -186,7 +186,7 @@ def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
 
 def uncommitted_note(repository: Repository, scope: Scope, source: str) -> str:
     """A note of writable files that differ from HEAD, and that the baseline is that of ``source``; "" for none."""
-    files = [quote_path(path) for _, path in repository.dirty() if scope.kind(path) == "writable"]
+    files = [quote_path(path) for _, path in repository.changed_files() if scope.kind(path) == "writable"]
     verb = "has" if len(files) == 1 else "have"
     return f"{abbreviate(files)} {verb} uncommitted changes: the baseline is that of {source}" if files else ""
 

@@ -171,7 +171,7 @@ class Project:
             self._changed_cache = (trees, frozenset(difference.path for difference in differences))
         return self._changed_cache[1]
 
-    def config_as_begun(self, config: Config, context: Context) -> Config:
+    def config_of_begun_iteration(self, config: Config, context: Context) -> Config:
         """The configuration of an iteration that goes on: what a candidate may change is as it was when it began."""
         scope = config.manifest.scope
         first_scope = replace(scope, writable=context.writable, generated=context.generated)
@@ -185,13 +185,13 @@ class Project:
     def _read_ruler(self) -> Ruler | None:
         """The ruler of the present epoch; it is read once an epoch."""
         if self._ruler_cache is None or self._ruler_cache[0] != self.standing.epoch:
-            text = self.ledger.pinned()
+            text = self.ledger.pinned_ruler()
             if text is None:
                 return None
             self._ruler_cache = (self.standing.epoch, Ruler.from_json(text))
         return self._ruler_cache[1]
 
-    def fresh_config(self) -> Config:
+    def config_for_baseline(self) -> Config:
         """The configuration for a new baseline: keys from the manifest, whatever was pinned."""
         self.loaded = loading.load(self.loaded.path)
         add_own(self.loaded.logs, self.loaded.runs)
@@ -241,20 +241,20 @@ class Project:
             on_output=self.watch.on_output,
             turn=self._show_turn,
             waiting=self.waiting,
-            refuse_changed=lambda: self.refuse_changed(config),
+            refuse_changed=lambda: self.refuse_changed_hidden_files(config),
         )
 
     def _show_turn(self, side: Side, number: int) -> None:
         self.watch.on_measurement(side, number)
         if self.last_phase == "VERIFY":
-            self.picture.turned(format_turn(side, number))
+            self.picture.set_turn(format_turn(side, number))
 
     def _beat(self) -> None:
         self.picture.beat()
         if self.took:
             self.took.beat()
 
-    def refuse_changed(self, config: Config) -> None:
+    def refuse_changed_hidden_files(self, config: Config) -> None:
         """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
         folder = hidden_files.folder_of(self.folder, config.manifest)
         if folder:
@@ -291,7 +291,7 @@ class Project:
         finally:
             timer.cancel()
 
-    def remember(self, record: IterationRecord) -> None:
+    def add_record(self, record: IterationRecord) -> None:
         """Adds a record just written to the index and the recent records; its notes of waits are dropped."""
         self.waited = ()
         self.measured.add(record)

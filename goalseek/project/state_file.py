@@ -52,7 +52,7 @@ class StateFile:
         self._has_unwritten = False
 
     @property
-    def is_shown(self) -> bool:
+    def has_content(self) -> bool:
         """Whether this invocation has written the file."""
         return self._content is not None
 
@@ -61,7 +61,7 @@ class StateFile:
         self._content = (moment, standing, limits)
         self._replace(moment)
 
-    def turned(self, turn: str) -> None:
+    def set_turn(self, turn: str) -> None:
         """Sets ``turn``: ``run 2, the candidate``."""
         if self._content and turn:
             self._content = (replace(self._content[0], turn=turn), *self._content[1:])

@@ -89,7 +89,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
     run_id = read_pending_run(own) or standing.run_id
     question, approval = _find_question(loaded, standing, run_id)
     unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
-    limit_text = "" if is_at_work else _limit_text(loaded, standing.of_run(run_id).spending(unrecorded, Usage()))
+    limit_text = "" if is_at_work else _limit_text(loaded, standing.for_run(run_id).spending(unrecorded, Usage()))
     next_step = _next_step(status, standing, str(state.get("next", "")), limit_text)
     if question:
         next_step = _approval_step(question, approval, holder)
@@ -113,7 +113,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         else None,
         stagnation=standing.stagnation,
         outcomes=standing.outcomes,
-        spend=standing.spend.and_more(unrecorded, Usage()),
+        spend=standing.spend.plus_unrecorded(unrecorded, Usage()),
         differs=(
             *ruler_differences(loaded, location, standing),
             *_shared_folder_notes(loaded, location, own, standing),

@@ -102,7 +102,7 @@ def request_stop(own: Path) -> Holder | None:
         explanation = (
             "it ends by itself; at once" if holder.doing else "another version of goalseek began it; to end it"
         )
-        hint = f"{explanation}: {holder.way_to_end}" if holder.pid else "try again"
+        hint = f"{explanation}: {holder.stop_hint}" if holder.pid else "try again"
         raise GoalseekError(f"{command} is at work, which no request to stop reaches: {holder}", hint, LOCKED)
     write_durably(own / _REQUEST_FILE, _request_for(holder))
     return holder

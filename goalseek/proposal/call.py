@@ -53,7 +53,7 @@ def briefing_for(project: Project, config: Config, context: Context) -> Briefing
         best = project.ledger.history.iteration(context.best_iteration)
         records += [best] if best else []
     history = tuple(past_try(record, verify) for record in records)
-    remaining = remaining_budget(config.manifest.limits, project.standing.of_run(project.run_id))
+    remaining = remaining_budget(config.manifest.limits, project.standing.for_run(project.run_id))
     return Briefing(context, history, make_brief(context, history, config.manifest, remaining))
 
 
@@ -81,7 +81,7 @@ def build_call(
     for table in (manifest.env.verify, manifest.env.agent):  # the output of a crash may hold one
         secrets.add_variables(credentials_in_manifest(table))
     prompt = make_prompt(config.templates, phase, context, manifest, brief, nonce, plan, problem, review_subject)
-    prompt = secrets.hidden_text(prompt)
+    prompt = secrets.redact_text(prompt)
     write_prompt(run_folder, name, prompt)
     workspace = project.workspace(config)
     folder = workspace.root / project.places.prefix
@@ -170,7 +170,7 @@ def recorder(
             edits = None if rejected.edits is None else ()
             rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
         recording = Recording(iteration, name, prompt, reply, patch.decode("utf-8", "surrogateescape"), rejection)
-        text = json.dumps(recording.as_plain(secrets.hidden_text), indent=1) + "\n"
+        text = json.dumps(recording.as_plain(secrets.redact_text), indent=1) + "\n"
         write_durably(folder / file_name(iteration, name), text.encode())
 
     return record
@@ -184,7 +184,7 @@ def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
 
     Raises LimitReached where a person asks the run to stop meanwhile.
     """
-    remaining = seconds_left(limits, project.standing.of_run(project.run_id), project.clock.now())
+    remaining = seconds_left(limits, project.standing.for_run(project.run_id), project.clock.now())
     if project.ends_at is not None:
         invocation_seconds = project.ends_at - time.monotonic()
         remaining = invocation_seconds if remaining is None else min(remaining, invocation_seconds)

@@ -127,7 +127,7 @@ class AgentLaunch:
         recreate_folder(self.files)
         (self.files / "usage.json").touch()
         (self.files / "prompt.md").write_text(self.prompt, encoding="utf-8", errors="replace")
-        (self.files / "brief.json").write_text(self.secrets.hidden_text(as_json(self.brief)))
+        (self.files / "brief.json").write_text(self.secrets.redact_text(as_json(self.brief)))
 
     def _home_label(self, name: str) -> str:
         return f"{self.label} {name}"

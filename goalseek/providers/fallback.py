@@ -30,7 +30,7 @@ class ProviderChain:
     reviewers: tuple[Reviewer, ...] = ()
 
     @property
-    def everybody(self) -> tuple[Provider, ...]:
+    def members(self) -> tuple[Provider, ...]:
         """All of them, each once."""
         return tuple(dict.fromkeys((*self.editors, *self.planners, *self.reviewers)))
 
@@ -47,12 +47,12 @@ class ProviderChain:
     @property
     def needs_consent(self) -> bool:
         """Whether any of them runs a program."""
-        return any(provider.needs_consent for provider in self.everybody)
+        return any(provider.needs_consent for provider in self.members)
 
     @property
     def needs_sandbox(self) -> bool:
         """Whether any of them cannot do without one."""
-        return any(provider.needs_sandbox for provider in self.everybody)
+        return any(provider.needs_sandbox for provider in self.members)
 
     @property
     def repairs(self) -> bool:
@@ -66,7 +66,7 @@ class ProviderChain:
 
     def check(self) -> None:
         """Raises GoalseekError where any of them cannot start, also one that is only a fallback."""
-        for provider in self.everybody:
+        for provider in self.members:
             provider.check()
 
     def is_subscription(self) -> bool:
@@ -76,7 +76,7 @@ class ProviderChain:
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """What the providers will do with these files, in words. Raises GoalseekError where one can do nothing."""
         listed = list(files)
-        return "; ".join(filter(None, (provider.look_over(listed) for provider in self.everybody)))
+        return "; ".join(filter(None, (provider.look_over(listed) for provider in self.members)))
 
     def plan(self, call: Call) -> Reply:
         """The plan of the first that answers."""

@@ -142,7 +142,7 @@ class ProviderChoice:
 def make_permitted_provider(loaded: ManifestFile, table: ProviderTable) -> ProviderChain:
     """The provider to use. Raises GoalseekError where a program would start without consent."""
     provider = make_provider(table, loaded.folder, loaded.manifest.price, loaded.manifest.review)
-    for member in provider.everybody:
+    for member in provider.members:
         if member.needs_consent:
             environment.refuse_without_consent(loaded.manifest, member.name)
         if member.needs_sandbox:
@@ -163,7 +163,7 @@ def manifest_commands(loaded: ManifestFile) -> list[list[str]]:
 def provider_commands(provider: ProviderChain) -> list[list[str]]:
     """The command line of each provider that starts a program."""
     commands: list[list[str]] = []
-    for member in provider.everybody:
+    for member in provider.members:
         words = getattr(member, "words", None) or getattr(member, "command", None)
         commands += [list(words)] if words else []
     return commands

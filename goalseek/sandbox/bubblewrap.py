@@ -95,12 +95,12 @@ def _mount_options(view: View, layout: Layout) -> Iterator[str]:
     mounts: list[tuple[Path, tuple[str, ...]]] = [
         (mount.at, ("--bind" if mount.writable else "--ro-bind", str(mount.source))) for mount in layout.mounts
     ]
-    mounts += [(cover.at, _cover_options(cover)) for cover in layout.covered]
+    mounts += [(cover.at, _cover_options(cover)) for cover in layout.covers]
     for at, options in sorted(mounts, key=lambda mount: len(mount[0].parts)):
         yield from (*options, str(at))
     for path, target in layout.links:
         yield from ("--symlink", target, str(path))
-    for cover in layout.covered:
+    for cover in layout.covers:
         if cover.source.is_dir():
             yield from ("--remount-ro", str(cover.at))
     yield from ("--remount-ro", "/")

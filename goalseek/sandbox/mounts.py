@@ -21,7 +21,7 @@ class Layout:
 
     mounts: tuple[Mount, ...]
     links: Links
-    covered: tuple[Mount, ...]
+    covers: tuple[Mount, ...]
 
 
 def check_view(view: View) -> None:

@@ -31,7 +31,7 @@ class RunningProgram:
     ended: float | None = None
     exit_code: int | None = None
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def handle_message(self, message: dict[str, Any]) -> None:
         """Takes note of the reaper's message that the program has ended; ignores others."""
         if "exited" in message:
             self.exit_code, self.ended = message["exited"], message["at"]
@@ -95,7 +95,7 @@ class Streams:
         if received is None:
             self.child.exit_code = LOST
         else:
-            self.child.hear(received[0])
+            self.child.handle_message(received[0])
 
     def _send(self, key: selectors.SelectorKey) -> None:
         try:

@@ -104,7 +104,7 @@ class SandboxPolicy:
 
     def view(self, access: ProgramAccess, environment: Mapping[str, str]) -> View:
         """What a program sees. Makes its throw-away folders, and kept caches that do not exist yet."""
-        required = [need.path for need in self.needed(access.commands, environment, access.cwd)]
+        required = [need.path for need in self.required_paths(access.commands, environment, access.cwd)]
         view = build_view(
             access.tree,
             self.top,
@@ -121,7 +121,7 @@ class SandboxPolicy:
         view = replace(view, shown=(*view.shown, *credentials))
         return replace(view, shown=(*view.shown, *self._cache_mounts(access.caches))) if access.caches else view
 
-    def needed(
+    def required_paths(
         self, commands: Sequence[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
     ) -> tuple[RequiredPath, ...]:
         """The paths that commands need, and why, environments in the user's checkout included.
@@ -169,7 +169,7 @@ class SandboxPolicy:
         """What programs can still do at this level. ``networked``: a command of the verifier has the network."""
         return self.level.not_enforced((agent and self.table.agent_network) or networked)
 
-    def weaker(self) -> tuple[str, ...]:
+    def weakening_notes(self) -> tuple[str, ...]:
         """How the manifest itself weakens the sandbox, each a sentence."""
         if not self.table.cache or self.level.name == "none":
             return ()

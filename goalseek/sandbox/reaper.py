@@ -125,7 +125,7 @@ class Reaper:
         run inside: the cage's end would at once be the end of all in it.
         """
         self.reap()
-        parents = self.living()
+        parents = self.running_descendants()
         targets = list(parents)
         if self.is_cage and self.program not in parents:
             targets = []  # it has ended, and what was in it is ending
@@ -135,11 +135,11 @@ class Reaper:
             _signal(pid, signal.SIGTERM)
             _signal(pid, signal.SIGCONT)
         deadline, pause = time.monotonic() + grace, 0.001
-        while parents and time.monotonic() < deadline and self.living():
+        while parents and time.monotonic() < deadline and self.running_descendants():
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
             self.reap()
-        while parents and (stubborn := self.living()):
+        while parents and (stubborn := self.running_descendants()):
             for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: one that forks on cannot outrun the list
                 for pid in stubborn:
                     _signal(pid, number)
@@ -160,7 +160,7 @@ class Reaper:
             if pid == self.program:
                 self._report({"exited": os.waitstatus_to_exitcode(status), "at": time.monotonic()})
 
-    def living(self) -> dict[int, int]:
+    def running_descendants(self) -> dict[int, int]:
         """The process ids of all running descendants, each with its parent's."""
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

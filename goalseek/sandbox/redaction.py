@@ -49,7 +49,7 @@ class Redactor:
             content = content.replace(value, HIDDEN)
         return content
 
-    def hidden_text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """The same for a text."""
         return self.redact(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 

@@ -208,7 +208,7 @@ class Supervisor:
         while (received := reaper.receive(channel)) is not None:
             answer, _ = received
             if child:
-                child.hear(answer)
+                child.handle_message(answer)
             if answer.get("to") == number:
                 return answer
         raise ConnectionError("the reaper is gone")

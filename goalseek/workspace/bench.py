@@ -143,7 +143,7 @@ class Bench:
         checkout = self._checkouts[self.root_for(sees)]
         return path in checkout.entries and self._is_ruler_file(checkout, path) and checkout.is_as_recorded(path)
 
-    def hijacks(self, tree: str, path: str) -> Iterator[Hazard]:
+    def output_hazards(self, tree: str, path: str) -> Iterator[Hazard]:
         """Why a command's new file at this path must not be passed to later ones, as (part of the path, reason)."""
         if not self._has_path(tree, path):
             yield from output_hazards(path, functools.partial(self._has_path, tree), self._scope.is_fixed)

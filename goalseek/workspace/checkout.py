@@ -107,7 +107,7 @@ class Checkout:
                     self._remove(folder, path)
             changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
             for path, entry in changed.items():
-                self._recorded.expect(path, entry)
+                self._recorded.add(path, entry)
                 self._write(folder, path, entry)
         self._record(changed)
         self.label = label

@@ -157,10 +157,10 @@ class RecordedFiles:
         """Files that are not written yet."""
         recorded = cls()
         for path, entry in entries.items():
-            recorded.expect(path, entry)
+            recorded.add(path, entry)
         return recorded
 
-    def expect(self, path: str, entry: Entry) -> None:
+    def add(self, path: str, entry: Entry) -> None:
         """Adds a file, or changes what it should be.
 
         Raises ForeignPath for a path that leads elsewhere, and where one of two would lie below the other: that one

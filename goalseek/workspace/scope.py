@@ -46,7 +46,7 @@ class Scope:
     read_only: Callable[[str], bool]
     generated: Callable[[str], bool]
     writable: Callable[[str], bool]
-    apart: Callable[[str], bool]
+    own_files: Callable[[str], bool]
     listed: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
@@ -98,15 +98,15 @@ class Scope:
 
     def in_ruler(self, path: str) -> bool:
         """Whether a tracked file belongs to the ruler: the number depends on it, and it is not the candidate's."""
-        return self.is_fixed(path) and not self.is_apart(path)
+        return self.is_fixed(path) and not self.is_own_file(path)
 
     def is_fixed(self, path: str) -> bool:
         """Whether a tracked file is not the candidate's: no candidate may change it, and none did."""
         return self.kind(path) in ("hidden", "read_only", "other")
 
-    def is_apart(self, path: str) -> bool:
+    def is_own_file(self, path: str) -> bool:
         """Whether a file is goalseek's own, such as a manifest, the program or a script: no number depends on it."""
-        return path.startswith(self.prefix) and self.apart(path[len(self.prefix) :])
+        return path.startswith(self.prefix) and self.own_files(path[len(self.prefix) :])
 
     def seen_by(self, sees: Sees | Literal["agent"]) -> Callable[[str], bool]:
         """A function that says whether a tracked path is in the tree of such a command, or of the agent.

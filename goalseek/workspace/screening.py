@@ -53,10 +53,10 @@ class ScreenedChange:
     """
 
     edits: dict[str, Entry | None] = field(default_factory=dict)
-    beyond: dict[str, Entry | None] = field(default_factory=dict)
+    out_of_scope: dict[str, Entry | None] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    flood: ChangeSize = field(default_factory=ChangeSize)
+    size: ChangeSize = field(default_factory=ChangeSize)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Screening:
     tree: Checkout
     scope: Scope
     ignored: Callable[[str], bool]
-    newcomers: AddedFiles
+    added_files: AddedFiles
     objects: Objects
     snapshot: Path
 
@@ -80,13 +80,13 @@ def screen(screening: Screening, changes: Changes) -> ScreenedChange:
         if scope.kind(path) == "generated":
             continue
         if scope.kind(path) != "writable":
-            is_unread = path in changes.missing or result.flood.counted(tree.root / path)
+            is_unread = path in changes.missing or result.size.counted(tree.root / path)
             entry = None if is_unread else _entry(screening, path)
             if entry is None or not _is_as_before(tree, path, entry):  # touched, or put back as it was, is no edit
                 result.refused.append(
                     shared_path_refusal(scope, path) or f"{quote_path(path)} is not the candidate's to edit"
                 )
-                result.beyond[path] = entry
+                result.out_of_scope[path] = entry
         elif path in changes.missing:
             result.edits[path] = None
         else:
@@ -110,7 +110,7 @@ def _screen_new(screening: Screening, path: str, result: ScreenedChange) -> None
         result.refused.append(
             f"{quote_path(path)} lies below {quote_path(above)}, which is not the candidate's to edit"
         )
-    elif refusal := screening.newcomers.refusal(path, ignored(path)):
+    elif refusal := screening.added_files.refusal(path, ignored(path)):
         result.refused.append(refusal)
     elif not ignored(path):
         _take(screening, path, result)
@@ -136,9 +136,9 @@ def _is_as_before(tree: Checkout, path: str, entry: Entry) -> bool:
 
 def _take(screening: Screening, path: str, result: ScreenedChange) -> None:
     """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
-    tree, newcomers = screening.tree, screening.newcomers
+    tree, newcomers = screening.tree, screening.added_files
     try:
-        if why := result.flood.counted(tree.root / path):
+        if why := result.size.counted(tree.root / path):
             result.refused.append(f"{quote_path(path)}: {why}")
             return
         entry = _entry(screening, path)

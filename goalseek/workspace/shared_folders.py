@@ -61,7 +61,7 @@ class SharedFolders:
         changed = [quote_path(path) for path in changed_paths(baseline.files, self._files(names))]
         return (f"shared files are not as at the baseline: {abbreviate(changed)}",) if changed else ()
 
-    def remember(self, names: Sequence[str], epoch: int) -> None:
+    def save_baseline(self, names: Sequence[str], epoch: int) -> None:
         """Saves what they hold, unless it is saved for this epoch."""
         baseline = self._load_baseline() if names else None
         if names and (baseline is None or (baseline.epoch, baseline.names) != (epoch, tuple(names))):

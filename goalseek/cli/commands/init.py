@@ -234,7 +234,9 @@ def _committed_files(folder: Path) -> list[str]:
     repository = Repository(locate(folder), "init")
     try:
         repository.head()
-        listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=repository.both_folders())
+        listing = git(
+            "ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=repository.folder_variables()
+        )
     finally:
         repository.close()
     return [os.fsdecode(path) for path in listing.split(b"\0") if path]

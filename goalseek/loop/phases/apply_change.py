@@ -80,7 +80,7 @@ def apply_change(
         ignored = workspace.cached("ignored", lambda: gitignore_matcher(workspace.tree, objects))
         added_files = AddedFiles(objects, parent_tree, scope, changes.added, changes.missing)
         screened = screen(Screening(workspace.tree, scope, ignored, added_files, objects, snapshot), changes)
-        all_edits = {**screened.edits, **screened.beyond}
+        all_edits = {**screened.edits, **screened.out_of_scope}
         new_tree = objects.splice(parent_tree, all_edits) if all_edits else parent_tree
         patch, lines_added, lines_removed = _diff(objects, parent_tree, new_tree)
         (run_folder / "changes.diff").write_bytes(patch)
@@ -133,7 +133,7 @@ def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) 
                 continue  # as a flood it is refused unread
             content += os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(tree.root, path)
         if call.secrets.contains(content):
-            name = quote_path(call.secrets.hidden_text(path))
+            name = quote_path(call.secrets.redact_text(path))
             why = f"{name} holds a credential; nothing of this change is stored"
             refusal = Rejected("skipped", "out_of_scope", why, usage=reply.usage)
             call.keep(reply, refusal, b"")

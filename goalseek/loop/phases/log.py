@@ -152,8 +152,8 @@ def record_iteration(
     if project.took:
         project.took.forget()
     write_summary(folder, sealed_record)
-    project.remember(sealed_record)
-    project.shares.remember(config.manifest.scope.share, sealed_record.epoch)
+    project.add_record(sealed_record)
+    project.shares.save_baseline(config.manifest.scope.share, sealed_record.epoch)
     return sealed_record
 
 

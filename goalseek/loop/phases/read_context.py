@@ -24,7 +24,7 @@ def read_context(project: Project, config: Config, refs: Refs, run_folder: Path)
 
     ``refs`` are goalseek's refs before the iteration.
     """
-    standing = project.standing.of_run(project.run_id)
+    standing = project.standing.for_run(project.run_id)
     assert standing.incumbent and standing.baseline and standing.best
     workspace = project.workspace(config)
     iteration = standing.last_iteration + 1
