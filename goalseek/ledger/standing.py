@@ -7,10 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
 from goalseek.statistics.noise_state import NoiseState, baseline_state
-from goalseek.values import CommandRun, Usage, VerifierRun
+from goalseek.values import CommandRun, Outcome, Reason, Usage, VerifierRun
 
-PROVIDER_FAILED = ("provider_failed", "provider_timeout")
-CRASHED = ("verify_failed", "verify_timeout", "no_metric", "not_finite", "unmeasurable")
+PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
+CRASHED = (
+    Reason.VERIFY_FAILED,
+    Reason.VERIFY_TIMEOUT,
+    Reason.NO_METRIC,
+    Reason.NOT_FINITE,
+    Reason.UNMEASURABLE,
+)
 
 
 @dataclass(frozen=True)
@@ -170,7 +176,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         total=standing.total.plus(record),
         tip=record.rollback_commit_hash or record.commit_hash or standing.tip,
     )
-    if record.outcome == "baseline":
+    if record.outcome == Outcome.BASELINE:
         commit = _measured_commit(record)
         ruler = record.digests.get("ruler", "")
         return replace(
@@ -202,7 +208,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
 
 def _crash_streak(standing: Standing, record: IterationRecord) -> int:
     """The streak of crashes after a candidate that did not crash: 0 if it was measured, unchanged if it was skipped."""
-    return standing.crashes if record.outcome == "skipped" else 0
+    return standing.crashes if record.outcome == Outcome.SKIPPED else 0
 
 
 def longest_seconds(runs: Iterable[CommandRun]) -> dict[str, float]:
@@ -235,7 +241,7 @@ def update_noise(noise: NoiseState, record: Record) -> NoiseState:
     if not isinstance(record, IterationRecord):
         return noise
     ruler = record.digests.get("ruler", noise.ruler)
-    if record.outcome == "baseline":
+    if record.outcome == Outcome.BASELINE:
         return replace(baseline_state(record.runs), tree=record.tree_hash or "", ruler=ruler)
-    following = noise.after_candidate(record.runs, record.outcome == "kept", record.metric.odds)
-    return replace(following, tree=record.tree_hash or "", ruler=ruler) if record.outcome == "kept" else following
+    following = noise.after_candidate(record.runs, record.outcome == Outcome.KEPT, record.metric.odds)
+    return replace(following, tree=record.tree_hash or "", ruler=ruler) if record.outcome == Outcome.KEPT else following

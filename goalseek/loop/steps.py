@@ -19,7 +19,7 @@ from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
 from goalseek.proposal.usage import UsageLog, add_usages, killed_call_usage, median_call
 from goalseek.providers.answer import read_usage
-from goalseek.values import Usage
+from goalseek.values import Phase, Usage
 
 Value = TypeVar("Value")
 
@@ -156,7 +156,7 @@ class StepRunner:
         raise Rejected(rejection.outcome, rejection.reason, rejection.why, usage=rejection.usage, edits=rejection.edits)
 
 
-_LONG_PHASES = ("PLAN", "APPLY_CHANGE", "VERIFY", "REVIEW")
+_LONG_PHASES = (Phase.PLAN, Phase.APPLY_CHANGE, Phase.VERIFY, Phase.REVIEW)
 
 
 def begin_iteration(

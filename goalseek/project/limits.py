@@ -17,14 +17,22 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest, Metric
 from goalseek.process import seconds_with_sleep
 from goalseek.statistics.guards import guard_warning
-from goalseek.values import Stop, Usage
+from goalseek.values import Phase, Stop, StopReason, Usage
 
 LIMITS_BY_PHASE: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("PLAN", "APPLY_CHANGE"), ("iterations", "time", "tokens", "cost")),
-    "VERIFY": ("time",),
-    "REVIEW": ("time", "tokens", "cost"),
+    **dict.fromkeys((Phase.PLAN, Phase.APPLY_CHANGE), ("iterations", "time", "tokens", "cost")),
+    Phase.VERIFY: ("time",),
+    Phase.REVIEW: ("time", "tokens", "cost"),
 }
-RUN_STOP_REASONS = ("target", "iterations", "time", "deadline", "tokens", "cost", "needs_human")
+RUN_STOP_REASONS = (
+    StopReason.TARGET,
+    StopReason.ITERATIONS,
+    StopReason.TIME,
+    StopReason.DEADLINE,
+    StopReason.TOKENS,
+    StopReason.COST,
+    StopReason.NEEDS_HUMAN,
+)
 WARNING_SHARE = 0.75
 PACE_ITERATIONS = 5
 RAISE_LIMIT = "raise it in the manifest"
@@ -71,7 +79,7 @@ def limit_before_phase(
     if phase not in LIMITS_BY_PHASE:
         return None
     spent = _budget_stop(limits, standing, None, LIMITS_BY_PHASE[phase]) or _deadline_stop(limits, now, None)
-    return spent or (_costly_call_stop(limits, standing, call) if call and phase != "VERIFY" else None)
+    return spent or (_costly_call_stop(limits, standing, call) if call and phase != Phase.VERIFY else None)
 
 
 def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | None:
@@ -197,7 +205,7 @@ def _budget_stop(
     limits: Limits,
     standing: Standing,
     iteration_seconds: float | None,
-    reasons: tuple[str, ...] = LIMITS_BY_PHASE["PLAN"],
+    reasons: tuple[str, ...] = LIMITS_BY_PHASE[Phase.PLAN],
     reserved_seconds: float = 0.0,
 ) -> Stop | None:
     for budget in _budgets(limits, standing):

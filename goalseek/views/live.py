@@ -12,7 +12,7 @@ from collections.abc import Callable
 from goalseek.process import is_ending
 from goalseek.project.approval import Approval, Question
 from goalseek.project.progress import Progress, format_turn
-from goalseek.values import Stop
+from goalseek.values import Phase, Stop
 from goalseek.views.lines import LineWatch
 from goalseek.views.panel import ASCII, Activity, Signs, panel_rows
 from goalseek.views.terminal_text import TAIL_BYTES, Paint, is_coloured, last_clean_line, one_line
@@ -63,9 +63,9 @@ class LiveWatch(LineWatch):
         """The panel shows it."""
         self._turns += 1
         self._tail = b""
-        if self._phase == "SETTLE":
+        if self._phase == Phase.SETTLE:
             self._turn = f"run {self._turns}, the {'best' if side == 'incumbent' else 'baseline'}"
-        elif self._phase == "VERIFY":
+        elif self._phase == Phase.VERIFY:
             self._turn = format_turn(side, number)
 
     def on_wait(self, text: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from goalseek.humanize import format_duration, format_number
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
 from goalseek.project.progress import Progress
+from goalseek.values import Phase
 from goalseek.views.terminal_text import cell_width, cut_to_cells
 
 if typing.TYPE_CHECKING:
@@ -17,17 +18,17 @@ if typing.TYPE_CHECKING:
 MAX_COLUMNS = 100
 _LABEL = 14
 _BAR = 24
-_NAMES = {
-    "READ_CONTEXT": "reading",
-    "PLAN": "planning",
-    "APPLY_CHANGE": "changing",
-    "COMMIT": "commit",
-    "VERIFY": "measuring",
-    "DECIDE": "deciding",
-    "APPROVE": "asking",
-    "LOG": "logging",
-    "SETTLE": "settling",
-    "HOLDOUT": "holdout",
+_NAMES: dict[str, str] = {
+    Phase.READ_CONTEXT: "reading",
+    Phase.PLAN: "planning",
+    Phase.APPLY_CHANGE: "changing",
+    Phase.COMMIT: "commit",
+    Phase.VERIFY: "measuring",
+    Phase.DECIDE: "deciding",
+    Phase.APPROVE: "asking",
+    Phase.LOG: "logging",
+    Phase.SETTLE: "settling",
+    Phase.HOLDOUT: "holdout",
 }
 
 

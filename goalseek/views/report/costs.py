@@ -10,12 +10,12 @@ from functools import cache
 
 from goalseek.statistics.noise_state import NoiseState, baseline_state
 from goalseek.statistics.scale import scale_of, spread
-from goalseek.values import Usage, VerifierRun
+from goalseek.values import Phase, Usage, VerifierRun
 from goalseek.views.report.rows import Row, has_cost, number_at, numbers_at, rows_at, text_at, value_at
 from goalseek.views.terminal_text import one_line
 
-_AGENTS = ("PLAN", "APPLY_CHANGE", "REPAIR", "REVIEW")
-_VERIFIERS = ("VERIFY",)
+_AGENTS = (Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW)
+_VERIFIERS = (Phase.VERIFY,)
 _NAMED_MOST = 50
 _OTHERS = "others"
 _NAMELESS = "not named"
