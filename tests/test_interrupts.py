@@ -29,7 +29,7 @@ def said(code: str) -> str:
 )
 def test_what_follows_the_first_does_not_end_the_cleaning_up(first: str, raised: str) -> None:
     code = f"""
-process.answer_signals()
+process.install_signal_handlers()
 try:
     try:
         send({first!r})
@@ -44,8 +44,8 @@ except BaseException as error:
 
 def test_after_some_seconds_it_is_another_wish() -> None:
     code = """
-process.ONE_WISH_SECONDS = 0.2
-process.answer_signals()
+process.SAME_SIGNAL_SECONDS = 0.2
+process.install_signal_handlers()
 for _ in range(2):
     try:
         send("SIGINT")
@@ -62,7 +62,7 @@ def test_what_was_switched_off_stays_so() -> None:
     code = """
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-process.answer_signals()
+process.install_signal_handlers()
 with process.deferring_signals():
     send("SIGHUP", "SIGINT")
 send("SIGHUP", "SIGINT")
@@ -77,7 +77,7 @@ except Interrupted as error:
 
 def test_held_back_they_come_after_the_block() -> None:
     code = """
-process.answer_signals()
+process.install_signal_handlers()
 try:
     with process.deferring_signals():
         send("SIGINT", "SIGINT")

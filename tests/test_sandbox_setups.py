@@ -217,7 +217,7 @@ def test_a_system_whose_programs_are_not_all_under_usr(
     (tmp_path / "bin").mkdir()
     (tmp_path / "sbin").symlink_to("usr/bin")
     places = tuple(tmp_path / name for name in ("usr", "bin", "sbin"))
-    monkeypatch.setattr(mounts, "readable", lambda network: places)
+    monkeypatch.setattr(mounts, "system_paths", lambda network: places)
     mounts._system_layout.cache_clear()
     try:
         found = mounts.lay_out(room.view())
