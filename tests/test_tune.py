@@ -163,7 +163,7 @@ def test_the_same_history_gives_the_same_plan_in_another_process(folder: Path, s
     code = (
         "import json, sys; from pathlib import Path\n"
         "sys.path.insert(0, sys.argv[1]); import test_tune as t\n"
-        "history = [t.PastTry(*row) for row in json.loads(sys.argv[3])]\n"
+        "history = [t.PastIteration(*row) for row in json.loads(sys.argv[3])]\n"
         "folder = Path(sys.argv[2])\n"
         "print(t.tune(folder, sys.argv[4]).plan(t.call(folder, 3.0, history, 9)).title)\n"
     )
