@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import typing
 
-from goalseek.values import Stop
-
 if typing.TYPE_CHECKING:
     from goalseek.phase_values import Edit
-    from goalseek.values import Usage
+    from goalseek.values import Stop, Usage
 
 
 BAD_FINDING = 1
