@@ -14,7 +14,6 @@ from goalseek._version import __version__
 from goalseek.cli.registry import COMMANDS, help_text, module_of
 from goalseek.cli.streams import prepare_streams
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted
-from goalseek.process import install_signal_handlers
 
 
 def run(arguments: list[str]) -> int:
@@ -48,7 +47,6 @@ def _flush(code: int) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    install_signal_handlers()
     top, rest = _split(arguments)
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
         print(help_text(__version__))
@@ -56,6 +54,9 @@ def _run(arguments: list[str]) -> int:
     if rest and rest[0] == "--version":
         print(f"goalseek {__version__}")
         return 0
+    from goalseek.process import install_signal_handlers
+
+    install_signal_handlers()
     with _without_collector():
         module, options = _parse(arguments, top, rest)
     return _run_with_hints(module, options)
