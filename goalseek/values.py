@@ -143,6 +143,11 @@ class Usage:
         """Input, cached and output tokens together."""
         return self.input_tokens + self.cached_tokens + self.output_tokens
 
+    @property
+    def has_cost(self) -> bool:
+        """Whether a cost in dollars was reported."""
+        return self.cost_usd is not None or self.about_usd is not None
+
     def plus(self, other: Usage) -> Usage:
         """The sum of both; its cost is unknown only where neither is known."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.git.location import locate
 from goalseek.humanize import pluralize
 from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.seal import Seal
@@ -273,6 +272,8 @@ def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:
 
 def own_folder(loaded: ManifestFile) -> Path | None:
     """The project's own folder in the common git directory; None outside a repository."""
+    from goalseek.git.location import locate
+
     try:
         location = locate(loaded.folder / loaded.manifest.project.repo)
     except GoalseekError:

@@ -9,7 +9,6 @@ from datetime import datetime
 from goalseek.humanize import format_age, format_duration, format_number, format_short_age
 from goalseek.ledger.records import IterationRecord
 from goalseek.values import Usage
-from goalseek.views.report.rows import format_dollars, has_cost
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut_to_cells, one_line, wrap
 
 _WIDE = 110
@@ -106,7 +105,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
         code = "killed at its limit" if command.exit_code is None else f"exit {command.exit_code}"
         yield "command", f"{command.name}: {code}, {format_duration(command.seconds)}{leftovers}"
     yield "provider", f"{record.provider or 'none'} {record.model}".rstrip()
-    if record.usage.tokens or has_cost(record.usage):
+    if record.usage.tokens or record.usage.has_cost:
         yield "usage", _usage(record.usage)
     yield "isolation", f"sandbox {record.isolation.sandbox}, verifier {record.isolation.verifier}"
     yield "seconds", ", ".join(f"{name} {format_duration(spent)}" for name, spent in record.seconds.items())
@@ -115,5 +114,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _usage(usage: Usage) -> str:
-    cost = f", {format_dollars(usage)}" if has_cost(usage) else ""
+    from goalseek.views.report.rows import format_dollars
+
+    cost = f", {format_dollars(usage)}" if usage.has_cost else ""
     return f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"

@@ -11,7 +11,7 @@ from functools import cache
 from goalseek.statistics.noise_state import NoiseState, baseline_state
 from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import Phase, Usage, VerifierRun
-from goalseek.views.report.rows import Row, has_cost, number_at, numbers_at, rows_at, text_at, value_at
+from goalseek.views.report.rows import Row, number_at, numbers_at, rows_at, text_at, value_at
 from goalseek.views.terminal_text import one_line
 
 _AGENTS = (Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW)
@@ -60,7 +60,7 @@ class Spending:
             self.commands[name] += number_at(command, "seconds") or 0.0  # type: ignore[assignment]
         who = one_line(f"{text_at(row, 'provider')} {text_at(row, 'model')}".strip(), 80)
         usage = _usage_of(row)
-        if usage.tokens or has_cost(usage):
+        if usage.tokens or usage.has_cost:
             who = who or _NAMELESS
             who = who if who in self.usage or len(self.usage) < _NAMED_MOST else _OTHERS
             self.usage[who] = self.usage.get(who, Usage()).plus(usage)

@@ -259,14 +259,9 @@ VERIFIERS = {
 def format_usage(usage: Usage) -> str:
     """``1,234,567 tokens, $4.10``; "" where nothing was reported."""
     parts = [f"{usage.tokens:,} tokens"] if usage.tokens else []
-    if has_cost(usage):
+    if usage.has_cost:
         parts.append(format_dollars(usage))
     return ", ".join(parts)
-
-
-def has_cost(usage: Usage) -> bool:
-    """Whether a cost in dollars was reported."""
-    return usage.cost_usd is not None or usage.about_usd is not None
 
 
 def format_dollars(usage: Usage) -> str:

@@ -12,7 +12,7 @@ from goalseek.views.report.diffs import Diff
 from goalseek.views.report.evidence import table
 from goalseek.views.report.markup import Html, cut_to_bytes, equal_share, fragment, tag
 from goalseek.views.report.plot import Plot, plot_element
-from goalseek.views.report.rows import REASONS, Label, Try, format_dollars, format_sandboxes, has_cost
+from goalseek.views.report.rows import REASONS, Label, Try, format_dollars, format_sandboxes
 from goalseek.views.report.source import ProjectState
 
 KEPT_SHOWN = 300
@@ -132,7 +132,7 @@ def _facts(night: ReportFigures) -> Iterator[str]:
     if around := _from_to(night):
         yield around
     yield f"{format_duration(climb.spending.seconds)} at work"
-    if has_cost(climb.spending.total):
+    if climb.spending.total.has_cost:
         yield format_dollars(climb.spending.total)
     if climb.levels:
         yield format_sandboxes(climb.levels)
