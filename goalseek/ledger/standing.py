@@ -125,6 +125,16 @@ class Standing:
             self, spend=self.spend.plus_unrecorded(seconds, usage), total=self.total.plus_unrecorded(seconds, usage)
         )
 
+    @property
+    def last_seal(self) -> str:
+        """The seal of the last iteration's record; "" before the first."""
+        return self.last.seal if self.last else ""
+
+    @property
+    def next_iteration(self) -> int:
+        """The number of the iteration that has no record yet."""
+        return self.last_iteration + 1
+
     def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
         """The reusable measurements of this tree under this ruler."""
         return tuple(entry.record for entry in self.pool if (entry.tree, entry.ruler) == (tree, ruler))

@@ -61,7 +61,7 @@ def _restore_lost_tip(project: Project, refs: Refs) -> Refs:
     standing, repository = project.standing, project.repository
     if refs.tip in (None, standing.tip) or repository.objects.has(refs.tip):
         return refs
-    for path in (project.loaded.runs / f"{standing.last_iteration + 1:04d}").glob("candidate*.json"):
+    for path in (project.loaded.runs / f"{standing.next_iteration:04d}").glob("candidate*.json"):
         remove_if_exists(path)
     repository.move([RefMove(repository.tip_ref, refs.tip, standing.tip)])
     return repository.refs()
@@ -148,7 +148,7 @@ def is_next_candidate(repository: Repository, standing: Standing, commit: str) -
 
 def candidate_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:
     """The commits of the iteration that was under way, oldest first, up to this one; none where it is another's."""
-    trailer = f"Goalseek-Iteration: {standing.last_iteration + 1}\n".encode()
+    trailer = f"Goalseek-Iteration: {standing.next_iteration}\n".encode()
     commits = [commit]
     while True:
         head, _, message = repository.objects.read(commits[0]).partition(b"\n\n")
