@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.commits import UnreadableCommit, read_commit
 from goalseek.git.objects import Objects
@@ -304,14 +305,9 @@ def rebuild(loaded: ManifestFile, lines: Sequence[str]) -> str:
     """Writes ``results.jsonl`` again, atomically. Gives what was done, in words."""
     make_log_folders(loaded)
     path = loaded.results
-    temporary = path.with_name(f"{RESULTS}.new")
     content = "".join(line + "\n" for line in lines).encode()
     previous = path.read_bytes() if path.exists() else None
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_atomic(path, content, durable=True)
     remove_if_exists(path.with_name(SNAPSHOT))
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.git.command import MissingObject
 from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
@@ -93,7 +93,7 @@ class Ledger:
     def _tree(self, ruler: str | None) -> str:
         objects = self.repository.objects
         if ruler is not None:
-            write_durably(ruler_copy_path(self.repository), ruler.encode())
+            write_atomic(ruler_copy_path(self.repository), ruler, durable=True)
             return objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
         return self.repository.tree_of(self.head) if self.head else objects.write_tree({})
 
@@ -183,9 +183,7 @@ class Ledger:
     def _note_head(self) -> None:
         """Notes the ledger's commit. A lost or older note is harmless: it serves only to detect changes by others."""
         if self.head and self._last_head() != self.head:
-            temporary = self.repository.own / f"{_HEAD_FILE}.new"
-            temporary.write_text(self.head + "\n")
-            temporary.replace(self.repository.own / _HEAD_FILE)
+            write_atomic(self.repository.own / _HEAD_FILE, self.head + "\n")
 
 
 RULER_FILE = "ruler.json"

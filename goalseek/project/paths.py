@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 from goalseek.errors import UNFIT, USAGE, GitFailed, GoalseekError
+from goalseek.files import write_atomic
 from goalseek.git.command import git
 from goalseek.git.location import Location, locate
 from goalseek.git.paths import folder_prefix
@@ -63,9 +64,7 @@ def save_folder(loaded: ManifestFile, location: Location) -> None:
     """Stores that the climb is that of this manifest's folder. Only for the holder of the lock."""
     path, prefix = _folder_file(location, loaded.manifest.project.name), os.fsencode(_manifest_prefix(loaded, location))
     if not path.exists() or path.read_bytes() != prefix:
-        temporary = path.with_suffix(".new")
-        temporary.write_bytes(prefix)
-        temporary.replace(path)
+        write_atomic(path, prefix)
 
 
 def _folder_file(location: Location, name: str) -> Path:
