@@ -15,6 +15,7 @@ from pathlib import Path
 from goalseek.errors import UNFIT, USAGE, GitFailed, GoalseekError
 from goalseek.files import write_atomic
 from goalseek.git.command import git
+from goalseek.git.commits import parse_commit
 from goalseek.git.location import Location, locate
 from goalseek.git.paths import folder_prefix
 from goalseek.ledger.results_file import History, own_folder
@@ -95,7 +96,8 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
         location = location or locate(loaded.folder / loaded.manifest.project.repo)
         if message := other_folder_message(loaded, location):
             return message
-        newest_number = _record_number(git("cat-file", "commit", ref, git_dir=location.git_dir).partition(b"\n\n")[2])
+        newest = parse_commit(ref, git("cat-file", "commit", ref, git_dir=location.git_dir))
+        newest_number = _record_number(newest.message)
         last_line = next(History(loaded.results).backward(), None)
         last_number = _record_number(last_line.text) if last_line else -1
     except (GitFailed, GoalseekError, OSError, ValueError):
@@ -109,7 +111,7 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
     return f"{message} in git, as {ref}: goalseek audit --rebuild writes {'it' if count == 1 else 'them'} here"
 
 
-def _record_number(line: bytes) -> int:
+def _record_number(line: str | bytes) -> int:
     """A record's number. Raises ValueError for a line that is no record."""
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("seq"), int):
