@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
@@ -91,15 +91,13 @@ class Checkpoints:
     def save(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> Checkpoint:
         """Stores a phase's result: a temporary name, fsync, rename."""
         content, seal = self._encode(name, value, input_digest, seconds)
-        write_durably(self.folder / f"{name}.json", content)
+        write_atomic(self.folder / f"{name}.json", content, durable=True)
         return Checkpoint(value, seconds, seal)
 
     def note(self, name: CheckpointName, value: Any, input_digest: str) -> None:
         """Stores without fsync, and nothing where it cannot be written: a power cut may lose it, a kill does not."""
-        temporary = self.folder / f"{name}.json.new"
         with contextlib.suppress(OSError):
-            temporary.write_bytes(self._encode(name, value, input_digest, 0.0)[0])
-            temporary.replace(self.folder / f"{name}.json")
+            write_atomic(self.folder / f"{name}.json", self._encode(name, value, input_digest, 0.0)[0])
 
     def _encode(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> tuple[bytes, str]:
         """The content of a checkpoint's file, and its seal."""

@@ -31,7 +31,7 @@ from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, It
 from goalseek.project.config import Config
 from goalseek.project.opening import check_provider, files_of_commit
 from goalseek.project.project import Project
-from goalseek.project.refs import candidate_commits
+from goalseek.project.refs import unfinished_commits
 from goalseek.statistics.guards import guard_warning
 from goalseek.values import Attempt, Outcome, Phase, Reason, StopReason
 from goalseek.workspace.scope import Scope
@@ -177,7 +177,7 @@ def _unfinished_candidate(project: Project, tip: str | None) -> Candidate | None
     standing, repository = project.standing, project.repository
     if not tip or not standing.tip or tip == standing.tip:
         return None
-    commits = candidate_commits(repository, standing, tip)
+    commits = unfinished_commits(repository, standing, tip)
     return Candidate(tip, repository.tree_of(tip), standing.tip, commits[:-1]) if commits else None
 
 
@@ -188,13 +188,14 @@ def record_abandoned(
 
     Raises Paused where ``phase_limit`` is reached.
     """
+    first = project.repository.load_commit(candidate.commits[0])
     if not why:
-        why = CHECKPOINTS_GONE if _trailer(project, candidate, "Run") == project.run_id else NEW_RUN_BEGUN
+        why = CHECKPOINTS_GONE if first.trailers.get("Run") == project.run_id else NEW_RUN_BEGUN
     repository = project.repository
     iteration = Iteration(project, config, f"left behind {candidate.commit}", phase_limit, is_limited=False)
     context = read_context(iteration)
     verdict = Verdict(Outcome.SKIPPED, Reason.INTERRUPTED, why)
-    rollback = roll_back(repository, candidate, repository.commit_time(candidate.commit))
+    rollback = roll_back(repository, candidate, repository.load_commit(candidate.commit).time)
     differences = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
     edits = tuple(
         Edit(difference.path, difference.after.mode, difference.after.blob)
@@ -202,23 +203,10 @@ def record_abandoned(
         else Edit(difference.path, "", "")
         for difference in differences
     )
-    author = _trailer(project, candidate, "Provider")
-    change = Change(_title(project, candidate), "", edits, (), 0, 0, provider=author)
+    change = Change(first.subject, "", edits, (), 0, 0, provider=first.trailers.get("Provider", ""))
     attempts = tuple(Attempt(commit, verdict.reason) for commit in candidate.earlier)
     decision = Decision(verdict, rollback)
     return log(iteration, IterationResult(context, verdict, None, change, candidate, None, decision, attempts))
-
-
-def _title(project: Project, candidate: Candidate) -> str:
-    message = project.repository.objects.read(candidate.commits[0]).partition(b"\n\n")[2]
-    return message.split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
-
-
-def _trailer(project: Project, candidate: Candidate, name: str) -> str:
-    """The trailer ``Goalseek-<name>`` of the candidate's commit message; "" where it has none."""
-    lines = project.repository.objects.read(candidate.commits[0]).decode("utf-8", "surrogateescape").splitlines()
-    start = f"Goalseek-{name}: "
-    return next((line.removeprefix(start) for line in lines if line.startswith(start)), "")
 
 
 def resolve_source(repository: Repository, source: str | None) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from goalseek.errors import NEEDS_HUMAN, USAGE, GoalseekError
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.git.paths import quote_path
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, StoredCheckpoint
 from goalseek.ledger.standing import Standing
@@ -112,7 +112,7 @@ def open_question(manifest: Manifest, runs: Path, standing: Standing, run_id: st
 
 def save_approval(logs: Path, question: Question, word: Approval) -> None:
     """Stores the answer to a question; it replaces one that has not taken effect yet."""
-    write_durably(logs / _NAME, json.dumps({**_key_of(question), "word": word}).encode() + b"\n")
+    write_atomic(logs / _NAME, json.dumps({**_key_of(question), "word": word}) + "\n", durable=True)
 
 
 def read_approval(logs: Path, question: Question) -> Approval | None:

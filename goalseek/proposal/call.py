@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import LimitReached, Rejected
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.humanize import format_duration
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
@@ -167,7 +167,7 @@ def recorder(
             rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
         recording = Recording(iteration, name, prompt, reply, patch.decode("utf-8", "surrogateescape"), rejection)
         text = json.dumps(recording.as_plain(secrets.redact_text), indent=1) + "\n"
-        write_durably(folder / file_name(iteration, name), text.encode())
+        write_atomic(folder / file_name(iteration, name), text, durable=True)
 
     return record
 
