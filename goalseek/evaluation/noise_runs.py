@@ -33,6 +33,7 @@ from goalseek.project.opening import check_fit
 from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
+from goalseek.sandbox.view import Launch
 from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.values import VerifierRun
 
@@ -70,7 +71,8 @@ def run_command(command: StandaloneCommand, count: int) -> Iterator[Measurement 
             seed = secrets.randbelow(2**31)
             environment = {**os.environ, "GOALSEEK_SEED": str(seed)}
             printed = HeadAndTail()
-            result = programs.run(["sh", "-c", command.run], command.folder, environment, printed, command.timeout)
+            launch = Launch(("sh", "-c", command.run), environment, command.folder)
+            result = programs.run(launch, printed.write, command.timeout)
             try:
                 value = _value_of(command, result)
             except NoNumber as error:

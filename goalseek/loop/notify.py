@@ -16,8 +16,8 @@ from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.approval import Approval, Question, commands_for
 from goalseek.project.observer import ForwardingObserver, Observer
-from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import Supervisor
+from goalseek.sandbox.view import Launch
 from goalseek.values import Stop, to_line, to_plain
 from goalseek.workspace.scope import manifest_scope
 
@@ -94,7 +94,8 @@ class NotifyWatch(ForwardingObserver):
     def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
         stdin = line.encode() + b"\n"
-        result = self._programs.run(command, loaded.folder, _user_environment(), HeadAndTail(), MAX_SECONDS, stdin)
+        launch = Launch(command, _user_environment(), loaded.folder)
+        result = self._programs.run(launch, timeout=MAX_SECONDS, stdin=stdin)
         if result.timed_out:
             return f"{command[0]} ran past its limit, {MAX_SECONDS:.0f}s"
         if result.exit_code:
