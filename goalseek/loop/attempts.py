@@ -24,14 +24,14 @@ from goalseek.ledger.artifacts import (
 from goalseek.ledger.checkpoints import checkpoint_name, rejection_name
 from goalseek.loop.phases.apply_change import PriorAttempt, apply_change
 from goalseek.loop.phases.commit import commit
-from goalseek.loop.phases.decide import judge
+from goalseek.loop.phases.decide import decide
 from goalseek.loop.phases.plan import make_plan
 from goalseek.loop.phases.review import review_candidate, review_notes
 from goalseek.loop.phases.verify import next_measurement
 from goalseek.loop.steps import StepRunner
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.own_folders import recreate_folder
-from goalseek.phase_values import Candidate, Change, Decision, Evidence, Failure, Plan, Review
+from goalseek.phase_values import Candidate, Change, Decision, Evidence, Failure, Plan, Review, Verdict
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, build_call
@@ -66,18 +66,19 @@ class Attempts:
     change: Change | None = None
     candidate: Candidate | None = None
     evidence: Evidence | None = None
+    verdict: Verdict | None = None
     rejected: Rejected | None = None
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[str, ...] = ()
     counts: AttemptCounts = AttemptCounts()
     review: Review | None = None
 
-    def measured(self) -> tuple[Change, Candidate, Evidence]:
-        """The change, candidate and evidence to decide about. Raises Rejected where no attempt became a commit."""
+    def measured(self) -> tuple[Change, Candidate, Verdict]:
+        """The change, the candidate and the rule's verdict on it. Raises Rejected where no attempt became a commit."""
         if self.rejected:
             raise self.rejected
-        assert self.change and self.candidate and self.evidence
-        return self.change, self.candidate, self.evidence
+        assert self.change and self.candidate and self.verdict is not None
+        return self.change, self.candidate, self.verdict
 
 
 def plan_with_retry(project: Project, config: Config, steps: StepRunner, briefing: Briefing, folder: Path) -> Plan:
@@ -169,8 +170,8 @@ def _attempt_loop(
             prior, problem = PriorAttempt(rejected.edits), Problem(_SCOPE_PROBLEM, rejected.why)
         else:
             next_part = partial(next_measurement, project, config, change, candidate, folder, runs)
-            evidence = steps.gather("VERIFY", checkpoint_name("evidence", number), Evidence(), next_part)
-            attempts = _with_candidate(attempts, change, candidate, evidence)
+            evidence, verdict = steps.gather("VERIFY", checkpoint_name("evidence", number), Evidence(), next_part)
+            attempts = replace(_with_candidate(attempts, change, candidate, evidence), verdict=verdict)
             last_committed = number
             runs += len(evidence.runs)
             attempts = replace(attempts, counts=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
@@ -314,10 +315,9 @@ def decide_and_review(
     Raises Rejected where no attempt became a commit, and LimitReached where a limit forbids another call.
     """
     while True:
-        change, candidate, evidence = attempts.measured()
+        change, candidate, verdict = attempts.measured()
         cycle = attempts.counts.cycle
-        parts = (change, candidate, evidence)
-        work = partial(judge, project.repository, config.manifest, project.standing, briefing.context, *parts)
+        work = partial(decide, project.repository, briefing.context, candidate, verdict)
         decision = steps.do("DECIDE", checkpoint_name("verdict", cycle), Decision, work)
         review_name = checkpoint_name("review", cycle)
         if not decision.verdict:

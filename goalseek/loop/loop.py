@@ -51,7 +51,6 @@ from goalseek.project.stop import Ends, take_stop_request
 from goalseek.proposal.call import briefing_for
 from goalseek.providers.registry import provider_commands
 from goalseek.statistics.guards import guard_warning
-from goalseek.statistics.sequential_test import baseline_verdict
 from goalseek.values import Stop, Usage
 
 __all__ = ["Ends", "baseline", "iterate", "iteration", "step"]
@@ -186,17 +185,14 @@ def baseline(project: Project, source: str | None = None, phase_limit: int | Non
         steps.forget("candidate")
         raise MissingObject(candidate.commit)
     next_part = partial(next_baseline_measurement, project, config, ruler.digest, candidate, folder)
-    evidence = steps.gather("VERIFY", "evidence", Evidence(), next_part)
-    metric, guards = config.manifest.metric, config.manifest.guard
-    verdict = baseline_verdict(metric, guards, evidence, candidate.commit)
-    assert verdict is not None  # else VERIFY would not have ended
+    evidence, verdict = steps.gather("VERIFY", "evidence", Evidence(), next_part)
     decision = steps.do("DECIDE", "verdict", Decision, lambda: Decision(verdict))
     if not decision.verdict:
         steps.forget("evidence")
         entries = project.repository.objects.files(candidate.tree)
         remedy = unseen_file_hint(config.manifest, evidence.verify, project.folder, project.places.prefix, entries)
         raise baseline_error(decision.verdict, folder, remedy=remedy)
-    warning = guard_warning(guards, "the baseline", evidence.guards, {})
+    warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
     notes = (warning,) if warning else ()
     outcome = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
     record = record_iteration(project, config, steps, outcome, folder, ruler)

@@ -13,7 +13,7 @@ from goalseek.errors import LimitReached, Paused, Rejected
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds, rejection_name
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
-from goalseek.phase_values import Rejection
+from goalseek.phase_values import Rejection, Verdict
 from goalseek.project.limits import limit_before_phase
 from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
@@ -106,18 +106,18 @@ class StepRunner:
         return answer_value
 
     def gather(
-        self, phase: str, name: str, initial: Value, next_part: Callable[[Value], Callable[[], Value] | None]
-    ) -> Value:
+        self, phase: str, name: str, initial: Value, next_part: Callable[[Value], Callable[[], Value] | Verdict]
+    ) -> tuple[Value, Verdict]:
         """A result that grows part by part, each checkpointed before the next: a killed phase goes on there.
 
-        ``next_part`` gives for the result so far the work that extends it by one part, or None if it is complete; for
-        ``initial`` it must give work. Raises Paused where no more phases may run now.
+        ``next_part`` gives for the result so far the work that extends it by one part, or the verdict on it if it is
+        complete; for ``initial`` it must give work. Raises Paused where no more phases may run now.
         """
         checkpoint = self._checkpoints.load(name, type(initial), self._digest)
         value: Value = checkpoint.value if checkpoint else initial
         spent = checkpoint.seconds if checkpoint else 0.0
         has_worked = False
-        while work := next_part(value):
+        while not isinstance(work := next_part(value), Verdict):
             if self._remaining == 0:
                 raise Paused(phase)
             if checkpoint:
@@ -132,7 +132,7 @@ class StepRunner:
         if has_worked and self._remaining is not None:
             self._remaining -= 1
         self.done[name], self._digest = FinishedPhase(phase, checkpoint.seconds), checkpoint.digest
-        return value
+        return value, work
 
     def has(self, *names: str) -> bool:
         """Whether one of these checkpoints follows the last one."""

@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.evaluation.measurements import evidence_from_pool
-from goalseek.loop.phases.decide import next_step_for
-from goalseek.measurement.evidence import add_measurement, is_incumbent_failing
-from goalseek.phase_values import Candidate, Change, Evidence, Side, Verdict
+from goalseek.measurement.evidence import add_measurement
+from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.project.config import Config
 from goalseek.project.project import Project
-from goalseek.statistics.sequential_test import NextStep, RunIncumbent, baseline_verdict
+from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
 
 
 def next_measurement(
@@ -23,20 +22,18 @@ def next_measurement(
     folder: Path,
     earlier_runs: int,
     evidence: Evidence,
-) -> Callable[[], Evidence] | None:
-    """The measurement that the verdict needs next, of the candidate or the incumbent; None where it needs no more.
+) -> Callable[[], Evidence] | Verdict:
+    """The measurement that the verdict needs next, of the candidate or the incumbent; or the verdict.
 
-    An incumbent that failed is measured again before anything else. ``earlier_runs`` counts the measurements of the
-    iteration's earlier attempts.
+    ``earlier_runs`` counts the measurements of the iteration's earlier attempts.
     """
-    standing = project.standing
-    next_step: NextStep = RunIncumbent()
-    if not is_incumbent_failing(evidence):
-        next_step = next_step_for(config.manifest, standing, change, evidence)
-    if isinstance(next_step, Verdict):
-        return None
+    standing, manifest = project.standing, config.manifest
     assert standing.incumbent and standing.baseline
-    side: Side = "incumbent" if isinstance(next_step, RunIncumbent) else "candidate"
+    lines_saved = change.lines_removed - change.lines_added
+    rule = AcceptanceRule(manifest.metric, manifest.guard, standing.baseline.guards, standing.noise, lines_saved)
+    side = rule.next_step(evidence)
+    if isinstance(side, Verdict):
+        return side
     tree = standing.incumbent.tree if side == "incumbent" else candidate.tree
     baseline, number = standing.baseline, standing.last_iteration + 1
 
@@ -45,7 +42,7 @@ def next_measurement(
         extended = add_measurement(
             verifier, side, tree, evidence, _seed(project, number, evidence, earlier_runs), number, folder
         )
-        if is_incumbent_failing(extended):
+        if extended.is_incumbent_failing:
             project.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
         return extended
 
@@ -54,14 +51,15 @@ def next_measurement(
 
 def next_baseline_measurement(
     project: Project, config: Config, ruler: str, candidate: Candidate, folder: Path, evidence: Evidence
-) -> Callable[[], Evidence] | None:
-    """The next measurement of a baseline, recorded ones first; None once there are enough for its verdict."""
+) -> Callable[[], Evidence] | Verdict:
+    """The next measurement of a baseline, recorded ones first; its verdict once there are enough for it."""
     manifest, number = config.manifest, project.standing.last_iteration + 1
     pool = project.standing.pooled(candidate.tree, ruler)
     if pool and not evidence.runs:
         return partial(evidence_from_pool, pool, folder)
-    if baseline_verdict(manifest.metric, manifest.guard, evidence, candidate.commit) is not None:
-        return None
+    step = BaselineRule(manifest.metric, manifest.guard, candidate.commit).next_step(evidence)
+    if isinstance(step, Verdict):
+        return step
 
     def measure() -> Evidence:
         verifier = project.verifier(config, ruler, candidate.tree, {})
