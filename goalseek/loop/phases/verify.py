@@ -12,6 +12,7 @@ from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
+from goalseek.workspace.places import BenchName
 
 
 def next_measurement(
@@ -38,10 +39,10 @@ def next_measurement(
     baseline, number = standing.baseline, standing.last_iteration + 1
 
     def measure() -> Evidence:
-        verifier = project.verifier(config, standing.ruler, baseline.tree, baseline.seconds, side)
-        extended = add_measurement(
-            verifier, side, tree, evidence, _seed(project, number, evidence, earlier_runs), number, folder
-        )
+        seed = _seed(project, number, evidence, earlier_runs)
+        bench: BenchName = "a" if side == "candidate" else "b"
+        with project.verifier(config, standing.ruler, baseline.tree, baseline.seconds, bench) as verifier:
+            extended = add_measurement(verifier, side, tree, evidence, seed, number, folder)
         if extended.is_incumbent_failing:
             project.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
         return extended
@@ -62,9 +63,9 @@ def next_baseline_measurement(
         return step
 
     def measure() -> Evidence:
-        verifier = project.verifier(config, ruler, candidate.tree, {})
         seed = _seed(project, number, evidence)
-        return add_measurement(verifier, "candidate", candidate.tree, evidence, seed, number, folder)
+        with project.verifier(config, ruler, candidate.tree, {}) as verifier:
+            return add_measurement(verifier, "candidate", candidate.tree, evidence, seed, number, folder)
 
     return measure
 
