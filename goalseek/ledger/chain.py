@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit
 from goalseek.git.objects import Objects
 from goalseek.ledger.records import IterationRecord, Record, parse_record
-from goalseek.values import to_line
+from goalseek.values import StopReason, to_line
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def iterations_by_outcome(objects: Objects, head: str | None, outcomes: Collecti
             may_match = commit.parents and any(mark in commit.message for mark in patterns)
             record = parse_record(commit.message) if may_match else None
         except (UnreadableCommit, ValueError) as error:
-            raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", UNFIT, "tampered") from None
+            raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", StopReason.TAMPERED) from None
         if isinstance(record, IterationRecord) and record.outcome in outcomes:
             yield record
         name = commit.parents[0] if commit.parents else ""

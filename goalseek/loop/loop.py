@@ -52,7 +52,7 @@ from goalseek.proposal.call import briefing_for
 from goalseek.providers.registry import provider_commands
 from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.sequential_test import baseline_verdict
-from goalseek.values import Stop, Usage
+from goalseek.values import Stop, StopReason, Usage
 
 __all__ = ["Ends", "baseline", "iterate", "iteration", "step"]
 
@@ -224,12 +224,12 @@ def step(project: Project) -> tuple[str, str]:
         else:
             config = project.config()
             if stop := _limit_stop(project, config):
-                raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
+                raise GoalseekError(stop.why, stop.next, StopReason(stop.reason))
             with saving_failure(project):
                 record = iteration(project, config, phase_limit=1)
     except LimitReached as reached:
         stop = reached.stop
-        raise GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason) from None
+        raise GoalseekError(stop.why, stop.next, StopReason(stop.reason)) from None
     except Paused as paused:
         return project.last_phase, paused.next_phase
     return f"LOG (iteration {record.iteration}: {record.outcome})", "READ_CONTEXT"

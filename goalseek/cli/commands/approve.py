@@ -16,6 +16,7 @@ from goalseek.project.approval import Approval, Question, commands_for, open_que
 from goalseek.project.opening import open_repository
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.stop import read_pending_run
+from goalseek.values import Outcome
 from goalseek.views.terminal_text import one_line
 
 
@@ -65,7 +66,7 @@ def save_answer(options: argparse.Namespace, approval: Approval) -> int:
 
 
 def _outcome(question: Question, approval: Approval) -> str:
-    return "kept" if question.verdict and approval == "approve" else "reverted"
+    return Outcome.KEPT if question.verdict and approval == "approve" else Outcome.REVERTED
 
 
 def _refusal(

@@ -9,7 +9,7 @@ import argparse
 
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, print_json_lines, print_message, wants_json
-from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
+from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.rerun import rerun
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, pluralize
@@ -18,6 +18,7 @@ from goalseek.ledger.chain import Deviation
 from goalseek.locks import project_lock
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.opening import open_project, open_repository
+from goalseek.values import StopReason
 from goalseek.views.terminal_text import one_line
 
 
@@ -78,7 +79,7 @@ def _refuse_empty(manifest: ManifestFile, repository: Repository) -> None:
     if refs.ledger or refs.tip or manifest.results.exists():
         return
     hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
-    raise GoalseekError(f"there is no {repository.ledger_ref}: nothing to audit", hint, UNFIT, "repository")
+    raise GoalseekError(f"there is no {repository.ledger_ref}: nothing to audit", hint, StopReason.REPOSITORY)
 
 
 def _line(deviation: Deviation) -> str:
