@@ -30,7 +30,7 @@ from goalseek.loop.baseline import (
     saving_failure,
 )
 from goalseek.loop.ending import reporting_end
-from goalseek.loop.notify import NotifyWatch
+from goalseek.loop.notify import Notifier
 from goalseek.loop.phases.approve import apply_approval, needs_approval
 from goalseek.loop.phases.log import record_iteration
 from goalseek.loop.phases.read_context import read_baseline_context, read_context
@@ -41,7 +41,7 @@ from goalseek.phase_values import Candidate, Context, Decision, Evidence, Iterat
 from goalseek.project.approval import remove_approval, undecided_verdict
 from goalseek.project.config import Config
 from goalseek.project.limits import RUN_STOP_REASONS, budget_warnings, median_iteration_seconds, why_stop
-from goalseek.project.observer import OUTPUT, OutputLog
+from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.opening import check_fit, check_provider, files_of_commit
 from goalseek.project.preflight import uncommitted_note
 from goalseek.project.progress import new_warnings, progress_of, small_set_warning
@@ -59,8 +59,8 @@ __all__ = ["Ends", "baseline", "iterate", "iteration", "step"]
 
 def iterate(project: Project, ends: Ends) -> Iterator[IterationRecord]:
     """Climbs until something stops it, yielding each record once it is in the ledger; sets ``project.stop``."""
-    notifier = NotifyWatch(project.watch, lambda: project.loaded, project.programs)
-    project.watch = OutputLog(notifier, project.loaded.logs / OUTPUT)
+    notifier = Notifier(lambda: project.loaded, project.programs, project.watch.on_note)
+    project.watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, notifier)
     with reporting_end(project):
         yield from _climb(project, ends)
 
