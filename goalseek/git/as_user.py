@@ -241,10 +241,9 @@ def tree_of_checkout(repository: Repository) -> str:
     New files that are not ignored are in it. It is built in an index of goalseek's own; only objects are written.
     Raises GoalseekError where a file cannot be read.
     """
-    index = repository.objects.scratch / f"index-{os.getpid()}"
-    variables = user_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.folder_variables())
     options = [word for setting in _OVERRIDES for word in ("-c", setting)]
-    try:
+    with repository.objects.scratch_file("index") as index:
+        variables = user_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.folder_variables())
         # The copy knows which files need not be read again. By its time, git knows which were written in the same
         # second as it, and may have changed since all the same.
         with contextlib.suppress(FileNotFoundError):
@@ -257,5 +256,3 @@ def tree_of_checkout(repository: Repository) -> str:
                 raise GoalseekError(f"git cannot take the checkout as it is: {error}", "", UNFIT, "repository")
             output = answer.stdout
         return output.decode().strip()
-    finally:
-        remove_if_exists(index)

@@ -21,7 +21,7 @@ from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location, Sharing, sharing_of
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.recent_objects import RecentObjects
-from goalseek.own_folders import add_own, remove_if_exists
+from goalseek.own_folders import add_own
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
@@ -255,15 +255,12 @@ class Repository:
 
         ``attribute_files`` are the ``.gitattributes`` that count, beside the repository's own ``info/attributes``.
         """
-        index = self.objects.scratch / f"attributes-{os.getpid()}"
-        try:
+        with self.objects.scratch_file("attributes") as index:
             self.objects.index(index, attribute_files)
             variables = {"GIT_DIR": str(self.location.git_dir), "GIT_INDEX_FILE": str(index)}
             question = ("check-attr", "--cached", "--stdin", "-z", *names)
             stdin_paths = b"\0".join(map(os.fsencode, paths)) + b"\0"
             answer = git(*question, folder=self.top, stdin=stdin_paths, variables=variables)
-        finally:
-            remove_if_exists(index)
         values_by_path: dict[str, dict[str, str]] = {}
         fields = iter(os.fsdecode(answer).split("\0")[:-1])
         for path, name, value in zip(fields, fields, fields, strict=True):
