@@ -165,7 +165,7 @@ def _check_records(
         )
         if isinstance(record, IterationRecord):
             if standing:
-                number = standing.last_iteration + 1
+                number = standing.next_iteration
                 yield from value_deviations("the iteration does not follow", where, number, record.iteration)
             yield from commits.check(record, standing.tip if standing else "")
             yield from rulers.check(entry, record)
@@ -245,7 +245,7 @@ def _check_refs(
     """Checks tip and branch against the standing. A candidate without a record yet is no difference."""
     tip = standing.tip or None
     if refs.tip != tip and refs.tip and tip:
-        following = standing.last_iteration + 1
+        following = standing.next_iteration
         try:
             if candidate_commits(partial(read_commit, repository.objects), refs.tip, tip, repository.name, following):
                 notes.append(f"iteration {following} is under way: {repository.tip_ref} is at its candidate")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.git.commits import candidate_commits, commit_lines, restore_roll_back
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
 from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
@@ -18,6 +18,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate
 from goalseek.project.project import Project
+from goalseek.values import StopReason
 
 
 def update_refs(project: Project) -> None:
@@ -61,7 +62,7 @@ def _restore_lost_tip(project: Project, refs: Refs) -> Refs:
     standing, repository = project.standing, project.repository
     if refs.tip in (None, standing.tip) or repository.objects.has(refs.tip):
         return refs
-    for path in (project.loaded.runs / f"{standing.last_iteration + 1:04d}").glob("candidate*.json"):
+    for path in (project.loaded.runs / f"{standing.next_iteration:04d}").glob("candidate*.json"):
         remove_if_exists(path)
     repository.move([RefMove(repository.tip_ref, refs.tip, standing.tip)])
     return repository.refs()
@@ -138,13 +139,12 @@ def _refuse_branch_without_records(project: Project, refs: Refs) -> None:
     message = f"the branch {repository.branch} is here, but not the records of its climb, {repository.ledger_ref}"
     fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
     hint = f"{fetch_hint}; or begin another climb: git branch -m {repository.branch} {repository.name}-before"
-    raise GoalseekError(message, hint, UNFIT, "repository")
+    raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
 def unfinished_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:
     """The commits of the iteration that was under way, oldest first, up to this one; none where it is another's."""
-    number = standing.last_iteration + 1
-    return candidate_commits(repository.load_commit, commit, standing.tip, repository.name, number)
+    return candidate_commits(repository.load_commit, commit, standing.tip, repository.name, standing.next_iteration)
 
 
 def move_tip(repository: Repository, before: str | None, after: str) -> None:
