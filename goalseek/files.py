@@ -144,6 +144,15 @@ def copy_atomic(source: Path, target: Path, durable: bool = False, temporary: Pa
         _copy(file, copy, 0)
 
 
+def sync(path: Path) -> None:
+    """Syncs a file, or a folder's names, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _copy(file: BinaryIO, copy: BinaryIO, more_bits: int) -> None:
     """Copies content, times and mode; the copy's mode has ``more_bits``."""
     import shutil  # here: what replaces a file should not wait for its import

@@ -126,10 +126,9 @@ def _is_same_file(path: Path, descriptor: int) -> bool:
 
 
 def _acquire(descriptor: int) -> None:
-    """Takes the lock. ``holder_of`` holds it for a moment only, so a few tries are made. Raises BlockingIOError."""
+    """Takes the lock. ``lock_holder`` holds it for a moment only, so a few tries are made. Raises BlockingIOError."""
     for _ in range(4):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _try_lock(descriptor):
             return
         time.sleep(0.01)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

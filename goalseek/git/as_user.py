@@ -10,8 +10,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from goalseek import process
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
@@ -34,20 +34,13 @@ _NO_HOOKS = (
 _UNSIGNED = "unsigned: goalseek promote --patch home.patch; git -c commit.gpgSign=false am --keep --keep-cr home.patch"
 
 
-class PlannedCommit(Protocol):
-    """A commit that the user is to make."""
+@dataclass(frozen=True)
+class PlannedCommit:
+    """A commit that the user is to make: its tree, its message in full, and the iterations whose changes it holds."""
 
-    @property
-    def tree(self) -> str:
-        """Its tree, which is in the repository."""
-
-    @property
-    def message(self) -> str:
-        """Its message in full, title first."""
-
-    @property
-    def iterations(self) -> tuple[int, ...]:
-        """The iterations whose changes it holds, for the message where git makes no commit of it."""
+    tree: str
+    message: str
+    iterations: tuple[int, ...]
 
 
 def users_git(repository: Repository, *arguments: str) -> CompletedProgram:
@@ -75,7 +68,7 @@ def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequen
     commit = base
     for plan in plans:
         arguments = ["git", "-c", "i18n.commitEncoding=UTF-8", "commit-tree", plan.tree, "-p", commit]
-        answer = process.run(arguments, variables, _message_bytes(plan), repository.top)
+        answer = process.run(arguments, variables, plan.message.encode("utf-8", "replace"), repository.top)
         if answer.exit_code:
             raise _commit_error(repository, plan, answer, None)
         commit = answer.stdout.decode().strip()
@@ -108,7 +101,7 @@ def _commit(repository: Repository, plan: PlannedCommit, git_dir: Path, work_tre
     variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(work_tree)}
     repository.objects.git("read-tree", "--reset", *(["-u"] if hooks else []), plan.tree, variables=variables)
     message = git_dir / "message"
-    message.write_bytes(_message_bytes(plan))
+    message.write_bytes(plan.message.encode("utf-8", "replace"))
     options = [*_COMMIT_CONFIG, *(["-c", f"core.hooksPath={hooks}"] if hooks else [])]
     arguments = ["git", *options, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
     answer = process.run(arguments, user_environment(), folder=work_tree)
@@ -227,10 +220,6 @@ def _iterations_text(plan: PlannedCommit) -> str:
 
 def _output_text(answer: CompletedProgram) -> str:
     return (answer.stderr + answer.stdout).decode("utf-8", "replace").strip()
-
-
-def _message_bytes(plan: PlannedCommit) -> bytes:
-    return plan.message.encode("utf-8", "replace")
 
 
 _OVERRIDES = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")
