@@ -21,6 +21,7 @@ from pathlib import Path
 
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.humanize import format_since
+from goalseek.process import is_alive
 from goalseek.values import StopReason
 
 LOCK = "lock"
@@ -170,15 +171,8 @@ def _read_holder(descriptor: int) -> Holder:
 
 def _is_process(pid: int, start_time: str) -> bool:
     """Whether the process with this number and start time runs; also where its start time cannot be read."""
-    if actual := _start_time(pid):
-        return actual == start_time
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return True
+    actual = _start_time(pid)
+    return actual == start_time if actual else is_alive(pid)
 
 
 def _namespace() -> str:

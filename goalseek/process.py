@@ -32,6 +32,11 @@ class CompletedProgram:
     stdout: bytes
     stderr: bytes
 
+    @property
+    def error_text(self) -> str:
+        """Its standard error as text."""
+        return self.stderr.decode("utf-8", "replace").strip()
+
 
 def inherited_variables(names: Iterable[str]) -> dict[str, str]:
     """The variables of our environment that have these names, as far as they are set."""
@@ -211,6 +216,17 @@ def wait_for_marked(token: str, seconds: float) -> None:
     while time.monotonic() < deadline and marked_pids(token):
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process with that number exists, of whichever user."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def marked_pids(token: str) -> list[int]:

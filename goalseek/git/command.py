@@ -2,7 +2,7 @@
 
 Single commands (``git``), and processes that stay open and answer one request after another (``BatchProcesses``). What
 users would run themselves, ``git status`` in their checkout and the commits of ``promote``, runs under their whole
-configuration instead (``user_environment``).
+configuration instead (``git_as_user``).
 """
 
 from __future__ import annotations
@@ -76,11 +76,13 @@ def environment(**variables: str) -> dict[str, str]:
     }
 
 
-def user_environment(**variables: str) -> dict[str, str]:
-    """The user's environment without the variables that a calling git has set; those that configure git stay."""
+def git_as_user(
+    *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
+) -> process.CompletedProgram:
+    """A git command under the user's environment without what a calling git has set; what configures git stays."""
     items = os.environ.items()
     inherited = {name: value for name, value in items if not name.startswith("GIT_") or name.startswith(_USER_PREFIXES)}
-    return {**inherited, **variables}
+    return process.run(["git", *arguments], {**inherited, **(variables or {})}, stdin, folder)
 
 
 def git(

@@ -24,6 +24,7 @@ from goalseek.git.location import UNSHARED, Sharing
 from goalseek.git.paths import FOLDER, SUBMODULE, quote_path_bytes
 from goalseek.git.recent_objects import RecentObjects
 from goalseek.own_folders import add_own, remove_if_exists
+from goalseek.process import is_alive
 
 Answer = TypeVar("Answer")
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
@@ -196,12 +197,9 @@ class Objects:
             path = answer.field()
             assert path is not None
             mode_before, mode_after, blob_before, blob_after, _ = facts[1:].decode().split(" ")
-            entry_before = Entry(mode_before, blob_before) if mode_before != "000000" else None
-            differences.append(
-                Difference(
-                    os.fsdecode(path), entry_before, Entry(mode_after, blob_after) if mode_after != "000000" else None
-                )
-            )
+            sides = ((mode_before, blob_before), (mode_after, blob_after))
+            entry_before, entry_after = (Entry(mode, blob) if mode != "000000" else None for mode, blob in sides)
+            differences.append(Difference(os.fsdecode(path), entry_before, entry_after))
         return differences
 
     def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
@@ -317,14 +315,3 @@ def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
                 match = _SCRATCH_NAME.fullmatch(path.name)
                 if match and not is_alive(int(match[1])):
                     remove_if_exists(path)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process with that number exists, of whichever user."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
