@@ -11,8 +11,9 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.files import write_atomic
@@ -27,16 +28,14 @@ _BLOCK = 65536
 _SNAPSHOT = "standing.json"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One complete line of the file, without its newline, and where it begins."""
 
     offset: int
     text: bytes
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The standing of the records before ``end``, an offset in bytes."""
 
     standing: Standing = Standing()

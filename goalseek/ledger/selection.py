@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+
+from msgspec import Struct
 
 from goalseek import humanize
 from goalseek.errors import GoalseekError
@@ -16,8 +17,7 @@ from goalseek.ledger.results_file import History
 MAX_OLDER_IN_A_ROW = 1000
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Conditions on iterations; None, 0 and "" are no condition. ``last`` limits the result to the newest so many."""
 
     outcome: str = ""

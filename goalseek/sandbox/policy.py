@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, structs
 
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.location import Location, other_folders
@@ -27,8 +29,7 @@ _CREDENTIALS = Path("/run/goalseek/credentials")
 _NOWHERE = Path("/proc/self/nowhere")
 
 
-@dataclass(frozen=True)
-class ProgramAccess:
+class ProgramAccess(Struct, frozen=True):
     """What one program may use. ``tree`` is where it works; ``commands`` are the command lines that it runs.
 
     ``cwd`` is its folder below the manifest's. ``caches`` names the set of kept caches that it writes: that of commands
@@ -107,7 +108,7 @@ class SandboxPolicy:
         required = [need.path for need in self.required_paths(access.commands, environment, access.cwd)]
         readable = (*required, *self.shared, *self.readable(), *access.readable)
         view = build_view(access.tree, self.top, self.scratch, access.home)
-        return replace(
+        return structs.replace(
             view,
             shown=(
                 *(Mount.in_place(path) for path in readable),

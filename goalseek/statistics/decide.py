@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from goalseek.humanize import format_number, parse_share, pluralize
 from goalseek.manifest.tables import Guard, Metric
@@ -12,8 +14,7 @@ from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.scale import representative
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """What a candidate is compared with: the incumbent's value, and the baseline's guards for bounds on a change."""
 
     value: float

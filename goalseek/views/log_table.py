@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from goalseek.humanize import format_age, format_duration, format_number, format_short_age
 from goalseek.ledger.records import IterationRecord
@@ -16,8 +17,7 @@ _WITH_OUTCOME = 78
 _LEAST_TAIL = 12
 
 
-@dataclass(frozen=True)
-class LogTable:
+class LogTable(Struct, frozen=True):
     """Lines of ``log``. ``width`` is the terminal's in cells; None for a file or a pipe, where lines are not cut.
 
     Below 110 cells times are short; below 78 the outcome is left out, as the reason implies it.
@@ -55,8 +55,7 @@ _LABEL = 11
 _LEAST = 20
 
 
-@dataclass(frozen=True)
-class RecordPage:
+class RecordPage(Struct, frozen=True):
     """The page of ``show``. ``width`` is the terminal's in cells; None for a file or a pipe: nothing is wrapped."""
 
     paint: Paint
