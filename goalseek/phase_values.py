@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from goalseek.values import Attempt, CommandRun, Number, Usage, VerifierRun
+from goalseek.values import Attempt, CommandRun, Number, Outcome, Usage, VerifierRun
 
 MAX_VISIBLE_FILES = 200
 Side = Literal["candidate", "incumbent"]
@@ -199,7 +199,7 @@ class Verdict:
 
     def __bool__(self) -> bool:
         """Whether the candidate becomes the incumbent."""
-        return self.outcome in ("kept", "baseline")
+        return self.outcome in (Outcome.KEPT, Outcome.BASELINE)
 
 
 class Decision(Struct, frozen=True):
