@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from goalseek.humanize import better_or_worse, format_age, format_duration, format_number, format_short_age
-from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.records import IterationRecord, IterationSummary
 from goalseek.values import Usage
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut_to_cells, one_line, wrap
 
@@ -32,7 +32,7 @@ class LogTable(Struct, frozen=True):
         name = one_line(metric, 9)
         return self.paint(self._head("", "when", "outcome", "reason", name) + "why; title", "bold")
 
-    def line(self, record: IterationRecord) -> str:
+    def line(self, record: IterationSummary) -> str:
         """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``."""
         is_wide = self.width is None or self.width >= _WIDE
         when = (format_age if is_wide else format_short_age)(record.timestamp, self.now)
