@@ -9,8 +9,10 @@ import itertools
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
@@ -134,7 +136,7 @@ def noise_target(project: Project) -> Target:
     if standing.baseline is None:
         return baseline_target(project, project.config_for_baseline())
     subject = incumbent_target(project, project.config())
-    return replace(subject, known=tuple(_runs_before(project, subject)))
+    return structs.replace(subject, known=tuple(_runs_before(project, subject)))
 
 
 def repeat_measurements(project: Project, subject: Target, count: int) -> Iterator[Measurement | Failure]:

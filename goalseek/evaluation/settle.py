@@ -5,8 +5,9 @@ Each measurement is recorded as it is made, so that a killed settling goes on wi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import structs
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import Target, measure_target, measurement_of, record_measurement, seconds_outside
@@ -105,7 +106,7 @@ def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
     subject = Target(config, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     for index in range(len(standing.settling), 2 * pairs):
         bench = _bench(index)
-        _measure(project, replace(subject, tree=baseline.tree if bench == "a" else best.tree), bench)
+        _measure(project, structs.replace(subject, tree=baseline.tree if bench == "a" else best.tree), bench)
     record = _record(project, config, baseline, best, 2 * pairs)
     record = project.ledger.append(record)
     assert isinstance(record, SettleRecord)
@@ -128,7 +129,8 @@ def _measure(project: Project, subject: Target, bench: BenchName) -> None:
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
         raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
     measurement = measurement_of(evidence)
-    record_measurement(project, subject, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
+    whole = structs.replace(measurement, seconds=round(measurement.seconds + before, 6))
+    record_measurement(project, subject, whole, ASKED_BY)
     project.activity.phase_seconds.forget()
 
 
