@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.doctor.isolation import cheat_remedy
-from goalseek.evaluation.measurements import Target, measure_target, sync_bench
+from goalseek.evaluation.measurements import Target, measure_target, sync_bench, unused_seed
 from goalseek.git.merge import PatchError, apply_patch
 from goalseek.git.objects import Difference, Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
@@ -64,13 +64,13 @@ def runs_needed(cheats: Sequence[Cheat], tree: str) -> int:
     return sum(_is_measured(cheat, tree) for cheat in cheats)
 
 
-def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat], folder: Path) -> Iterator[CheckResult]:
+def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -> Iterator[CheckResult]:
     """A finding for each cheat, with its verdict as a candidate. The bench is at the subject's tree afterwards."""
     manifest = subject.config.manifest
     try:
         for index, cheat in enumerate(cheats):
             if not cheat.unfit:
-                verdict = _verdict(project, subject, cheat, _FIRST_NUMBER + index, folder)
+                verdict = _verdict(project, subject, cheat, _FIRST_NUMBER + index)
                 yield _finding(manifest, cheat, verdict, _is_measured(cheat, subject.tree))
     finally:
         sync_bench(project, subject.config, subject.tree)
@@ -155,12 +155,12 @@ def _is_measured(cheat: Cheat, tree: str) -> bool:
     return bool(cheat.tree) and cheat.tree != tree
 
 
-def _verdict(project: Project, subject: Target, cheat: Cheat, number: int, folder: Path) -> Verdict:
+def _verdict(project: Project, subject: Target, cheat: Cheat, number: int) -> Verdict:
     if cheat.refused:
         return Verdict("skipped", "out_of_scope", cheat.refused)
     if not _is_measured(cheat, subject.tree):
         return Verdict("skipped", "no_change", "it changes nothing that a candidate may change")
-    evidence = measure_target(project, subject, number, folder, cheat.tree)
+    evidence = measure_target(project, subject.variant(cheat.tree), unused_seed(project, number))
     manifest = subject.config.manifest
     return decide(manifest.metric, manifest.guard, _reference(project, subject), evidence, cheat.lines_saved)
 

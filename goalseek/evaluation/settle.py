@@ -9,18 +9,26 @@ from dataclasses import replace
 from datetime import datetime
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import Target, measure_target, measurement_of, record_measurement, seconds_outside
+from goalseek.evaluation.measurements import (
+    bench_in_turn,
+    measure_turn,
+    measurement_of,
+    pairs_in_turn,
+    pinned_target,
+    record_measurement,
+    seconds_outside,
+    unused_seed,
+)
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
-from goalseek.ledger.standing import MeasuredCommit, Standing
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Usage
-from goalseek.workspace.places import BenchName
 
 ASKED_BY = "settle"
 
@@ -102,34 +110,29 @@ def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
     project.watch.on_note(
         f"settling: baseline and best afresh in turn, {pluralize(pairs, 'pair')}, about {format_duration(seconds)}"
     )
-    subject = Target(config, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     for index in range(len(standing.settling), 2 * pairs):
-        bench = _bench(index)
-        _measure(project, replace(subject, tree=baseline.tree if bench == "a" else best.tree), bench)
-    record = _record(project, config, baseline, best, 2 * pairs)
-    record = project.ledger.append(record)
+        _measure(project, config, index)
+    record = project.ledger.append(_record(project, config, 2 * pairs))
     project.measured.add(record)
     assert isinstance(record, SettleRecord)
     project.watch.on_settled(record)
     return record
 
 
-def _bench(index: int) -> BenchName:
-    """Whose turn it is: the baseline's ("a"), best's ("b"), best's, baseline's, and so on, so that drift cancels."""
-    return "a" if index % 4 in (0, 3) else "b"
-
-
-def _measure(project: Project, subject: Target, bench: BenchName) -> None:
-    folder, before = project.places.scratch / "settle", killed_seconds(project)
-    project.took = seconds_outside(project, settle_key(project.standing))
+def _measure(project: Project, config: Config, index: int) -> None:
+    """Measures baseline or best, whose turn it is, and records the measurement."""
+    standing, before = project.standing, killed_seconds(project)
+    assert standing.baseline and standing.best
+    baseline, best = (pinned_target(standing, config, commit.tree) for commit in (standing.baseline, standing.best))
+    project.took = seconds_outside(project, settle_key(standing))
     with project.took.of("SETTLE"):
-        evidence = measure_target(project, subject, 0, folder, bench=bench)
+        evidence = measure_turn(project, baseline, best, index, unused_seed(project))
+    target, named = (baseline, "the baseline") if bench_in_turn(index) == "a" else (best, "the best")
     if evidence.failure:
-        named = "the baseline" if bench == "a" else "the best"
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
         raise GoalseekError(message, "goalseek doctor", BAD_FINDING, "incumbent_failed")
     measurement = measurement_of(evidence)
-    record_measurement(project, subject, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
+    record_measurement(project, target, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
     project.took.forget()
 
 
@@ -138,14 +141,11 @@ def killed_seconds(project: Project) -> float:
     return sum(seconds_outside(project, settle_key(project.standing)).phases.values())
 
 
-def _record(
-    project: Project, config: Config, baseline: MeasuredCommit, best: MeasuredCommit, count: int
-) -> SettleRecord:
+def _record(project: Project, config: Config, count: int) -> SettleRecord:
+    baseline, best = project.standing.baseline, project.standing.best
+    assert baseline and best
     measurements = project.standing.settling[:count]
-    values = [record.value for record in measurements]
-    befores = [value for index, value in enumerate(values) if _bench(index) == "a"]
-    afters = [value for index, value in enumerate(values) if _bench(index) == "b"]
-    pairs = tuple(zip(befores, afters, strict=True))
+    pairs = tuple(pairs_in_turn([record.value for record in measurements]))
     metric = config.manifest.metric
     result = settle(metric.direction, pairs)
     return SettleRecord(

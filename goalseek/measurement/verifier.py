@@ -50,12 +50,7 @@ class Verifier:
 
 
 def run_command(
-    verifier: Verifier,
-    command: VerifyCommand,
-    root: Path,
-    variables: Mapping[str, str],
-    timeout: float | None,
-    log: Sink,
+    verifier: Verifier, command: VerifyCommand, root: Path, variables: Mapping[str, str], log: Sink
 ) -> ProgramResult:
     """Runs one command of the verifier in a tree that is ready, with ``variables`` in its environment.
 
@@ -69,9 +64,8 @@ def run_command(
         verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project_variables}, temporary
     )
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
-    log.write(
-        f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
-    )
+    words = command.run if isinstance(command.run, str) else " ".join(command.run)
+    log.write(f"$ {words}\n".encode("utf-8", "replace"))
     try:
         launch = policy.launch(
             access_for(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
@@ -81,7 +75,7 @@ def run_command(
             launch.folder,
             launch.environment,
             log,
-            timeout,
+            timeout_of(command, verifier.baseline_seconds),
             on_output=verifier.on_output,
             is_cage=launch.is_cage,
             restriction=launch.restriction,

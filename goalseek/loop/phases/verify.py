@@ -8,6 +8,7 @@ from pathlib import Path
 
 from goalseek.evaluation.measurements import evidence_from_pool
 from goalseek.measurement.evidence import add_measurement
+from goalseek.measurement.measure import MeasurementSpec
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.project.config import Config
 from goalseek.project.project import Project
@@ -42,7 +43,7 @@ def next_measurement(
         seed = _seed(project, number, evidence, earlier_runs)
         bench: BenchName = "a" if side == "candidate" else "b"
         with project.verifier(config, standing.ruler, baseline.tree, baseline.seconds, bench) as verifier:
-            extended = add_measurement(verifier, side, tree, evidence, seed, number, folder)
+            extended = add_measurement(verifier, MeasurementSpec(tree, seed, number, side), evidence, folder)
         if extended.is_incumbent_failing:
             project.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
         return extended
@@ -65,7 +66,7 @@ def next_baseline_measurement(
     def measure() -> Evidence:
         seed = _seed(project, number, evidence)
         with project.verifier(config, ruler, candidate.tree, {}) as verifier:
-            return add_measurement(verifier, "candidate", candidate.tree, evidence, seed, number, folder)
+            return add_measurement(verifier, MeasurementSpec(candidate.tree, seed, number), evidence, folder)
 
     return measure
 
