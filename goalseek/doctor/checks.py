@@ -69,7 +69,7 @@ def globs(context: DoctorContext) -> Iterator[CheckResult]:
     notes = scope_notes(project, context.entries)
     refuse_nothing_writable(project, context.entries)
     preflight.refuse_unfit(project.loaded, project.repository, prefix, context.entries)
-    preflight.refuse_foreign_logs(project.loaded, project.standing.last_iteration + 1)
+    preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
     yield from _notes("globs", notes)
     yield CheckResult("globs", True, _summarize_scope(context, is_whole=not notes))
 

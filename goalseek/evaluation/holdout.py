@@ -20,6 +20,7 @@ from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
+from goalseek.values import Phase, Reason, StopReason
 
 COMMAND = "holdout"
 
@@ -71,8 +72,8 @@ def _look(project: Project, config: Config, target: str) -> None:
     standing = project.standing
     assert standing.baseline and standing.best
     commit = standing.baseline if target == "baseline" else standing.best
-    project.watch.on_phase(commit.iteration, "HOLDOUT")
-    project.write_state("running", commit.iteration, "HOLDOUT")
+    project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
+    project.write_state("running", commit.iteration, Phase.HOLDOUT)
     killed = seconds_outside(project, holdout_key(standing)).phases  # this look is charged for one that was killed
     begun = HoldoutRecord(
         seq=0,
@@ -92,7 +93,7 @@ def _look(project: Project, config: Config, target: str) -> None:
     )
     project.measured.add(project.ledger.append(begun))
     project.took = seconds_outside(project, holdout_key(project.standing))
-    with project.took.of("HOLDOUT"):
+    with project.took.of(Phase.HOLDOUT):
         record = _measure(project, config, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
     project.measured.add(project.ledger.append(record))
@@ -114,13 +115,13 @@ def _measure(project: Project, config: Config, begun: HoldoutRecord) -> HoldoutR
         index = 0 if target == "baseline" else 1
         evidence = measure_turn(project, before, after, index, unused_seed(project))
     except GoalseekError as error:
-        if error.stop_reason == "tampered":
+        if error.stop_reason == StopReason.TAMPERED:
             raise
         return replace(failed, why=f"the look at the {target} failed: {error.message}")
     if refusal := rejection_of(config.manifest.metric, (), evidence):
         return replace(failed, why=f"the look at the {target} failed: {refusal[1]}")
     measurement = measurement_of(evidence)
-    record = replace(begun, reason="measured", value=measurement.value, seconds=measurement.seconds)
+    record = replace(begun, reason=Reason.MEASURED, value=measurement.value, seconds=measurement.seconds)
     baseline_value = next((look.value for look in standing.holdout if look.of == "baseline"), None)
     if target == "baseline" or baseline_value is None:
         return replace(record, why=f"{target} {format_number(measurement.value)}")

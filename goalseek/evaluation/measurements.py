@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
 from goalseek.ledger.standing import Standing
@@ -24,7 +24,7 @@ from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.statistics.sequential_test import baseline_rejection
-from goalseek.values import CommandRun, VerifierRun
+from goalseek.values import CommandRun, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
@@ -102,7 +102,7 @@ def measure_target(
     folder = trial_folder(project)
     folder.mkdir(parents=True, exist_ok=True)
     if iteration is None:
-        iteration = project.standing.last_iteration + 1
+        iteration = project.standing.next_iteration
     spec = MeasurementSpec(target.tree, seed, iteration)
     with project.verifier(target.config, target.ruler, target.baseline_tree, target.baseline_seconds, bench) as usual:
         verifier = replace(
@@ -144,7 +144,7 @@ def unused_seed(project: Project, number: int = 0, iteration: int | None = None)
     Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
     """
     if iteration is None:
-        iteration = project.standing.last_iteration + 1
+        iteration = project.standing.next_iteration
     return project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
 
 
@@ -239,7 +239,7 @@ def baseline_error(verdict: Verdict, run_folder: Path, what: str = "the baseline
     log = run_folder / "verifier.log"
     message = with_last_lines(f"{what} has no number: {verdict.why}", log.read_bytes() if log.exists() else b"")
     hint = f"{remedy or 'mend the verifier or the code'}, commit, and run the same command again"
-    return GoalseekError(message, hint, BAD_FINDING, "baseline_failed")
+    return GoalseekError(message, hint, StopReason.BASELINE_FAILED)
 
 
 def with_last_lines(message: str, printed: bytes) -> str:

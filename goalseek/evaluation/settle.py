@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     bench_in_turn,
     measure_turn,
@@ -28,7 +28,7 @@ from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
-from goalseek.values import Usage
+from goalseek.values import Phase, StopReason, Usage
 
 ASKED_BY = "settle"
 
@@ -74,12 +74,12 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
         project.watch.on_note(
             f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
         )
-    project.watch.on_phase(project.standing.last_iteration, "SETTLE")
-    project.write_state("running", project.standing.last_iteration, "SETTLE")
+    project.watch.on_phase(project.standing.last_iteration, Phase.SETTLE)
+    project.write_state("running", project.standing.last_iteration, Phase.SETTLE)
     try:
         return settle_now(project, config, pairs)
     except GoalseekError as error:
-        if error.stop_reason == "tampered":
+        if error.stop_reason == StopReason.TAMPERED:
             raise
         project.watch.on_note(f"{error.message}; {later}")
         return None
@@ -125,12 +125,12 @@ def _measure(project: Project, config: Config, index: int) -> None:
     assert standing.baseline and standing.best
     baseline, best = (pinned_target(standing, config, commit.tree) for commit in (standing.baseline, standing.best))
     project.took = seconds_outside(project, settle_key(standing))
-    with project.took.of("SETTLE"):
+    with project.took.of(Phase.SETTLE):
         evidence = measure_turn(project, baseline, best, index, unused_seed(project))
     target, named = (baseline, "the baseline") if bench_in_turn(index) == "a" else (best, "the best")
     if evidence.failure:
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
-        raise GoalseekError(message, "goalseek doctor", BAD_FINDING, "incumbent_failed")
+        raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
     measurement = measurement_of(evidence)
     record_measurement(project, target, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
     project.took.forget()

@@ -34,7 +34,7 @@ from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Failure, Side
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.supervisor import ProgramResult
-from goalseek.values import CommandRun
+from goalseek.values import CommandRun, Reason
 
 _ARTIFACTS_LIMIT = 256 * 2**20
 
@@ -168,7 +168,7 @@ class _Trial:
         except OSError as error:
             if not is_full_disk(error):
                 raise
-            return Failure("verify_failed", f"{command.name}: what it handed on left no room on the disk")
+            return Failure(Reason.VERIFY_FAILED, f"{command.name}: what it handed on left no room on the disk")
         return failure
 
     def _run_on_bench(self, command: VerifyCommand, run_folder: Path) -> ProgramResult:
@@ -201,7 +201,7 @@ class _Trial:
             is_stale_metric = any(once.is_unchanged(path, kind, self.fresh[kind].path) for kind in KINDS)
             if manifest.metric.source == "json" and is_stale_metric:
                 why = f"{path} is written by a command that runs once: no repeat would give another number"
-                raise NoNumber("no_metric", why)
+                raise NoNumber(Reason.NO_METRIC, why)
             once.finish(
                 {guard.name: guards[guard.name] for guard in manifest.guard if reads_once_command(manifest, guard)}
             )
@@ -248,7 +248,7 @@ def _check_ruler_files(verifier: Verifier, command: VerifyCommand) -> Failure | 
         return None
     names = abbreviate([quote_path(path) for path in changed])
     why = f"{command.name} changed files that are not the candidate's, while it was measured: {names}"
-    return Failure("verify_failed", f"{why}; files that it may write go into scope.generated")
+    return Failure(Reason.VERIFY_FAILED, f"{why}; files that it may write go into scope.generated")
 
 
 AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median, "mean": fmean, "min": min, "max": max}

@@ -14,7 +14,7 @@ from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
-from goalseek.values import to_line
+from goalseek.values import Outcome, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import BenchName, CachePaths
@@ -138,9 +138,9 @@ def agent_history(history: History, standing: Standing, label: str) -> list[Agen
             break
         if not isinstance(record, IterationRecord) or record.epoch != standing.epoch:
             continue
-        if record.outcome in ("kept", "baseline"):
+        if record.outcome in (Outcome.KEPT, Outcome.BASELINE):
             commits.append(_agent_commit(record))
-        if record.outcome == "baseline":
+        if record.outcome == Outcome.BASELINE:
             break
     return commits[::-1]
 
