@@ -12,7 +12,7 @@ from goalseek.errors import GoalseekError
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit, walk_first_parents
 from goalseek.git.objects import Objects
 from goalseek.ledger.records import IterationRecord, Record, parse_record
-from goalseek.values import to_line
+from goalseek.values import StopReason, to_line
 
 
 @dataclass(frozen=True)
