@@ -9,16 +9,14 @@ from goalseek.doctor import provider_checks
 from goalseek.doctor.cheats import Cheat
 from goalseek.doctor.isolation import isolation_notes
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import sync_bench
+from goalseek.evaluation.measurements import Evaluation, sync_bench
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.config import Config
 from goalseek.project.opening import refuse_nothing_writable, scope_notes, writable_files
 from goalseek.project.preflight import CheckResult
-from goalseek.project.project import Project
 from goalseek.project.refs import check_refs
 from goalseek.project.status import ruler_differences
 from goalseek.providers.registry import make_permitted_provider, manifest_commands
@@ -28,13 +26,12 @@ from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_s
 
 
 @dataclass(frozen=True)
-class DoctorContext:
-    """What is checked: the open project, its configuration, the tree that a climb would start from, and the cheats
-    applied to it. ``is_live`` allows a call to the provider.
+class DoctorContext(Evaluation):
+    """What is checked: also the tree that a climb would start from, and the cheats applied to it.
+
+    ``is_live`` allows a call to the provider.
     """
 
-    project: Project
-    config: Config
     tree: str
     entries: Mapping[str, Entry]
     cheats: tuple[Cheat, ...] = ()
@@ -89,7 +86,7 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
     """Workspace and bench can be made."""
     project, config = context.project, context.config
     try:
-        sync_bench(project, config, context.tree)
+        sync_bench(context, context.tree)
         if project.standing.incumbent:
             project.workspace(config)
     except (GoalseekError, OSError) as error:
@@ -148,9 +145,7 @@ def provider(context: DoctorContext) -> Iterator[CheckResult]:
     chosen.check()
     note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
     yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
-    yield from provider_checks.check_providers(
-        context.project, context.config, context.entries, chosen, context.is_live
-    )
+    yield from provider_checks.check_providers(context, context.entries, chosen, context.is_live)
 
 
 def isolation(context: DoctorContext) -> Iterator[CheckResult]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Measurement,
     Target,
     baseline_error,
@@ -29,7 +30,6 @@ from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Verdict
 from goalseek.project import preflight
-from goalseek.project.config import Config
 from goalseek.project.opening import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
@@ -83,19 +83,19 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     files, and equal trees.
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
-    config = project.config_for_baseline()
-    repository = project.repository
-    first = _side(project, config, *_commit(project, before))
-    second = _side(project, config, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
+    evaluation = Evaluation(project, project.config_for_baseline())
+    objects = project.repository.objects
+    first = _side(evaluation, *_commit(project, before))
+    second = _side(evaluation, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
     trees = (first.target.tree, second.target.tree)
     if trees[0] == trees[1]:
         message = f"{first.name} and {second.name} are the same tree"
         raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
-    entries = [repository.objects.files(tree) for tree in trees]
+    entries = [objects.files(tree) for tree in trees]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
-        _refuse_unfit(project, config, side.name, files, others)
-    _refuse_other_ruler(project, config, first, second)
-    check_sandbox(project, entries[1], config.manifest)
+        _refuse_unfit(evaluation, side.name, files, others)
+    _refuse_other_ruler(evaluation, first, second)
+    check_sandbox(project, entries[1], evaluation.config.manifest)
     return first, second
 
 
@@ -153,7 +153,8 @@ def _commit(project: Project, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _side(project: Project, config: Config, name: str, commit: str | None) -> Revision:
+def _side(evaluation: Evaluation, name: str, commit: str | None) -> Revision:
+    project, config = evaluation.project, evaluation.config
     repository = project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
     files = digest_of_files(repository.objects.files(tree).items(), config.scope)
@@ -161,10 +162,9 @@ def _side(project: Project, config: Config, name: str, commit: str | None) -> Re
     return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree))
 
 
-def _refuse_unfit(
-    project: Project, config: Config, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
-) -> None:
+def _refuse_unfit(evaluation: Evaluation, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]) -> None:
     """``others`` are the other side's files: a writable one may be in either."""
+    project, config = evaluation.project, evaluation.config
     try:
         preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, entries, others)
         preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
@@ -173,10 +173,10 @@ def _refuse_unfit(
         raise GoalseekError(f"{name}: {error.message}", error.hint, error.stop_reason or error.exit_code) from None
 
 
-def _refuse_other_ruler(project: Project, config: Config, before: Revision, after: Revision) -> None:
+def _refuse_other_ruler(evaluation: Evaluation, before: Revision, after: Revision) -> None:
     """Raises GoalseekError where hidden or read-only files differ; notes other differences that are not writable."""
+    project, scope = evaluation.project, evaluation.config.scope
     ruler_files, others = [], []
-    scope = config.scope
     for difference in project.repository.objects.differences(before.target.tree, after.target.tree):
         if scope.is_own_file(difference.path):
             continue

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     measure_turn,
     measurement_of,
     pinned_target,
@@ -17,8 +18,6 @@ from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
-from goalseek.project.config import Config
-from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
 from goalseek.values import Phase, Reason, StopReason
 
@@ -37,10 +36,10 @@ def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str
     return tuple(target for target, commit in targets if (target, commit) not in looked_at)
 
 
-def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
+def look_at_holdout(evaluation: Evaluation, is_end: bool) -> None:
     """Makes the looks that are due. One whose command fails is recorded as failed, and not made again."""
-    for target in due_looks(config.manifest, project.standing, is_end):
-        _look(project, config, target)
+    for target in due_looks(evaluation.config.manifest, evaluation.project.standing, is_end):
+        _look(evaluation, target)
 
 
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
@@ -68,8 +67,8 @@ def gain_of(direction: str, before: float, after: float) -> float:
     return after - before if direction == "maximize" else before - after
 
 
-def _look(project: Project, config: Config, target: str) -> None:
-    standing = project.standing
+def _look(evaluation: Evaluation, target: str) -> None:
+    project, standing = evaluation.project, evaluation.project.standing
     assert standing.baseline and standing.best
     commit = standing.baseline if target == "baseline" else standing.best
     project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
@@ -94,20 +93,21 @@ def _look(project: Project, config: Config, target: str) -> None:
     project.measured.add(project.ledger.append(begun))
     project.took = seconds_outside(project, holdout_key(project.standing))
     with project.took.of(Phase.HOLDOUT):
-        record = _measure(project, config, replace(begun, seconds=0.0))
+        record = _measure(evaluation, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
     project.measured.add(project.ledger.append(record))
     project.took.forget()
     project.watch.on_holdout(record)
 
 
-def _measure(project: Project, config: Config, begun: HoldoutRecord) -> HoldoutRecord:
+def _measure(evaluation: Evaluation, begun: HoldoutRecord) -> HoldoutRecord:
     """The record of a look that was begun, with its value or with why it failed."""
-    standing, target = project.standing, begun.of
+    project, config, target = evaluation.project, evaluation.config, begun.of
+    standing = project.standing
     assert config.manifest.holdout and standing.baseline and standing.best
     config = replace(config, manifest=with_holdout(config.manifest, config.manifest.holdout))
     before, after = (
-        replace(pinned_target(standing, config, commit.tree), own_folder=COMMAND)
+        replace(pinned_target(evaluation, commit.tree), config=config, own_folder=COMMAND)
         for commit in (standing.baseline, standing.best)
     )
     failed = replace(begun, reason="failed")

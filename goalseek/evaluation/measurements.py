@@ -32,6 +32,14 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """An open project under one configuration: what is measured outside an iteration is measured with these."""
+
+    project: Project
+    config: Config
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
 
@@ -71,27 +79,30 @@ class Target:
         return replace(self, tree=tree, baseline_seconds=seconds)
 
 
-def pinned_target(standing: Standing, config: Config, tree: str) -> Target:
+def pinned_target(evaluation: Evaluation, tree: str) -> Target:
     """A tree under the pinned ruler of a climb that has begun."""
-    assert standing.baseline
-    return Target(config, tree, standing.ruler, standing.epoch, standing.baseline.tree, dict(standing.baseline.seconds))
+    standing = evaluation.project.standing
+    baseline = standing.baseline
+    assert baseline
+    return Target(evaluation.config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
 
 
-def incumbent_target(project: Project, config: Config) -> Target:
+def incumbent_target(evaluation: Evaluation) -> Target:
     """The incumbent of a climb that has begun."""
-    incumbent = project.standing.incumbent
+    standing = evaluation.project.standing
+    incumbent = standing.incumbent
     assert incumbent
     runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
     first = Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
-    target = pinned_target(project.standing, config, incumbent.tree)
-    return replace(target, known=(first, *_known_measurements(project.standing, target)))
+    target = pinned_target(evaluation, incumbent.tree)
+    return replace(target, known=(first, *_known_measurements(standing, target)))
 
 
-def baseline_target(project: Project, config: Config) -> Target:
+def baseline_target(evaluation: Evaluation) -> Target:
     """What the first baseline will measure. Raises GoalseekError for an uncommitted change of the ruler's files."""
-    ruler = take_ruler(project, config).digest
+    project, ruler = evaluation.project, take_ruler(evaluation).digest
     tree = project.repository.tree_of(project.repository.head())
-    target = Target(config, tree, ruler, project.standing.epoch + 1, tree)
+    target = Target(evaluation.config, tree, ruler, project.standing.epoch + 1, tree)
     return replace(target, known=_known_measurements(project.standing, target))
 
 
@@ -156,10 +167,10 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
     return PhaseSeconds(Checkpoints(project.repository.own, project.seal, project.run_id, what), project.active_seconds)
 
 
-def sync_bench(project: Project, config: Config, tree: str) -> None:
+def sync_bench(evaluation: Evaluation, tree: str) -> None:
     """Brings every view of the bench on which trees are measured to this tree."""
-    with project.bench(config, "a") as bench:
-        for sees in dict.fromkeys(command.sees for command in config.manifest.verify):
+    with evaluation.project.bench(evaluation.config, "a") as bench:
+        for sees in dict.fromkeys(command.sees for command in evaluation.config.manifest.verify):
             if sees is not None:
                 bench.sync_to(sees, tree)
 
@@ -219,10 +230,11 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
     return evidence
 
 
-def take_ruler(project: Project, config: Config) -> Ruler:
+def take_ruler(evaluation: Evaluation) -> Ruler:
     """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
     and where HEAD tracks what is shared, or what setup gives anew.
     """
+    project, config = evaluation.project, evaluation.config
     preflight.refuse_uncommitted(project.repository, config.scope)
     entries = project.repository.objects.files(project.repository.tree_of(project.repository.head()))
     preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)

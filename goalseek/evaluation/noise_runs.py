@@ -14,6 +14,7 @@ from pathlib import Path
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Measurement,
     Target,
     baseline_error,
@@ -132,8 +133,8 @@ def noise_target(project: Project) -> Target:
     check_fit(project)
     standing = project.standing
     if standing.baseline is None:
-        return baseline_target(project, project.config_for_baseline())
-    target = incumbent_target(project, project.config())
+        return baseline_target(Evaluation(project, project.config_for_baseline()))
+    target = incumbent_target(Evaluation(project, project.config()))
     return replace(target, known=tuple(_runs_before(project, target)))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import measure_target, pinned_target, unused_seed
+from goalseek.evaluation.measurements import Evaluation, measure_target, pinned_target, unused_seed
 from goalseek.humanize import format_duration, format_number, format_percent, parse_share
 from goalseek.ledger.audit import audit
 from goalseek.ledger.records import IterationRecord
@@ -95,7 +95,7 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
         f"audit: measuring iteration {number} again, {record.commit_hash[:12]} ({record.outcome}, {record.reason}); "
         + (f"it took {format_duration(last_run.seconds)}" if last_run else "how long it takes is not recorded")
     )
-    target, seed = pinned_target(standing, config, record.tree_hash), last_run.seed if last_run else None
+    target, seed = pinned_target(Evaluation(project, config), record.tree_hash), last_run.seed if last_run else None
 
     def measure(number: int) -> Evidence:
         seed_now = unused_seed(project, number, record.iteration) if seed is None else seed

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     bench_in_turn,
     measure_turn,
     measurement_of,
@@ -24,7 +25,6 @@ from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
@@ -59,9 +59,9 @@ def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
     return min(manifest.metric.settle, max(0, int(remaining / each)))
 
 
-def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
+def settle_at_end(evaluation: Evaluation) -> SettleRecord | None:
     """Settles where that is needed, with as many pairs as there is time for. A failure is a note, not an error."""
-    manifest = config.manifest
+    project, manifest = evaluation.project, evaluation.config.manifest
     if not needs_settling(manifest, project.standing):
         return None
     spent = project.standing.for_run(project.run_id).spending(killed_seconds(project), Usage())
@@ -77,7 +77,7 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
     project.watch.on_phase(project.standing.last_iteration, Phase.SETTLE)
     project.write_state("running", project.standing.last_iteration, Phase.SETTLE)
     try:
-        return settle_now(project, config, pairs)
+        return settle_now(evaluation, pairs)
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise
@@ -85,24 +85,25 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
         return None
 
 
-def settle_on_request(project: Project, config: Config) -> SettleRecord | None:
+def settle_on_request(evaluation: Evaluation) -> SettleRecord | None:
     """Settles because a person asks for it; None with a note for a metric that never moved.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
-    metric, standing = config.manifest.metric, project.standing
+    project, metric = evaluation.project, evaluation.config.manifest.metric
+    standing = project.standing
     if standing.best and standing.best != standing.baseline and not standing.noise.differed and metric.noise == "auto":
         project.watch.on_note("the metric never moved: its difference is exact, and there is nothing to settle")
         return None
-    return settle_now(project, config, metric.settle or PAIRS)
+    return settle_now(evaluation, metric.settle or PAIRS)
 
 
-def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
+def settle_now(evaluation: Evaluation, pairs: int) -> SettleRecord:
     """Measures baseline and best afresh in turn, and records the difference.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
-    standing = project.standing
+    project, standing = evaluation.project, evaluation.project.standing
     baseline, best = standing.baseline, standing.best
     if baseline is None or best is None or best == baseline:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
@@ -111,19 +112,20 @@ def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
         f"settling: baseline and best afresh in turn, {pluralize(pairs, 'pair')}, about {format_duration(seconds)}"
     )
     for index in range(len(standing.settling), 2 * pairs):
-        _measure(project, config, index)
-    record = project.ledger.append(_record(project, config, 2 * pairs))
+        _measure(evaluation, index)
+    record = project.ledger.append(_record(evaluation, 2 * pairs))
     project.measured.add(record)
     assert isinstance(record, SettleRecord)
     project.watch.on_settled(record)
     return record
 
 
-def _measure(project: Project, config: Config, index: int) -> None:
+def _measure(evaluation: Evaluation, index: int) -> None:
     """Measures baseline or best, whose turn it is, and records the measurement."""
-    standing, before = project.standing, killed_seconds(project)
+    project, standing = evaluation.project, evaluation.project.standing
     assert standing.baseline and standing.best
-    baseline, best = (pinned_target(standing, config, commit.tree) for commit in (standing.baseline, standing.best))
+    baseline, best = (pinned_target(evaluation, commit.tree) for commit in (standing.baseline, standing.best))
+    before = killed_seconds(project)
     project.took = seconds_outside(project, settle_key(standing))
     with project.took.of(Phase.SETTLE):
         evidence = measure_turn(project, baseline, best, index, unused_seed(project))
@@ -141,12 +143,12 @@ def killed_seconds(project: Project) -> float:
     return sum(seconds_outside(project, settle_key(project.standing)).phases.values())
 
 
-def _record(project: Project, config: Config, count: int) -> SettleRecord:
+def _record(evaluation: Evaluation, count: int) -> SettleRecord:
+    project, metric = evaluation.project, evaluation.config.manifest.metric
     baseline, best = project.standing.baseline, project.standing.best
     assert baseline and best
     measurements = project.standing.settling[:count]
     pairs = tuple(pairs_in_turn([record.value for record in measurements]))
-    metric = config.manifest.metric
     result = settle(metric.direction, pairs)
     return SettleRecord(
         seq=0,
