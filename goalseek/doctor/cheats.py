@@ -19,8 +19,9 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.statistics.decide import Reference, decide
+from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import representative
+from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import Outcome, Reason
 from goalseek.workspace.scope import Scope, is_tool_cache
 from goalseek.workspace.screening import AddedFiles, link_refusal, new_path_refusal
@@ -145,16 +146,13 @@ def _verdict(project: Project, subject: Target, cheat: Cheat, number: int) -> Ve
     if not _is_measured(cheat, subject.tree):
         return Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, "it changes nothing that a candidate may change")
     evidence = measure_target(project, subject.variant(cheat.tree), unused_seed(project, number))
-    manifest = subject.config.manifest
-    return decide(manifest.metric, manifest.guard, _reference(project, subject), evidence, cheat.lines_saved)
-
-
-def _reference(project: Project, subject: Target) -> Reference:
-    """What a candidate has to beat: the incumbent, or before a baseline the value that it would have."""
-    standing = project.standing
+    standing, manifest = project.standing, subject.config.manifest
     if standing.incumbent and standing.baseline:
-        return Reference(standing.incumbent.value, standing.baseline.guards)
-    return Reference(representative([measurement.value for measurement in subject.known]), subject.known[-1].guards)
+        value, guards = standing.incumbent.value, standing.baseline.guards
+    else:  # before a baseline: the value that it would have
+        value, guards = representative([measurement.value for measurement in subject.known]), subject.known[-1].guards
+    rule = AcceptanceRule(manifest.metric, manifest.guard, guards, NoiseState(value=value), cheat.lines_saved)
+    return rule.plain_verdict(evidence)
 
 
 def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, is_measured: bool) -> CheatFinding:

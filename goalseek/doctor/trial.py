@@ -28,10 +28,10 @@ from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.advice import fixed_seed_hint
-from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.guards import guard_warning
-from goalseek.statistics.noise_state import cost_of_deciding
+from goalseek.statistics.noise_state import NoiseState, cost_of_deciding
 from goalseek.statistics.scale import median
+from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import Reason, VerifierRun
 
 NUMBERS = 2
@@ -135,7 +135,8 @@ def _cost(project: Project, manifest: Manifest, known: Sequence[Measurement]) ->
 def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measurement) -> Verdict:
     run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
     evidence = Evidence((run,), (candidate.guards,), candidate.verify)
-    return decide(manifest.metric, manifest.guard, Reference(incumbent.value, incumbent.guards), evidence, 0)
+    state = NoiseState(value=incumbent.value)
+    return AcceptanceRule(manifest.metric, manifest.guard, incumbent.guards, state, 0).plain_verdict(evidence)
 
 
 def _describe_numbers(manifest: Manifest, known: Sequence[Measurement]) -> CheckResult:
