@@ -33,7 +33,7 @@ from goalseek.project.limits import Clock
 from goalseek.project.observer import Observer
 from goalseek.project.progress import format_turn
 from goalseek.project.state_file import RunState, StateFile, utc_now
-from goalseek.project.trees import ProjectTrees, TreePlan, agent_history
+from goalseek.project.trees import ProjectTrees, agent_history, plan_trees
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox.level import SandboxLevel
@@ -94,7 +94,6 @@ class Project:
         self._changed_cache: tuple[tuple[str, str], frozenset[str]] | None = None
         self._config_reader = ConfigReader(self.folder, places.prefix, repository.top, self.seal.digest)
         self._policy_cache: tuple[ManifestFile, SandboxPolicy] | None = None
-        self._tree_plan_cache: tuple[Config, SandboxPolicy, TreePlan] | None = None
         # Last: it holds a lock, which nobody would let go if another of these raised after it.
         self.programs = Supervisor(places.owner, repository.own / PROGRAMS_LOCK, self._beat)
 
@@ -211,13 +210,13 @@ class Project:
 
     def workspace(self, config: Config) -> Workspace:
         """The agent's tree under this configuration, at the incumbent."""
-        workspace = self._trees.workspace(self._tree_plan(config))
+        workspace = self._trees.workspace(plan_trees(config, self.confines.mounts, self.folder))
         workspace.sync_to(lambda label: agent_history(self.ledger.history, self.standing, label))
         return workspace
 
     def bench(self, config: Config, side: Side = "candidate") -> Bench:
         """The verifier's trees under this configuration, for the candidate or for the incumbent."""
-        return self._trees.bench(self._tree_plan(config), side)
+        return self._trees.bench(plan_trees(config, self.confines.mounts, self.folder), side)
 
     def verifier(
         self,
@@ -321,24 +320,6 @@ class Project:
         table = self._provider.asked or self.loaded.manifest.provider
         mounts = self.confines.mounts
         return self._config_reader.read(self.loaded, manifest, table, mounts, notes, listing, changed_paths)
-
-    def _tree_plan(self, config: Config) -> TreePlan:
-        cache = self._tree_plan_cache
-        if cache is None or cache[0] is not config or cache[1] is not self.confines:
-            cache = self._tree_plan_cache = (config, self.confines, self._make_tree_plan(config))
-        return cache[2]
-
-    def _make_tree_plan(self, config: Config) -> TreePlan:
-        manifest = config.manifest
-        return TreePlan(
-            config.scope,
-            config.scope_key,
-            tuple(pattern for command in manifest.verify for pattern in command.keep),
-            config.links,
-            self.confines.mounts,
-            config.hidden_from,
-            hidden_files.folder_of(self.folder, manifest),
-        )
 
     def _newest_records(self) -> list[IterationRecord]:
         newest = (record for record in self.ledger.history.newest() if isinstance(record, IterationRecord))

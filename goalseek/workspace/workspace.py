@@ -18,7 +18,7 @@ from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed, git
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
-from goalseek.workspace.checkout import LINK, Checkout, occupied
+from goalseek.workspace.checkout import Checkout, TreePlan, occupied
 from goalseek.workspace.scan import Changes
 
 Value = TypeVar("Value")
@@ -48,24 +48,21 @@ class _TreeLabel:
 
 
 class Workspace:
-    """The agent's tree and its git folder. ``links`` are made in it; ``mount_points`` are left alone."""
+    """The agent's tree and its git folder. ``build_context`` is entered while they are made anew."""
 
     def __init__(
         self,
         folder: Path,
         objects: Objects,
-        is_seen: Callable[[str], bool],
-        scope_key: str,
-        links: Mapping[str, str],
-        mount_points: frozenset[str] = frozenset(),
+        plan: TreePlan,
         build_context: TreeUpdateContext = contextlib.nullcontext,
     ) -> None:
         self.root = folder
         self._objects = objects
-        self._is_seen = is_seen
-        self._scope_key = scope_key
-        self._links = {path: Entry(LINK, target) for path, target in links.items()}
-        self._mount_points = mount_points
+        self._is_seen = plan.scope.seen_by("agent")
+        self._scope_key = plan.scope_key
+        self._links = plan.links
+        self._mount_points = plan.mount_points
         self._build_context = build_context
         self._cache: dict[str, tuple[str, Any]] = {}
         self._pristine = folder.with_name(folder.name + ".git")
@@ -76,7 +73,7 @@ class Workspace:
             folder.with_name(folder.name + ".state"),
             self._content,
             objects.fill,
-            exceptions=frozenset({".git"}) | mount_points,
+            (self._mount_points | {".git"}).__contains__,
         )
         self.git_folder = Checkout(
             folder / ".git", folder.with_name(folder.name + ".git.state"), self._pristine_content
