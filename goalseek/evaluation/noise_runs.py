@@ -169,7 +169,7 @@ def repeat_measurements(project: Project, subject: Target, count: int) -> Iterat
 
 def _unused_seed(project: Project, used: set[int | None]) -> int:
     """A seed that was not used for this tree yet, from the series for measurements outside an iteration."""
-    iteration = project.standing.last_iteration + 1
+    iteration = project.standing.next_iteration
     seeds = (
         project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
         for number in itertools.count()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile
@@ -135,9 +136,7 @@ def _is_stored_end(loaded: ManifestFile, stop: Stop) -> bool:
         if path.read_text(encoding="utf-8") == line:
             return True
     with contextlib.suppress(OSError):
-        temporary = path.with_suffix(".new")
-        temporary.write_text(line, encoding="utf-8")
-        temporary.replace(path)
+        write_atomic(path, line)
     return False
 
 

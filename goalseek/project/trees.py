@@ -1,8 +1,9 @@
-"""The trees of one project under one configuration: the workspace, the candidate's bench and the incumbent's."""
+"""The trees of one project under one configuration: the workspace, the benches."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -11,13 +12,12 @@ from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
-from goalseek.phase_values import Side
 from goalseek.project.config import Config
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.checkout import TreePlan
-from goalseek.workspace.places import CachePaths
+from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.workspace import AgentCommit, Workspace
 
 
@@ -35,7 +35,8 @@ class ProjectTrees:
         self._announce = announce
         self._plan_key = ""
         self._workspace: Workspace | None = None
-        self._benches: dict[Side, Bench] = {}
+        self._benches: dict[BenchName, Bench] = {}
+        self._acquired: set[BenchName] = set()
 
     def workspace(self, plan: TreePlan) -> Workspace:
         """The agent's tree."""
@@ -44,12 +45,19 @@ class ProjectTrees:
             self._workspace = Workspace(self._places.workspace, self._objects, plan, self._announce)
         return self._workspace
 
-    def bench(self, plan: TreePlan, side: Side) -> Bench:
-        """The verifier's trees for the candidate, or for the incumbent."""
+    @contextlib.contextmanager
+    def bench(self, plan: TreePlan, name: BenchName) -> Iterator[Bench]:
+        """A bench that nobody else has until this block ends. Raises RuntimeError where somebody has it."""
+        if name in self._acquired:
+            raise RuntimeError(f"bench {name} is in use")
         self._apply_plan(plan)
-        if side not in self._benches:
-            self._benches[side] = Bench(self._places.bench_of(side), self._objects, plan, self._announce)
-        return self._benches[side]
+        if name not in self._benches:
+            self._benches[name] = Bench(self._places.bench(name), self._objects, plan, self._announce)
+        self._acquired.add(name)
+        try:
+            yield self._benches[name]
+        finally:
+            self._acquired.remove(name)
 
     def close(self) -> None:
         """Stores the trees' state for the next process."""
