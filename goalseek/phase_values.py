@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from goalseek.values import Attempt, CommandRun, Number, Usage, VerifierRun
+from goalseek.values import Attempt, CommandRun, Number, Outcome, Usage, VerifierRun
 
 MAX_VISIBLE_FILES = 200
 Side = Literal["candidate", "incumbent"]
@@ -206,7 +206,7 @@ class Verdict:
 
     def __bool__(self) -> bool:
         """Whether the candidate becomes the incumbent."""
-        return self.outcome in ("kept", "baseline")
+        return self.outcome in (Outcome.KEPT, Outcome.BASELINE)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.scale import representative
+from goalseek.values import Outcome, Reason
 from goalseek.workspace.scope import Scope, is_tool_cache
 from goalseek.workspace.screening import AddedFiles, link_refusal, new_path_refusal
 
@@ -140,9 +141,9 @@ def _is_measured(cheat: Cheat, tree: str) -> bool:
 
 def _verdict(project: Project, subject: Target, cheat: Cheat, number: int, folder: Path) -> Verdict:
     if cheat.refused:
-        return Verdict("skipped", "out_of_scope", cheat.refused)
+        return Verdict(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, cheat.refused)
     if not _is_measured(cheat, subject.tree):
-        return Verdict("skipped", "no_change", "it changes nothing that a candidate may change")
+        return Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, "it changes nothing that a candidate may change")
     evidence = measure_target(project, subject, number, folder, cheat.tree)
     manifest = subject.config.manifest
     return decide(manifest.metric, manifest.guard, _reference(project, subject), evidence, cheat.lines_saved)
@@ -162,7 +163,7 @@ def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, is_measured: bo
     if cheat.left_out:
         text += f"; left out, being outside the scope: {', '.join(cheat.left_out)}"
     remedy = ""
-    if verdict.reason == "simpler":
+    if verdict.reason == Reason.SIMPLER:
         remedy = "it moves no number, and is kept for its fewer lines: let it change the number, or take it out"
     elif verdict:
         remedy = cheat_remedy(manifest)

@@ -171,7 +171,7 @@ def _refuse_unfit(
         preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
         preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
     except GoalseekError as error:
-        raise GoalseekError(f"{name}: {error.message}", error.hint, error.exit_code, error.stop_reason) from None
+        raise GoalseekError(f"{name}: {error.message}", error.hint, error.stop_reason or error.exit_code) from None
 
 
 def _refuse_other_ruler(project: Project, config: Config, before: Revision, after: Revision) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
 from goalseek.manifest.loading import make_log_folders
@@ -20,7 +20,7 @@ from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.project import Project
-from goalseek.values import CommandRun, VerifierRun
+from goalseek.values import CommandRun, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
@@ -198,4 +198,4 @@ def baseline_error(verdict: Verdict, run_folder: Path, what: str = "the baseline
     if lines:
         message += "\n" + "\n".join(f"  | {line}" for line in lines)
     hint = f"{remedy or 'mend the verifier or the code'}, commit, and run the same command again"
-    return GoalseekError(message, hint, BAD_FINDING, "baseline_failed")
+    return GoalseekError(message, hint, StopReason.BASELINE_FAILED)

@@ -35,7 +35,7 @@ from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch
 from goalseek.statistics.sequential_test import baseline_rejection
-from goalseek.values import VerifierRun
+from goalseek.values import Outcome, Reason, VerifierRun
 
 _LINES_SHOWN = 20
 
@@ -89,9 +89,9 @@ def _value_of(command: StandaloneCommand, result: ProgramResult) -> float:
     """The number of one run. Raises NoNumber where it failed or has none."""
     if result.timed_out:
         assert command.timeout
-        raise NoNumber("verify_timeout", f"the command ran past its limit, {format_duration(command.timeout)}")
+        raise NoNumber(Reason.VERIFY_TIMEOUT, f"the command ran past its limit, {format_duration(command.timeout)}")
     if result.exit_code != 0:
-        raise NoNumber("verify_failed", f"the command ended with {result.exit_code}")
+        raise NoNumber(Reason.VERIFY_FAILED, f"the command ended with {result.exit_code}")
     reading = command.reading
     if reading.source == "wall":
         return to_finite(reading.name, result.seconds)
@@ -185,7 +185,7 @@ def _runs_before(project: Project, subject: Target) -> Iterator[Measurement]:
     runs_by_seq: list[tuple[int, Sequence[VerifierRun]]] = []
     if record:
         own = [run for run in record.runs if run.of == "candidate"]
-        runs_by_seq.append((record.seq, own if record.outcome == "baseline" else own[1:]))
+        runs_by_seq.append((record.seq, own if record.outcome == Outcome.BASELINE else own[1:]))
     for record in project.recent:
         if record.seq > standing.incumbent.seq:
             runs_by_seq.append((record.seq, [run for run in record.runs if run.of == "incumbent"]))

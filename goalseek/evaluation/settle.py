@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import Target, measure_target, measurement_of, record_measurement, seconds_outside
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
@@ -19,7 +19,7 @@ from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
-from goalseek.values import Usage
+from goalseek.values import Phase, StopReason, Usage
 from goalseek.workspace.places import BenchName
 
 ASKED_BY = "settle"
@@ -66,12 +66,12 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
         project.watch.on_note(
             f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
         )
-    project.watch.on_phase(project.standing.last_iteration, "SETTLE")
-    project.write_state("running", project.standing.last_iteration, "SETTLE")
+    project.watch.on_phase(project.standing.last_iteration, Phase.SETTLE)
+    project.write_state("running", project.standing.last_iteration, Phase.SETTLE)
     try:
         return settle_now(project, config, pairs)
     except GoalseekError as error:
-        if error.stop_reason == "tampered":
+        if error.stop_reason == StopReason.TAMPERED:
             raise
         project.watch.on_note(f"{error.message}; {later}")
         return None
@@ -122,12 +122,12 @@ def _bench(index: int) -> BenchName:
 def _measure(project: Project, subject: Target, bench: BenchName) -> None:
     folder, before = project.places.scratch / "settle", killed_seconds(project)
     project.took = seconds_outside(project, settle_key(project.standing))
-    with project.took.of("SETTLE"):
+    with project.took.of(Phase.SETTLE):
         evidence = measure_target(project, subject, 0, folder, bench=bench)
     if evidence.failure:
         named = "the baseline" if bench == "a" else "the best"
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
-        raise GoalseekError(message, "goalseek doctor", BAD_FINDING, "incumbent_failed")
+        raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
     measurement = measurement_of(evidence)
     record_measurement(project, subject, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
     project.took.forget()

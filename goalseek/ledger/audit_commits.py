@@ -12,6 +12,7 @@ from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
 from goalseek.ledger.chain import Deviation, value_deviations
 from goalseek.ledger.records import IterationRecord
+from goalseek.values import Outcome, Reason
 
 
 class NamedCommits:
@@ -53,7 +54,7 @@ class NamedCommits:
         yield from value_deviations("another tree than recorded", where, record.tree_hash, candidate.tree)
         if record.parent_commit_hash in (None, record.commit_hash):
             return
-        is_baseline = record.outcome == "baseline"
+        is_baseline = record.outcome == Outcome.BASELINE
         parents = candidate.parents[:1] if is_baseline else candidate.parents
         expected = (str(record.parent_commit_hash), *record.earlier_commits)
         yield from value_deviations("another parent than recorded", where, expected[-1], " ".join(parents))
@@ -63,7 +64,7 @@ class NamedCommits:
                 parent_names = " ".join(earlier.parents)
                 yield from value_deviations("another parent than recorded", f"earlier try {name}", before, parent_names)
         expected_trailers = {"Project": self.project, "Run": record.run_id, "Iteration": str(record.iteration)}
-        if record.reason == "interrupted":
+        if record.reason == Reason.INTERRUPTED:
             del expected_trailers["Run"]  # a run that was given up had made it
         for name, value in expected_trailers.items():
             yield from value_deviations(f"another trailer Goalseek-{name}", where, value, candidate.trailers.get(name))

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import Commit, walk_first_parents
@@ -24,7 +24,7 @@ from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair_tail, verify_lines
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
-from goalseek.values import to_line, to_plain
+from goalseek.values import Outcome, StopReason, to_line, to_plain
 
 _HEAD_FILE = "ledger"
 _SNAPSHOT_EVERY = 16
@@ -140,7 +140,7 @@ class Ledger:
                     if last_head
                     else ""
                 )
-                raise GoalseekError(problem, f"see: goalseek audit{undo}", UNFIT, "tampered")
+                raise GoalseekError(problem, f"see: goalseek audit{undo}", StopReason.TAMPERED)
             foreign += [] if holds else [row["seq"]]
         if not foreign:
             return ""
@@ -155,7 +155,7 @@ class Ledger:
                 f"fetch it from a clone: git fetch CLONE {ref}:{ref}; or find its last commit, whose message is the "
                 f"last line of that file: git fsck --unreachable; to begin anew, move the file away"
             )
-            raise GoalseekError(f"{ref} is gone, and {path} has its records", hint, UNFIT, "tampered")
+            raise GoalseekError(f"{ref} is gone, and {path} has its records", hint, StopReason.TAMPERED)
         if last_head is None or last_head == self.head:
             return
         if self.head is None or not self.repository.is_ancestor(last_head, self.head):
@@ -200,7 +200,7 @@ def repair_head(repository: Repository, history: History, head: str) -> None:
         f"fetch it from a clone: git fetch CLONE 'refs/goalseek/*:refs/goalseek/*'; or go on from the last record: "
         f"git update-ref {repository.ledger_ref} {below}; rm {repository.own / 'ledger'}"
     )
-    raise GoalseekError(message, hint, UNFIT, "repository")
+    raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
 def _find_newest_commit(repository: Repository, lines: list[bytes]) -> tuple[str, list[bytes]]:
@@ -226,7 +226,7 @@ def _commit(repository: Repository, below: str, line: bytes) -> str:
     objects, tree, parents = repository.objects, repository.tree_of(below), [below]
     if isinstance(record, IterationRecord):
         parents += [record.commit_hash] if record.commit_hash else []
-        if record.outcome == "baseline":
+        if record.outcome == Outcome.BASELINE:
             blob = objects.write_bytes(ruler_copy_path(repository).read_bytes())
             tree = objects.write_tree({RULER_FILE: Entry("100644", blob)})
     timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())

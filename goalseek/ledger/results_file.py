@@ -14,14 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.humanize import pluralize
 from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
-from goalseek.values import from_plain, to_line
+from goalseek.values import StopReason, from_plain, to_line
 
 _BLOCK = 65536
 _SNAPSHOT = "standing.json"
@@ -122,7 +122,7 @@ class History:
         except ValueError as error:
             message = f"{self.path}, at byte {line.offset}: {error}"
             hint = "goalseek audit says what differs; goalseek audit --rebuild writes it again from git"
-            raise GoalseekError(message, hint, UNFIT, "tampered") from None
+            raise GoalseekError(message, hint, StopReason.TAMPERED) from None
 
     def has_snapshot(self) -> bool:
         """Whether there is one, whoever wrote it."""
@@ -208,7 +208,7 @@ def repair_tail(history: History, messages: MessageSource) -> str:
         if last:
             message = f"{history.path} does not end with a record of git's"
             hint = f"move it away; it is written again from git: mv {history.path} {history.path}.old"
-            raise GoalseekError(message, hint, UNFIT, "tampered")
+            raise GoalseekError(message, hint, StopReason.TAMPERED)
     note = ""
     if history.size() > end:
         os.truncate(history.path, end)
@@ -232,7 +232,7 @@ def verify_lines(history: History, messages: MessageSource, snapshot: Snapshot) 
         if next(expected, "").encode() != line.text:
             problem = f"{history.path}, at byte {line.offset}: the line is not what git has"
             hint = "see: goalseek audit; goalseek audit --rebuild writes it again"
-            raise GoalseekError(problem, hint, UNFIT, "tampered")
+            raise GoalseekError(problem, hint, StopReason.TAMPERED)
     older = list(expected) if not snapshot.end else []
     if not older:
         return ""

@@ -60,7 +60,7 @@ class Spend:
 
     def plus(self, record: IterationRecord) -> Spend:
         """This with one more recorded iteration."""
-        counted = self.iterations + (record.outcome != "baseline")
+        counted = self.iterations + (record.outcome != Outcome.BASELINE)
         return Spend(counted, self.seconds + sum(record.seconds.values()), self.usage.plus(record.usage))
 
 
@@ -210,7 +210,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         measured=standing.measured + (record.metric.value is not None),
         crashes=standing.crashes + 1 if record.reason in CRASHED else _crash_streak(standing, record),
     )
-    if record.outcome != "kept":
+    if record.outcome != Outcome.KEPT:
         return replace(following, stagnation=standing.stagnation + 1)
     commit = _measured_commit(record)
     return replace(following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None)

@@ -12,10 +12,10 @@ from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.humanize import format_distinct, format_number, format_percent
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
-from goalseek.loop.notify import NotifyWatch
+from goalseek.loop.notify import Notifier
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
-from goalseek.project.observer import OUTPUT, OutputLog
+from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.project import Project
 from goalseek.statistics.noise_report import format_luck
 from goalseek.values import EXIT_CODES, Stop
@@ -31,8 +31,8 @@ def reporting_end(project: Project) -> Iterator[None]:
     An early end has the last line only if the block recorded something.
     A fault of the machine leaves the block as a GoalseekError, with the stop reason ``disk``, say.
     """
-    notifier = NotifyWatch(project.watch, lambda: project.loaded, project.programs)
-    project.watch = OutputLog(notifier, project.loaded.logs / OUTPUT)
+    notifier = Notifier(lambda: project.loaded, project.programs, project.watch.on_note)
+    project.watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, notifier)
     first_seq = project.standing.seq
     try:
         yield

@@ -14,7 +14,7 @@ from goalseek.sandbox.environment import program_environment
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
-from goalseek.values import CommandRun
+from goalseek.values import CommandRun, Reason
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import CachePaths
 
@@ -122,15 +122,15 @@ def has_stop_code(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
 def failure_of(command: VerifyCommand, result: ProgramResult) -> Failure | None:
     """The failure that a command's end means for the candidate; None if it succeeded."""
     if result.timed_out:
-        return Failure("verify_timeout", f"{command.name} ran past its timeout", _output_end(command, result))
+        return Failure(Reason.VERIFY_TIMEOUT, f"{command.name} ran past its timeout", _output_end(command, result))
     if result.exit_code == 0:
         return None
     if command.sees == "hidden" and result.exit_code == UNJUDGEABLE:
-        return Failure("unmeasurable", f"{command.name} says that this candidate cannot be judged")
+        return Failure(Reason.UNMEASURABLE, f"{command.name} says that this candidate cannot be judged")
     if command.sees == "hidden" and result.exit_code == STOP_THE_RUN:
-        return Failure("verify_failed", f"{command.name} says stop (exit code 127)")
+        return Failure(Reason.VERIFY_FAILED, f"{command.name} says stop (exit code 127)")
     why = f"{command.name} ended with {result.exit_code}{_last_line(result)}"
-    return Failure("verify_failed", why, _output_end(command, result))
+    return Failure(Reason.VERIFY_FAILED, why, _output_end(command, result))
 
 
 def _output_end(command: VerifyCommand, result: ProgramResult) -> str:

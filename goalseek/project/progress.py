@@ -15,6 +15,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
 from goalseek.project.limits import BudgetUse, budget_use
+from goalseek.values import Outcome
 
 REASONS_LIMIT = 6
 MEDIAN_OF = 15
@@ -60,8 +61,10 @@ def progress_of(
     spendings = (*invocation_spendings, *budget_use(limits, standing))
     if standing.baseline is None or standing.best is None:
         return Progress(project, spendings=spendings)
-    keeps = [record.metric.value for record in records if record.epoch == standing.epoch and record.outcome == "kept"]
-    tries = [record for record in records if record.outcome != "baseline"]
+    keeps = [
+        record.metric.value for record in records if record.epoch == standing.epoch and record.outcome == Outcome.KEPT
+    ]
+    tries = [record for record in records if record.outcome != Outcome.BASELINE]
     return Progress(
         project=project,
         metric=standing.metric,

@@ -39,7 +39,7 @@ from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.policy import SandboxPolicy, policy_for
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
-from goalseek.values import Stop
+from goalseek.values import Phase, Stop
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import BenchName, CachePaths
@@ -245,7 +245,7 @@ class Project:
 
     def _show_turn(self, side: Side, number: int) -> None:
         self.watch.on_measurement(side, number)
-        if self.last_phase == "VERIFY":
+        if self.last_phase == Phase.VERIFY:
             self.picture.set_turn(format_turn(side, number))
 
     def _beat(self) -> None:

@@ -13,7 +13,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
 from goalseek.project.config import Config
-from goalseek.values import to_line
+from goalseek.values import Outcome, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.checkout import TreePlan
@@ -100,9 +100,9 @@ def agent_history(history: History, standing: Standing, label: str) -> list[Agen
             break
         if not isinstance(record, IterationRecord) or record.epoch != standing.epoch:
             continue
-        if record.outcome in ("kept", "baseline"):
+        if record.outcome in (Outcome.KEPT, Outcome.BASELINE):
             commits.append(_agent_commit(record))
-        if record.outcome == "baseline":
+        if record.outcome == Outcome.BASELINE:
             break
     return commits[::-1]
 

@@ -14,6 +14,7 @@ from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
+from goalseek.values import Reason
 
 _SENTENCES = {
     "verify_failed": "the verifier failed",
@@ -43,7 +44,7 @@ def why_for_agent(record: IterationRecord, verify: Sequence[VerifyCommand]) -> s
         return record.why
     open_commands = {command.name for command in verify if command.sees == "candidate"}
     last_command = record.verify[-1].name if record.verify else None
-    is_command_failure = record.reason in ("verify_failed", "verify_timeout")
+    is_command_failure = record.reason in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT)
     is_open = last_command in open_commands if is_command_failure else len(open_commands) == len(verify)
     return record.why if is_open else _SENTENCES[record.reason]
 

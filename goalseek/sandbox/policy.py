@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.location import Location, other_folders
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, SandboxTable
@@ -19,6 +19,7 @@ from goalseek.sandbox.environment import expand_path
 from goalseek.sandbox.executables import RequiredPath, required_paths
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devices, throw_away_home
+from goalseek.values import StopReason
 from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import CachePaths
 
@@ -185,7 +186,7 @@ class SandboxPolicy:
         for at in self._cache_paths():
             if not self.mounts and not at.is_relative_to(Path.home()):
                 message = f"sandbox.cache: {at} is outside of HOME, and nothing can be mounted there"
-                raise GoalseekError(message, levels.installation_hint("bubblewrap"), UNFIT, "sandbox")
+                raise GoalseekError(message, levels.installation_hint("bubblewrap"), StopReason.SANDBOX)
             if owner:
                 source = self.kept / owner / hashlib.sha256(os.fsencode(at)).hexdigest()[:16]
                 source.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.humanize import format_duration, format_gain
+from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
 from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive_pairs
 from goalseek.values import Number, VerifierRun
@@ -145,7 +145,7 @@ def drift_warning(direction: str, state: NoiseState) -> str | None:
     if abs(scale.x(then) - scale.x(now)) <= DRIFT_LIMIT * sd:
         return None
     gain = scale.better_by(now, then)
-    shift = f"{format_gain(gain, then, scale.logarithmic)} {'better' if gain > 0 else 'worse'}"
+    shift = f"{format_gain(gain, then, scale.logarithmic)} {better_or_worse(gain)}"
     return f"the incumbent measures {shift} than when it was kept, with the same code: the machine or the data changed"
 
 

@@ -35,7 +35,7 @@ from goalseek.statistics.noise_state import (
     values_of,
 )
 from goalseek.statistics.scale import Scale, representative, scale_of, spread, successive_pairs
-from goalseek.values import VerifierRun
+from goalseek.values import Outcome, Reason, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3
 REUSED_IN_TURNS = 3
@@ -183,17 +183,17 @@ def _next_step_under_noise(parameters: RuleParameters, state: NoiseState, runs: 
     values_before = (reused + _incumbent_values_before(runs))[-MAX_INCUMBENT_RUNS:]
     screening = _Comparison(scale, sd, values_before, candidate_values[:1])
     if len(candidate_values) == 1 and values_before and screening.gain < 0:
-        return _verdict(parameters, screening, "worse", None)
+        return _verdict(parameters, screening, Reason.WORSE, None)
     comparison = _Comparison(scale, sd, incumbent_values, candidate_values)
     needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values) + 1))
     if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
         log_odds, alpha = comparison.log_odds(), alpha_of(parameters, state)
         is_enough = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(incumbent_values) >= needed
         if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
-            return _verdict(parameters, comparison, "better", log_odds)
+            return _verdict(parameters, comparison, Reason.BETTER, log_odds)
         is_spent = len(candidate_values) >= parameters.max_repeats and len(incumbent_values) >= needed
         if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
-            return _verdict(parameters, comparison, "within_noise", log_odds)
+            return _verdict(parameters, comparison, Reason.WITHIN_NOISE, log_odds)
     return "incumbent" if len(incumbent_values) < needed else "candidate"
 
 
@@ -202,18 +202,24 @@ def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:
     return values_of(runs[:first], "incumbent")
 
 
-def _verdict(parameters: RuleParameters, comparison: _Comparison, reason: str, log_odds: float | None) -> Verdict:
+def _verdict(parameters: RuleParameters, comparison: _Comparison, reason: Reason, log_odds: float | None) -> Verdict:
     incumbent, gain = comparison.incumbent_middle, comparison.gain
     counts = (len(comparison.candidate), len(comparison.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
     why = format_comparison(gain, incumbent, comparison.scale.logarithmic, odds, counts)
     margin = parse_share(parameters.min_delta, incumbent)
-    if reason == "better" and gain < margin:
-        reason, why = "below_min_delta", f"{why}; less than min_delta, {format_number(margin)}"
-    elif reason == "within_noise" and gain <= 0:
-        reason = "worse" if gain < 0 else "tie"
+    if reason == Reason.BETTER and gain < margin:
+        reason, why = Reason.BELOW_MIN_DELTA, f"{why}; less than min_delta, {format_number(margin)}"
+    elif reason == Reason.WITHIN_NOISE and gain <= 0:
+        reason = Reason.WORSE if gain < 0 else Reason.TIE
     return Verdict(
-        "kept" if reason == "better" else "reverted", reason, why, comparison.candidate_middle, incumbent, gain, odds
+        Outcome.KEPT if reason == Reason.BETTER else Outcome.REVERTED,
+        reason,
+        why,
+        comparison.candidate_middle,
+        incumbent,
+        gain,
+        odds,
     )
 
 
@@ -255,7 +261,7 @@ class AcceptanceRule:
         return step
 
     def _reject(self, candidate_values: Sequence[float], why: tuple[str, str]) -> Verdict:
-        verdict = Verdict("reverted", *why, incumbent=self.state.value)
+        verdict = Verdict(Outcome.REVERTED, *why, incumbent=self.state.value)
         if not candidate_values or self.state.value is None:
             return verdict
         value = representative(candidate_values)
@@ -279,13 +285,13 @@ class BaselineRule:
         if baseline_needs_run(rule_parameters(self.metric), values):
             return "candidate"
         why = f"measured at {self.commit[:12]}{_count_text(values)}"
-        return Verdict("baseline", "measured", why, representative(values))
+        return Verdict(Outcome.BASELINE, Reason.MEASURED, why, representative(values))
 
 
 def baseline_rejection(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> Verdict | None:
     """Why these measurements make no baseline, as a verdict; None where they do."""
     rejection = rejection_of(metric, guards, evidence)
-    return Verdict("reverted", *rejection) if rejection else None
+    return Verdict(Outcome.REVERTED, *rejection) if rejection else None
 
 
 def _count_text(values: Sequence[float]) -> str:

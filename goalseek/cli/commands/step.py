@@ -14,7 +14,7 @@ from goalseek.loop.loop import run_iteration
 from goalseek.loop.stops import check_before_climb, limit_stop
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.project.project import Project
-from goalseek.values import Phase, Stop
+from goalseek.values import Phase, Stop, StopReason
 from goalseek.views.asking import AskingWatch
 from goalseek.views.lines import SandboxWatch
 from goalseek.views.terminal_text import painter
@@ -66,4 +66,4 @@ def run_phase(project: Project) -> tuple[str, str]:
 
 
 def _stop_error(stop: Stop) -> GoalseekError:
-    return GoalseekError(stop.why, stop.next, stop.exit_code, stop.reason)
+    return GoalseekError(stop.why, stop.next, StopReason(stop.reason))
