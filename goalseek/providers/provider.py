@@ -59,7 +59,8 @@ class Call:
     model, None where it cannot be resumed; ``went`` must be called with the session of this call. ``read_home(name,
     path)`` gives the text of a file in the HOME of that name, "" where there is none. ``secrets`` removes credentials
     from texts. ``name`` is unique within the iteration: the phase, numbered from its second call on. ``keep`` is
-    called with the reply, or the rejection, and the patch of the call.
+    called with the reply, or the rejection, and the patch of the call. ``baseline_file(path)`` gives the bytes that a
+    file of ``writable`` had at the baseline, None where there was none.
     """
 
     phase: str
@@ -85,6 +86,7 @@ class Call:
     secrets: Redactor = field(default_factory=Redactor)
     name: str = ""
     keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None
+    baseline_file: Callable[[str], bytes | None] = lambda path: None
 
 
 @dataclass(frozen=True)

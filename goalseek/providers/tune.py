@@ -14,8 +14,7 @@ import math
 import random
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +73,11 @@ class TuneProvider:
         past = [(setting, attempt) for attempt in history if (setting := parse(attempt.title, constants))]
         sampler, note = _choose_sampler(self.model, constants)
         seed = _digest(self._seed, call.context.attempt, len(past))
-        known = [present, *(setting for setting, _ in past)]
-        with _ignore_warnings():
-            study = _Study(sampler, call.direction, constants, present, seed, self._seed)
+        known = [present, *_baseline_setting(call, constants), *(setting for setting, _ in past)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            optuna = _import_optuna()
+            study = _Study(optuna, _make_sampler(optuna, sampler, present, seed, self._seed), call.direction, constants)
             study.tell(present, call.context.incumbent_value, "COMPLETE")
             for setting, attempt in past:
                 if setting != present:
@@ -142,28 +143,12 @@ def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
 class _Study:
     """An Optuna study in memory with the settings of the past, which suggests the next."""
 
-    def __init__(
-        self, sampler: str, direction: str, constants: Mapping[str, Constant], present: Setting, seed: int, base: int
-    ) -> None:
-        optuna = _import_optuna()
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
+    def __init__(self, optuna: Any, sampler: Any, direction: str, constants: Mapping[str, Constant]) -> None:
         self._optuna = optuna
         self._constants = constants
-        self._must_replay = sampler == "cmaes"
+        self._must_replay = isinstance(sampler, optuna.samplers.CmaEsSampler)
         self._distributions = {name: _distribution(optuna, constant) for name, constant in constants.items()}
-        tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True)
-        if sampler == "cmaes":
-            numbers = {name: value for name, value in present.items() if not isinstance(value, str)}
-            chosen = optuna.samplers.CmaEsSampler(
-                x0=numbers,
-                seed=_digest(base) % 2**31,
-                n_startup_trials=0,
-                independent_sampler=tpe,
-                warn_independent_sampling=False,
-            )
-        else:
-            chosen = optuna.samplers.RandomSampler(seed=seed) if sampler == "random" else tpe
-        self._study = optuna.create_study(direction=direction, sampler=chosen)
+        self._study = optuna.create_study(direction=direction, sampler=sampler)
 
     def tell(self, setting: Setting, value: float | None, state: str) -> None:
         """Adds a setting with its result: COMPLETE with its value, PRUNED, or FAIL."""
@@ -200,11 +185,41 @@ def _find_constants(call: Call) -> dict[str, Constant]:
     return tunables.by_name(constants)
 
 
+def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Setting]:
+    """The values that these constants had at the baseline, which no title names; none where it had other constants."""
+    contents = {constant.path: call.baseline_file(constant.path) for constant in constants.values()}
+    try:
+        marked = tunables.by_name(
+            constant for path, content in contents.items() for constant in tunables.find_constants(path, content or b"")
+        )
+    except GoalseekError:
+        return []
+    if marked.keys() != constants.keys():
+        return []
+    return [{name: constant.domain.nearest(marked[name].value) for name, constant in constants.items()}]
+
+
 def _choose_sampler(sampler: str, constants: Mapping[str, Constant]) -> tuple[str, list[str]]:
     numbers = sum(isinstance(constant.domain, Range) for constant in constants.values())
     if sampler != "cmaes" or numbers > 1:
         return sampler, []
     return "tpe", ["cmaes needs two numbers at least; tpe took its place."]
+
+
+def _make_sampler(optuna: Any, name: str, present: Setting, seed: int, base: int) -> Any:
+    """Optuna's sampler. ``seed`` is another one for each proposal, ``base`` the same for all of a climb."""
+    if name == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True)
+    if name != "cmaes":
+        return tpe
+    return optuna.samplers.CmaEsSampler(
+        x0={constant: value for constant, value in present.items() if not isinstance(value, str)},
+        seed=_digest(base) % 2**31,
+        n_startup_trials=0,
+        independent_sampler=tpe,
+        warn_independent_sampling=False,
+    )
 
 
 def _distribution(optuna: Any, constant: Constant) -> Any:
@@ -286,11 +301,5 @@ def _import_optuna() -> Any:
         import optuna
     except ImportError:
         raise _missing_package("optuna") from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
-
-
-@contextmanager
-def _ignore_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
