@@ -151,6 +151,21 @@ class Provider(Protocol):
         """Makes the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
 
 
+class ProgramlessProvider:
+    """What providers have in common that start no program: no consent is needed, no sandbox, and nobody pays."""
+
+    needs_consent = False
+    needs_sandbox = False
+
+    def is_subscription(self) -> bool:
+        """No: a recorded cost counts again, so that limits can be tried."""
+        return False
+
+    def look_over(self, files: Iterable[WritableFile]) -> str:
+        """Any file will do."""
+        return ""
+
+
 class Reviewer(Provider, Protocol):
     """A provider that can also judge what another one changed."""
 

@@ -22,7 +22,7 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import tunables
-from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply, WritableFile
 from goalseek.providers.tunables import Constant, Range, Value
 from goalseek.values import Outcome, Reason
 
@@ -35,21 +35,15 @@ _COUNTABLE = 10_000
 _REFUSED = (Reason.GUARD, Reason.NOT_VALID)
 
 
-class TuneProvider:
+class TuneProvider(ProgramlessProvider):
     """Plans by asking a sampler for values; applies the values in the plan's title."""
 
     name = "tune"
-    needs_consent = False
-    needs_sandbox = False
     repairs = False
 
     def __init__(self, table: ProviderTable) -> None:
         self.model: str = table.sampler
         self._seed = table.seed
-
-    def is_subscription(self) -> bool:
-        """It costs nothing."""
-        return False
 
     def check(self) -> None:
         """Raises GoalseekError where the packages of the extra are missing."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from goalseek.errors import GoalseekError, tampered_error
@@ -177,9 +177,10 @@ class Bench:
     def _build(self, checkout: Checkout, sees: Sees, tree: str, label: str) -> None:
         with self._build_context(checkout.root):
             checkout.build(self._entries_for(sees, tree), label)
-        fixed = ((path, entry) for path, entry in checkout.entries.items() if self._scope.in_ruler(path))
         try:
-            refuse_other_files(checkout.root, fixed)
+            for path, entry in checkout.entries.items():
+                if entry.mode.startswith("100") and self._scope.in_ruler(path):
+                    refuse_other_content(path, entry, (checkout.root / path).read_bytes())
         except GoalseekError:
             remove_if_exists(checkout.root)
             raise
@@ -237,18 +238,7 @@ def refuse_other_ruler(objects: Objects, scope: Scope, baseline_tree: str, tree:
 
 def refuse_other_content(path: str, entry: Entry, content: bytes) -> None:
     """Raises GoalseekError where bytes are not those of the blob: git does not check the hash when it reads one."""
-    if entry.blob != _blob_name(entry, content):
+    kind = "sha1" if len(entry.blob) == 40 else "sha256"
+    if entry.blob != hashlib.new(kind, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest():
         hint = "the object store was written to by somebody: see git fsck, and fetch the object from a clone"
         raise tampered_error(f"git's object of {quote_path(path)} has another content than its name says", hint)
-
-
-def refuse_other_files(root: Path, entries: Iterable[tuple[str, Entry]]) -> None:
-    """Raises GoalseekError where a file that was just written from git's objects is not what its entry says."""
-    for path, entry in entries:
-        if entry.mode.startswith("100"):
-            refuse_other_content(path, entry, (root / path).read_bytes())
-
-
-def _blob_name(entry: Entry, content: bytes) -> str:
-    kind = "sha1" if len(entry.blob) == 40 else "sha256"
-    return hashlib.new(kind, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
