@@ -23,7 +23,7 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import tunables
 from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply, WritableFile
-from goalseek.providers.tunables import Constant, Range, Value
+from goalseek.providers.tunables import Choices, Constant, Range, Value
 from goalseek.values import Outcome, Reason
 
 Setting = dict[str, Value]
@@ -229,18 +229,11 @@ def _distribution(optuna: Any, constant: Constant) -> Any:
 def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed: int) -> Setting:
     """A random setting that is not in ``known``. Raises Rejected where there is none."""
     domains = {name: constant.domain for name, constant in constants.items()}
-    sizes = [
-        len(domain.options)
-        if not isinstance(domain, Range)
-        else (int(domain.high) - int(domain.low)) // domain.step + 1
-        if domain.kind == "int"
-        else math.inf
-        for domain in domains.values()
-    ]
+    values = [domain.values for domain in domains.values()]
     rng = random.Random(seed)
-    if math.prod(sizes) <= _COUNTABLE:
-        every = itertools.product(*(_values(domain) for domain in domains.values()))
-        rest = [setting for values in every if (setting := dict(zip(domains, values, strict=True))) not in known]
+    if math.prod(math.inf if options is None else len(options) for options in values) <= _COUNTABLE:
+        every = (dict(zip(domains, setting, strict=True)) for setting in itertools.product(*filter(None, values)))
+        rest = [setting for setting in every if setting not in known]
         if rest:
             return rng.choice(rest)
         raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"every setting of {', '.join(constants)} was tried")
@@ -251,17 +244,10 @@ def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed:
     raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"found no setting of {', '.join(constants)} that was not tried")
 
 
-def _values(domain: Range | tunables.Choices) -> list[Value]:
-    if not isinstance(domain, Range):
-        return list(domain.options)
-    return list(range(int(domain.low), int(domain.high) + 1, domain.step))
-
-
-def _draw(domain: Range | tunables.Choices, rng: random.Random) -> Value:
-    if not isinstance(domain, Range):
-        return rng.choice(domain.options)
-    if domain.kind == "int":
-        return rng.randrange(int(domain.low), int(domain.high) + 1, domain.step)
+def _draw(domain: Range | Choices, rng: random.Random) -> Value:
+    if domain.values is not None:
+        return rng.choice(domain.values)
+    assert isinstance(domain, Range)
     if domain.log:
         return domain.nearest(math.exp(rng.uniform(math.log(domain.low), math.log(domain.high))))
     return domain.nearest(rng.uniform(domain.low, domain.high))

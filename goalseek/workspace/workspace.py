@@ -66,17 +66,18 @@ class Workspace:
         self._build_context = build_context
         self._cache: dict[str, tuple[str, Any]] = {}
         self._pristine = folder.with_name(folder.name + ".git")
-        object_format = "sha1" if len(objects.zero) == 40 else "sha256"
-        self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
+        self._store = self._open_store()
         self.tree = Checkout(
             folder,
             folder.with_name(folder.name + ".state"),
-            self._content,
+            lambda path, entry: objects.read(entry.blob),
             objects.fill,
             (self._mount_points | {".git"}).__contains__,
         )
         self.git_folder = Checkout(
-            folder / ".git", folder.with_name(folder.name + ".git.state"), self._pristine_content
+            folder / ".git",
+            folder.with_name(folder.name + ".git.state"),
+            lambda path, entry: (self._pristine / path).read_bytes(),
         )
 
     def close(self) -> None:
@@ -152,8 +153,7 @@ class Workspace:
         self._store.close()
         remove_if_exists(self._pristine)
         self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        object_format = "sha1" if len(self._objects.zero) == 40 else "sha256"
-        self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
+        self._store = self._open_store()
         for key, value in (
             ("core.bare", "false"),
             ("core.logAllRefUpdates", "true"),
@@ -169,6 +169,10 @@ class Workspace:
         (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
         remove_if_exists(self.root)
         self.tree.label = self.git_folder.label = ""
+
+    def _open_store(self) -> Objects:
+        object_format = "sha1" if len(self._objects.zero) == 40 else "sha256"
+        return Objects.prepare(self._pristine, self._pristine / "objects", object_format)
 
     def _tree_label(self) -> _TreeLabel:
         return _TreeLabel(*self.tree.label.split(" ")) if self.tree.label else _TreeLabel()
@@ -234,12 +238,6 @@ class Workspace:
         else:
             removals = {path: None for path in self.git_folder.entries if path not in entries}
             self.git_folder.update({**removals, **entries}, "mirror")
-
-    def _content(self, path: str, entry: Entry) -> bytes:
-        return self._objects.read(entry.blob)
-
-    def _pristine_content(self, path: str, entry: Entry) -> bytes:
-        return (self._pristine / path).read_bytes()
 
 
 def _signature_variables(moment: int) -> dict[str, str]:
