@@ -23,8 +23,8 @@ from goalseek.project.project import Project
 from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.scale import representative
 from goalseek.values import Outcome, Reason
-from goalseek.workspace.scope import Scope, is_tool_cache, parent_out_of_scope
-from goalseek.workspace.screening import AddedFiles, shared_path_refusal
+from goalseek.workspace.scope import Scope, is_tool_cache
+from goalseek.workspace.screening import AddedFiles, link_refusal, new_path_refusal
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
 
@@ -116,34 +116,17 @@ def _refusal(
 ) -> str:
     """Why a candidate that changes this path is out of scope; "" where it is not."""
     path, kind, quoted = difference.path, scope.kind(difference.path), quote_path(difference.path)
+    is_link = difference.after is not None and difference.after.mode == SYMLINK
     if difference.before is not None:
         if kind not in ("writable", "generated"):
             return f"{quoted} is not the candidate's to edit"
-    elif kind == "hidden":
-        return f"{quoted} is new under a hidden pattern"
-    elif why := shared_path_refusal(scope, path):
+    elif why := new_path_refusal(added_files, entries, path, False, is_link):
         return why
-    elif kind != "writable" or is_tool_cache(path):
-        return ""
-    elif parent := parent_out_of_scope(path, entries, lambda entry: scope.kind(entry) != "writable"):
-        return f"{quoted} lies below {quote_path(parent)}, which is not the candidate's to edit"
-    elif refusal := added_files.refusal(
-        path, False, is_link=difference.after is not None and _is_link(difference.after)
-    ):
-        return refusal
     if kind != "writable" or difference.after is None:
         return ""
     if difference.after.mode == SUBMODULE:
         return f"{quoted} is neither a file nor a link"
-    return (
-        added_files.link_refusal(path, os.fsdecode(objects.read(difference.after.blob)))
-        if _is_link(difference.after)
-        else ""
-    )
-
-
-def _is_link(entry: Entry) -> bool:
-    return entry.mode == SYMLINK
+    return link_refusal(path, os.fsdecode(objects.read(difference.after.blob))) if is_link else ""
 
 
 def _lines_saved(objects: Objects, before: str, after: str) -> int:

@@ -73,7 +73,7 @@ def globs(context: DoctorContext) -> Iterator[CheckResult]:
         notes = scope_notes(project, context.entries)
         refuse_nothing_writable(project, context.entries)
         preflight.refuse_unfit(project.loaded, project.repository, prefix, context.entries)
-        preflight.refuse_foreign_logs(project.loaded, project.standing.last_iteration + 1)
+        preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
     except GoalseekError as error:
         yield CheckResult("globs", False, error.message, error.hint)
         return

@@ -99,7 +99,7 @@ def measure_target(
     usual = project.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, side)
     verifier = replace(usual, own_folder=own_folder, turn=lambda _, number: usual.turn(side, number))
     if iteration is None:
-        iteration = project.standing.last_iteration + 1
+        iteration = project.standing.next_iteration
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
         seed = project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))

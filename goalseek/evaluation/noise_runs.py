@@ -33,6 +33,7 @@ from goalseek.project.opening import check_fit
 from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
+from goalseek.sandbox.view import Launch
 from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.values import Outcome, Reason, VerifierRun
 
@@ -70,7 +71,8 @@ def run_command(command: StandaloneCommand, count: int) -> Iterator[Measurement 
             seed = secrets.randbelow(2**31)
             environment = {**os.environ, "GOALSEEK_SEED": str(seed)}
             printed = HeadAndTail()
-            result = programs.run(["sh", "-c", command.run], command.folder, environment, printed, command.timeout)
+            launch = Launch(("sh", "-c", command.run), environment, command.folder)
+            result = programs.run(launch, printed.write, command.timeout)
             try:
                 value = _value_of(command, result)
             except NoNumber as error:
@@ -167,7 +169,7 @@ def repeat_measurements(project: Project, subject: Target, count: int) -> Iterat
 
 def _unused_seed(project: Project, used: set[int | None]) -> int:
     """A seed that was not used for this tree yet, from the series for measurements outside an iteration."""
-    iteration = project.standing.last_iteration + 1
+    iteration = project.standing.next_iteration
     seeds = (
         project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
         for number in itertools.count()

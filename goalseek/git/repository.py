@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from goalseek import process
 from goalseek.disk import full_disk_error
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git.command import AUTHOR, HARDENED, MissingObject, environment, git, user_environment
+from goalseek.git.command import HARDENED, MissingObject, environment, git, user_environment
+from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location, Sharing, sharing_of
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.recent_objects import RecentObjects
@@ -136,13 +137,11 @@ class Repository:
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
-        return self.objects.read(commit).split(b"\n", 1)[0].removeprefix(b"tree ").decode()
+        return self.load_commit(commit).tree
 
-    def commit_time(self, commit: str) -> int:
-        """When a commit was made, in seconds since 1970."""
-        head = self.objects.read(commit).partition(b"\n\n")[0].split(b"\n")
-        line = next(line for line in head if line.startswith(b"committer "))
-        return int(line.rsplit(b" ", 2)[1])
+    def load_commit(self, name: str) -> Commit:
+        """A commit; that its content has its hash is not checked. Raises MissingObject."""
+        return parse_commit(name, self.objects.read(name))
 
     def refs(self) -> Refs:
         """Reads our refs in one git command."""
@@ -218,10 +217,7 @@ class Repository:
 
     def commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
         """Stores a commit by goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""
-        who = f"{AUTHOR[0]} <{AUTHOR[1]}> {moment} +0000"
-        lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
-        raw = "\n".join([*lines, "", message])
-        return self.objects.write_bytes(raw.encode("utf-8", "surrogateescape"), "commit")
+        return write_commit(self.objects, tree, parents, message, moment)
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Whether one commit is the other, or reachable from it."""

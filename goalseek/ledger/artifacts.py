@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from goalseek._version import __version__
+from goalseek.files import write_atomic
 from goalseek.git.command import git_text
 from goalseek.git.repository import Refs
 from goalseek.humanize import format_duration, format_number
@@ -223,9 +224,7 @@ def write_summary(run_folder: Path, record: IterationRecord) -> None:
     lines += [f"- note: {note}" for note in record.notes]
     run_folder.mkdir(parents=True, exist_ok=True)
     (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
-    temporary = run_folder / f"{_RESULT}.new"
-    temporary.write_text(json.dumps(to_plain(record), indent=1) + "\n")
-    temporary.replace(run_folder / _RESULT)
+    write_atomic(run_folder / _RESULT, json.dumps(to_plain(record), indent=1) + "\n")
 
 
 def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:

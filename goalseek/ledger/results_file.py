@@ -9,12 +9,13 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.humanize import pluralize
 from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.seal import Seal
@@ -145,10 +146,7 @@ class History:
             return
         body = to_line(standing)
         checked = {"offset": last.offset, "line": hashlib.sha256(last.text).hexdigest(), "seal": seal(body)}
-        content = json.dumps(checked) + "\n" + body + "\n"
-        temporary = self.path.with_name(_SNAPSHOT + ".new")
-        temporary.write_text(content)
-        temporary.replace(self.path.with_name(_SNAPSHOT))
+        write_atomic(self.path.with_name(_SNAPSHOT), json.dumps(checked) + "\n" + body + "\n")
 
     def load_snapshot(self, holds: Callable[[str, str], bool]) -> Snapshot:
         """The stored snapshot where it fits the file, and its seal ``holds`` (seal, body); else an empty one."""
@@ -238,18 +236,9 @@ def verify_lines(history: History, messages: MessageSource, snapshot: Snapshot) 
     older = list(expected) if not snapshot.end else []
     if not older:
         return ""
-    _prepend_lines(history.path, older[::-1])
+    content = "".join(line + "\n" for line in older[::-1]).encode() + history.path.read_bytes()
+    write_atomic(history.path, content, durable=True)
     return f"the first {pluralize(len(older), 'line')} of results.jsonl went missing and came again from git"
-
-
-def _prepend_lines(path: Path, lines: Sequence[str]) -> None:
-    """Prepends lines to a file, atomically."""
-    temporary = path.with_name(path.name + ".new")
-    with temporary.open("wb") as file:
-        file.write("".join(line + "\n" for line in lines).encode() + path.read_bytes())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
 from goalseek.statistics.noise_state import NoiseState, baseline_state
-from goalseek.values import CommandRun, Outcome, Reason, Usage, VerifierRun
+from goalseek.values import CommandRun, Number, Outcome, Reason, Usage, VerifierRun
 
 PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
 CRASHED = (
@@ -27,9 +27,9 @@ class MeasuredCommit:
     seq: int
     commit: str
     tree: str
-    value: float
-    guards: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    value: Number
+    guards: dict[str, Number] = field(default_factory=dict)
+    seconds: dict[str, Number] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Spend:
     """What was spent: iterations (baselines not counted), active seconds, and the providers' usage."""
 
     iterations: int = 0
-    seconds: float = 0.0
+    seconds: Number = 0.0
     usage: Usage = Usage()
 
     @property
@@ -124,6 +124,16 @@ class Standing:
         return replace(
             self, spend=self.spend.plus_unrecorded(seconds, usage), total=self.total.plus_unrecorded(seconds, usage)
         )
+
+    @property
+    def last_seal(self) -> str:
+        """The seal of the last iteration's record; "" before the first."""
+        return self.last.seal if self.last else ""
+
+    @property
+    def next_iteration(self) -> int:
+        """The number of the iteration that has no record yet."""
+        return self.last_iteration + 1
 
     def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
         """The reusable measurements of this tree under this ruler."""

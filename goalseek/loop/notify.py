@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
-from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import Supervisor
+from goalseek.sandbox.view import Launch
 from goalseek.values import Outcome, Stop, StopReason, to_line, to_plain
 from goalseek.workspace.scope import manifest_scope
 
@@ -90,7 +91,8 @@ class Notifier(Observer):
     def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
         stdin = line.encode() + b"\n"
-        result = self._programs.run(command, loaded.folder, _user_environment(), HeadAndTail(), MAX_SECONDS, stdin)
+        launch = Launch(command, _user_environment(), loaded.folder)
+        result = self._programs.run(launch, timeout=MAX_SECONDS, stdin=stdin)
         if result.timed_out:
             return f"{command[0]} ran past its limit, {MAX_SECONDS:.0f}s"
         if result.exit_code:
@@ -131,9 +133,7 @@ def _is_stored_end(loaded: ManifestFile, stop: Stop) -> bool:
         if path.read_text(encoding="utf-8") == line:
             return True
     with contextlib.suppress(OSError):
-        temporary = path.with_suffix(".new")
-        temporary.write_text(line, encoding="utf-8")
-        temporary.replace(path)
+        write_atomic(path, line)
     return False
 
 

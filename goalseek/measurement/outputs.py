@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from goalseek import files
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
@@ -71,7 +71,7 @@ class OnceFiles:
     def finish(self, numbers: Mapping[str, float]) -> None:
         """Records durably that all of them have run."""
         stored = {"label": self.label, "numbers": dict(numbers)}
-        write_durably(self.folder / "done.json", json.dumps(stored).encode())
+        write_atomic(self.folder / "done.json", json.dumps(stored), durable=True)
 
 
 def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles | None:

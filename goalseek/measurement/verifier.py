@@ -43,7 +43,7 @@ class Verifier:
     baseline_tree: str
     baseline_seconds: Mapping[str, float] = field(default_factory=dict)
     own_folder: str = ""
-    on_output: Callable[[bytes], None] | None = None
+    on_output: Callable[[bytes], None] = lambda chunk: None
     waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     refuse_changed: Callable[[], None] = lambda: None
     turn: Callable[[Side, int], None] = lambda side, number: None
@@ -72,20 +72,16 @@ def run_command(
     log.write(
         f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
     )
+
+    def on_output(chunk: bytes) -> None:
+        log.write(chunk)
+        verifier.on_output(chunk)
+
     try:
         launch = policy.launch(
             access_for(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
         )
-        result = verifier.programs.run(
-            launch.arguments,
-            launch.folder,
-            launch.environment,
-            log,
-            timeout,
-            on_output=verifier.on_output,
-            is_cage=launch.is_cage,
-            restriction=launch.restriction,
-        )
+        result = verifier.programs.run(launch, on_output, timeout)
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
         return ProgramResult(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))

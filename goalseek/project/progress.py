@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from goalseek.files import write_atomic
 from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
@@ -128,9 +129,7 @@ def new_warnings(logs: Path, run_id: str, warnings: Mapping[str, str]) -> list[s
     path = logs / _WARNED_FILE
     known_budgets = _read_known_budgets(path, run_id)
     if known_budgets != set(warnings) and logs.is_dir():
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps({"run_id": run_id, "budgets": sorted(warnings)}) + "\n")
-        temporary.replace(path)
+        write_atomic(path, json.dumps({"run_id": run_id, "budgets": sorted(warnings)}) + "\n")
     return [text for budget, text in warnings.items() if budget not in known_budgets]
 
 

@@ -129,6 +129,10 @@ class Project:
         finally:
             self._policy_cache = previous
 
+    def run_folder(self, number: int) -> Path:
+        """The folder of an iteration's artifacts."""
+        return self.loaded.runs / f"{number:04d}"
+
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
         with contextlib.ExitStack() as callbacks:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.standing import Standing
 from goalseek.locks import Holder, lock_holder
@@ -104,7 +104,7 @@ def request_stop(own: Path) -> Holder | None:
         )
         hint = f"{explanation}: {holder.stop_hint}" if holder.pid else "try again"
         raise GoalseekError(f"{command} is at work, which no request to stop reaches: {holder}", hint, LOCKED)
-    write_durably(own / _REQUEST_FILE, _request_for(holder))
+    write_atomic(own / _REQUEST_FILE, _request_for(holder), durable=True)
     return holder
 
 

@@ -13,12 +13,14 @@ from itertools import islice
 from statistics import median
 
 from goalseek.humanize import format_duration, format_number, pluralize
-from goalseek.ledger.checkpoints import Checkpoints
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
 from goalseek.project.limits import median_iteration_seconds
 from goalseek.values import Outcome, Phase, Usage
+
+_CALLS = CheckpointName("calls")
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class UsageLog:
         self._read_usage = read_usage
         self._median_of = median_of
         self.current_step = ""
-        checkpoint = checkpoints.load("calls", CallList, "calls")
+        checkpoint = checkpoints.load(_CALLS, CallList, str(_CALLS))
         self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
 
     def begin(self, phase: str, home: str = "") -> None:
@@ -127,7 +129,7 @@ class UsageLog:
 
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
-        self._checkpoints.save("calls", CallList(calls), "calls", 0.0)
+        self._checkpoints.save(_CALLS, CallList(calls), str(_CALLS), 0.0)
 
 
 def add_usages(usages: Collection[Usage]) -> Usage:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
 from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive_pairs
-from goalseek.values import VerifierRun
+from goalseek.values import Number, VerifierRun
 
 MAX_BASELINE_RUNS = 5
 AGREEING_REPEATS = 2
@@ -22,7 +22,7 @@ OPENING_RUNS = 5
 class TimedRun:
     """One run that gave a value; ``at`` counts the verifier runs of this epoch up to and with it."""
 
-    value: float
+    value: Number
     at: int
 
 
@@ -42,9 +42,9 @@ class NoiseState:
     all_positive: bool = True
     pairs: tuple[Pair, ...] = ()
     incumbent: tuple[TimedRun, ...] = ()
-    opening: tuple[float, ...] = ()
+    opening: tuple[Number, ...] = ()
     incumbent_runs: int = 0
-    value: float | None = None
+    value: Number | None = None
     agreed: int = 0
     differed: bool = False
     confirmed: int = 0

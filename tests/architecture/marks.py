@@ -37,6 +37,7 @@ OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or
     "humanize": ("better", "worse"),
     "ledger.artifacts": ("kept",),  # log.keep_outputs
     "locks": ("baseline",),
+    "loop.ending": ("interrupted",),  # a status
     "loop.notify": ("kept", "needs_human"),  # notify.on
     "manifest.rules": ("guard", "provider"),
     "manifest.tables": ("kept", "needs_human"),

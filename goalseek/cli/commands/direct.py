@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
             until = f" to {direction.last}" if direction.last is not None else " on"
             print(f"{direction.number:>4}  from {direction.first}{until}: {direction.text}")
         return 0
-    next_iteration = load_standing(manifest).last_iteration + 1
+    next_iteration = load_standing(manifest).next_iteration
     first = options.first if options.first is not None else max(next_iteration, 1)
     direction = directions.add_direction(folder, options.text, first, options.last)
     make_log_folders(manifest)

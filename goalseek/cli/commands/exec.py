@@ -102,7 +102,7 @@ def _verify(
     variables = {
         "GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, below)),
         "GOALSEEK_RUN_DIR": str(folder),
-        "GOALSEEK_ITERATION": str(project.standing.last_iteration + 1),
+        "GOALSEEK_ITERATION": str(project.standing.next_iteration),
         "GOALSEEK_SEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }

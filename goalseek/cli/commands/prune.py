@@ -41,7 +41,7 @@ def _prune(options: argparse.Namespace, manifest: ManifestFile) -> list[Path]:
     with open_project(manifest, doing="prune") as project:
         home, standing = project.places.home, project.standing
         newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
-        always = {standing.last_iteration + 1, *protected_iterations(standing)}
+        always = {standing.next_iteration, *protected_iterations(standing)}
         old = old_run_folders(manifest.runs, newest, always) if newest is not None else []
         removals = [*([home] if home.exists() else []), *old]
         if not options.dry_run:
