@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from goalseek import humanize
 from goalseek.cli.options import load_manifest, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import Measurement
 from goalseek.evaluation.noise_runs import (
     StandaloneCommand,
@@ -121,10 +121,9 @@ def _run_command(options: argparse.Namespace) -> int:
     try:
         runs.collect()
     except (KeyboardInterrupt, Interrupted) as error:
-        code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
-        print_message(
-            options, f"noise: interrupted after {len(runs.measurements)} of {pluralize(options.count, 'run')}"
-        )
+        code = exit_code_of_interrupt(error)
+        count = f"{len(runs.measurements)} of {pluralize(options.count, 'run')}"
+        print_message(options, f"noise: interrupted after {count}")
     request = PlannedClimb(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or command.reading.query}"
     _show(options, runs, request, what, {"command": options.command, "direction": direction})
@@ -160,16 +159,8 @@ class _Runs:
                 continue
             remaining = count - len(self.measurements)
             value, seconds = format_number(result.value), format_duration(result.seconds)
-            line = f"{len(self.measurements):>4} of {count}  {value:>9}  {seconds}"
-            print_message(
-                self._options,
-                line + (f"; {remaining} to go, about {format_duration(remaining * self.seconds)}" if remaining else ""),
-            )
-
-    @property
-    def values(self) -> list[float]:
-        """In the order in which they were measured."""
-        return [measurement.value for measurement in self.measurements]
+            to_go = f"; {remaining} to go, about {format_duration(remaining * self.seconds)}" if remaining else ""
+            print_message(self._options, f"{len(self.measurements):>4} of {count}  {value:>9}  {seconds}{to_go}")
 
     @property
     def seconds(self) -> float:
@@ -178,7 +169,8 @@ class _Runs:
 
 
 def _show(options: argparse.Namespace, runs: _Runs, request: PlannedClimb, what: str, plain: dict[str, Any]) -> None:
-    report = noise_report(request.direction or "maximize", runs.values) if len(runs.measurements) > 1 else None
+    values = [measurement.value for measurement in runs.measurements]
+    report = noise_report(request.direction or "maximize", values) if len(values) > 1 else None
     if wants_json(options):
         print_json(options, {**plain, **_figures(runs, report, request)})
         return
@@ -187,31 +179,20 @@ def _show(options: argparse.Namespace, runs: _Runs, request: PlannedClimb, what:
         print_message(options, f"noise: {count} with a number, and two at least are needed to see it")
         return
     before = sum(measurement.before for measurement in runs.measurements)
-    count = pluralize(len(runs.measurements), "run") + (
-        f", {before} of them made before (-n says how many together)" if before else ""
-    )
-    head = f"{what}: {count}; one takes about {format_duration(runs.seconds)}"
-    if runs.failures:
-        head += f"; {len(runs.failures)} failed"
+    head = f"{what}: {pluralize(len(values), 'run')}"
+    head += f", {before} of them made before (-n says how many together)" if before else ""
+    head += f"; one takes about {format_duration(runs.seconds)}"
+    head += f"; {len(runs.failures)} failed" if runs.failures else ""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     paint = painter(sys.stdout, options.color)
-    lines: Iterable[str] = noise_page(
-        head, report, findings(report, request), advice(report, request), sys.stdout, columns, paint
-    )
-    print("\n".join(lines), flush=True)
+    texts = findings(report, request), advice(report, request)
+    print("\n".join(noise_page(head, report, *texts, sys.stdout, columns, paint)), flush=True)
 
 
 def _figures(runs: _Runs, report: NoiseReport | None, request: PlannedClimb) -> dict[str, Any]:
+    fields = ("value", "seed", "seconds", "before")
     plain: dict[str, Any] = {
-        "runs": [
-            {
-                "value": measurement.value,
-                "seed": measurement.seed,
-                "seconds": measurement.seconds,
-                "before": measurement.before,
-            }
-            for measurement in runs.measurements
-        ],
+        "runs": [{name: getattr(measurement, name) for name in fields} for measurement in runs.measurements],
         "failures": [{"reason": failure.reason, "why": failure.why} for failure in runs.failures],
         "seconds": runs.seconds,
     }
@@ -225,10 +206,7 @@ def _figures(runs: _Runs, report: NoiseReport | None, request: PlannedClimb) -> 
         "in_percent": report.in_percent,
         "sd": report.sd,
         "sd_interval": report.interval,
-        "sd_in_units": report.sd_in_units,
-        "outliers": report.outliers,
-        "skew": report.skew,
-        "drift": report.drift,
+        **{name: getattr(report, name) for name in ("sd_in_units", "outliers", "skew", "drift")},
         "greedy": {"iterations": cost.iterations, "false_keeps": cost.false_keeps, "claimed": cost.claimed},
         "power": [{"effect": effect, "kept": share} for effect, share in cost.power],
         "min_delta": cost.wished,
