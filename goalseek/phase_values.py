@@ -177,6 +177,11 @@ class Evidence:
 
         return {name: median([guards[name] for guards in self.guard_runs]) for name in names}
 
+    @property
+    def is_incumbent_failing(self) -> bool:
+        """Whether the last run is one of the incumbent's that failed."""
+        return bool(self.runs) and self.runs[-1].of == "incumbent" and self.runs[-1].value is None
+
     def plus(self, more: Evidence) -> Evidence:
         """This evidence and that of a later measurement together."""
         return Evidence(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.doctor.isolation import cheat_remedy
-from goalseek.evaluation.measurements import Target, measure_target, restore_bench
+from goalseek.evaluation.measurements import Target, measure_target, sync_bench
 from goalseek.git.merge import PatchError, apply_patch
 from goalseek.git.objects import Difference, Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
@@ -74,7 +74,7 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat], f
                 verdict = _verdict(project, subject, cheat, _FIRST_NUMBER + index, folder)
                 yield _finding(manifest, cheat, verdict, _is_measured(cheat, subject.tree))
     finally:
-        restore_bench(project, subject)
+        sync_bench(project, subject.config, subject.tree)
 
 
 def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:

@@ -15,7 +15,7 @@ from goalseek.evaluation.measurements import (
     measure_target,
     measurement_of,
     record_measurement,
-    restore_bench,
+    sync_bench,
 )
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE
@@ -173,7 +173,7 @@ def check_sabotage(project: Project, subject: Target, folder: Path) -> tuple[boo
             measurement = measurement_of(evidence)
             unnoticed.append(f"{how}: {format_number(measurement.value) if measurement else 'no number'}")
     finally:
-        restore_bench(project, subject)
+        sync_bench(project, subject.config, subject.tree)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
 
 

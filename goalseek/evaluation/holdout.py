@@ -11,11 +11,11 @@ from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
-from goalseek.phase_values import Side
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
 from goalseek.values import Phase, Reason, StopReason
+from goalseek.workspace.places import BenchName
 
 COMMAND = "holdout"
 
@@ -105,9 +105,11 @@ def _measure(
     holdout_config = replace(config, manifest=with_holdout(config.manifest, holdout))
     baseline = standing.baseline
     subject = Target(holdout_config, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
-    side: Side = "candidate" if target == "baseline" else "incumbent"
+    bench: BenchName = "a" if target == "baseline" else "b"
     try:
-        evidence = measure_target(project, subject, 0, project.places.scratch / COMMAND, side=side, own_folder=COMMAND)
+        evidence = measure_target(
+            project, subject, 0, project.places.scratch / COMMAND, bench=bench, own_folder=COMMAND
+        )
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise

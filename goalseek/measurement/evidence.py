@@ -21,11 +21,6 @@ from goalseek.sandbox.pipes import LogFile, Sink
 from goalseek.values import StopReason, VerifierRun
 
 
-def is_incumbent_failing(evidence: Evidence) -> bool:
-    """Whether the last run is one of the incumbent's that failed."""
-    return bool(evidence.runs) and evidence.runs[-1].of == "incumbent" and evidence.runs[-1].value is None
-
-
 def add_measurement(
     verifier: Verifier, side: Side, tree: str, evidence: Evidence, seed: int, iteration: int, run_folder: Path
 ) -> Evidence:
@@ -55,7 +50,7 @@ def add_measurement(
     run_folder.mkdir(parents=True, exist_ok=True)
     run = VerifierRun(side, sample.value, sample.seed, sample.seconds)
     if side == "incumbent":
-        if sample.failure and (is_incumbent_failing(evidence) or has_stop_code(verifier.manifest, sample.verify)):
+        if sample.failure and (evidence.is_incumbent_failing or has_stop_code(verifier.manifest, sample.verify)):
             raise _incumbent_error(sample.failure)
         return evidence.plus(Evidence((run,)))
     if sample.failure is None and verifier.manifest.log.keep_outputs != "none":

@@ -42,7 +42,7 @@ from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
 from goalseek.values import Phase, Stop
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
-from goalseek.workspace.places import CachePaths
+from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.shared_folders import SharedFolders
 from goalseek.workspace.workspace import Workspace
@@ -219,34 +219,30 @@ class Project:
         workspace.sync_to(lambda label: agent_history(self.ledger.history, self.standing, label))
         return workspace
 
-    def bench(self, config: Config, side: Side = "candidate") -> Bench:
-        """The verifier's trees under this configuration, for the candidate or for the incumbent."""
-        return self._trees.bench(self._tree_plan(config), side)
+    def bench(self, config: Config, name: BenchName) -> AbstractContextManager[Bench]:
+        """A bench under this configuration, which nobody else has while this block lasts."""
+        return self._trees.bench(self._tree_plan(config), name)
 
+    @contextlib.contextmanager
     def verifier(
-        self,
-        config: Config,
-        ruler: str,
-        baseline_tree: str,
-        seconds: dict[str, float],
-        side: Side = "candidate",
-    ) -> Verifier:
-        """Measures by the pinned commands: the candidate, or the incumbent, which has a bench of its own."""
-        bench = self.bench(config, side)
-        return Verifier(
-            config.manifest,
-            bench,
-            self.places,
-            self.programs,
-            self.confines,
-            ruler,
-            baseline_tree,
-            seconds,
-            on_output=self.watch.on_output,
-            turn=self._show_turn,
-            waiting=self.waiting,
-            refuse_changed=lambda: self.refuse_changed_hidden_files(config),
-        )
+        self, config: Config, ruler: str, baseline_tree: str, seconds: dict[str, float], name: BenchName = "a"
+    ) -> Iterator[Verifier]:
+        """Measures by the pinned commands on a bench, which nobody else has while this block lasts."""
+        with self.bench(config, name) as bench:
+            yield Verifier(
+                config.manifest,
+                bench,
+                self.places,
+                self.programs,
+                self.confines,
+                ruler,
+                baseline_tree,
+                seconds,
+                on_output=self.watch.on_output,
+                turn=self._show_turn,
+                waiting=self.waiting,
+                refuse_changed=lambda: self.refuse_changed_hidden_files(config),
+            )
 
     def _show_turn(self, side: Side, number: int) -> None:
         self.watch.on_measurement(side, number)

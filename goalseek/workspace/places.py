@@ -6,12 +6,14 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from goalseek.errors import GoalseekError
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix
-from goalseek.phase_values import Side
 from goalseek.values import StopReason
+
+BenchName = Literal["a", "b"]
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,9 @@ class CachePaths:
         """Where the agent edits."""
         return self.home / "workspace"
 
-    def bench_of(self, side: Side) -> Path:
-        """The folder of the candidate's or the incumbent's bench, with a tree for each view that ``sees`` gives."""
-        return self.home / ("bench" if side == "candidate" else "incumbent")
+    def bench(self, name: BenchName) -> Path:
+        """The folder of a bench, with a tree for each view that ``sees`` gives."""
+        return self.home / {"a": "bench", "b": "incumbent"}[name]
 
     @property
     def scratch(self) -> Path:

@@ -15,6 +15,7 @@ from goalseek.loop.steps import StepRunner
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
+from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
 from goalseek.project.refs import update_refs
 from goalseek.providers.prompt_templates import versions
@@ -39,6 +40,8 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     project.add_record(sealed_record)
     project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
     update_refs(project)
+    if ruler is None:
+        remove_approval(project.loaded.logs)
     return sealed_record
 
 

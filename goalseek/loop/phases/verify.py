@@ -12,10 +12,11 @@ from goalseek.evaluation.measurements import evidence_from_pool
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration
-from goalseek.measurement.evidence import add_measurement, is_incumbent_failing
-from goalseek.phase_values import Candidate, Change, Evidence, Side, Verdict
-from goalseek.statistics.sequential_test import NextStep, RunIncumbent, baseline_verdict, next_step_under_guards
+from goalseek.measurement.evidence import add_measurement
+from goalseek.phase_values import Candidate, Change, Evidence, Verdict
+from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
 from goalseek.values import Phase
+from goalseek.workspace.places import BenchName
 
 NextMeasurement = Callable[[Evidence], Callable[[], Evidence] | Verdict]
 
@@ -38,27 +39,22 @@ def _gather(iteration: Iteration, number: int, next_part: NextMeasurement) -> tu
 def _next_measurement(
     iteration: Iteration, attempt: Attempt, change: Change, candidate: Candidate, evidence: Evidence
 ) -> Callable[[], Evidence] | Verdict:
-    """The measurement that the verdict needs next, of the candidate or the incumbent; the verdict once it needs none.
-
-    An incumbent that failed is measured again before anything else.
-    """
-    project, config, standing = iteration.project, iteration.config, iteration.standing
+    """The measurement that the verdict needs next, of candidate or incumbent; the verdict once it needs none."""
+    project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
     assert standing.incumbent and standing.baseline
-    next_step: NextStep = RunIncumbent()
-    if not is_incumbent_failing(evidence):
-        lines_saved = change.lines_removed - change.lines_added
-        metric, guards, bounds = config.manifest.metric, config.manifest.guard, standing.baseline.guards
-        next_step = next_step_under_guards(metric, guards, bounds, standing.noise, evidence, lines_saved)
-    if isinstance(next_step, Verdict):
-        return next_step
-    side: Side = "incumbent" if isinstance(next_step, RunIncumbent) else "candidate"
-    tree = standing.incumbent.tree if side == "incumbent" else candidate.tree
+    lines_saved = change.lines_removed - change.lines_added
+    rule = AcceptanceRule(manifest.metric, manifest.guard, standing.baseline.guards, standing.noise, lines_saved)
+    side = rule.next_step(evidence)
+    if isinstance(side, Verdict):
+        return side
+    bench: BenchName = "a" if side == "candidate" else "b"
+    tree = candidate.tree if side == "candidate" else standing.incumbent.tree
     baseline, seed = standing.baseline, iteration.seed(attempt.runs + len(evidence.runs) + 1)
 
     def measure() -> Evidence:
-        verifier = project.verifier(config, standing.ruler, baseline.tree, baseline.seconds, side)
-        extended = add_measurement(verifier, side, tree, evidence, seed, iteration.number, iteration.folder)
-        if is_incumbent_failing(extended):
+        with project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench) as verifier:
+            extended = add_measurement(verifier, side, tree, evidence, seed, iteration.number, iteration.folder)
+        if extended.is_incumbent_failing:
             project.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
         return extended
 
@@ -71,15 +67,15 @@ def _next_baseline_measurement(
     config, pool = iteration.config, iteration.standing.pooled(candidate.tree, ruler)
     if pool and not evidence.runs:
         return partial(evidence_from_pool, pool, iteration.folder)
-    verdict = baseline_verdict(config.manifest.metric, config.manifest.guard, evidence, candidate.commit)
-    if verdict is not None:
-        return verdict
+    step = BaselineRule(config.manifest.metric, config.manifest.guard, candidate.commit).next_step(evidence)
+    if isinstance(step, Verdict):
+        return step
+    seed = iteration.seed(len(evidence.runs) + 1)
 
     def measure() -> Evidence:
-        verifier = iteration.project.verifier(config, ruler, candidate.tree, {})
-        seed = iteration.seed(len(evidence.runs) + 1)
-        return add_measurement(
-            verifier, "candidate", candidate.tree, evidence, seed, iteration.number, iteration.folder
-        )
+        with iteration.project.verifier(config, ruler, candidate.tree, {}) as verifier:
+            return add_measurement(
+                verifier, "candidate", candidate.tree, evidence, seed, iteration.number, iteration.folder
+            )
 
     return measure
