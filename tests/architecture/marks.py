@@ -55,7 +55,9 @@ OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or
     "views.log_table": ("provider",),
     "views.report.evidence": ("baseline", "kept", "time"),
     "views.report.markdown": ("baseline",),
+    "views.report.rows": ("baseline",),  # a target of the holdout
     "views.report.sections": ("baseline", "count"),
+    "views.report.source": ("interrupted",),  # a status
     "workspace.scope": ("kept",),  # a kind of file
 }
 PROJECTS, CONFIGS = ("Project", "Run"), ("Config", "Setting")
