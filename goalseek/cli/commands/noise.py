@@ -74,19 +74,12 @@ def _run_project(options: argparse.Namespace) -> int:
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": subject.tree, "ruler": subject.ruler}
         runs = _Runs(options, repeat_measurements(project, subject, options.count))
-
-        def show() -> None:
-            request = PlannedClimb(
-                metric.direction, runs.seconds, metric.min_delta, limit or ITERATIONS, metric.source == "wall"
-            )
-            _show(options, runs, request, what, plain)
-
-        try:
-            runs.collect()
-        except (KeyboardInterrupt, Interrupted):  # completed measurements are recorded
-            show()
-            raise
-        show()
+        interrupt = runs.collect()  # completed measurements are recorded
+        is_time = metric.source == "wall"
+        request = PlannedClimb(metric.direction, runs.seconds, metric.min_delta, limit or ITERATIONS, is_time)
+        _show(options, runs, request, what, plain)
+        if interrupt:
+            raise interrupt
     return BAD_FINDING if runs.failures else 0
 
 
@@ -118,10 +111,8 @@ def _run_command(options: argparse.Namespace) -> int:
     print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
     runs = _Runs(options, run_command(command, options.count))
     code = 0
-    try:
-        runs.collect()
-    except (KeyboardInterrupt, Interrupted) as error:
-        code = exit_code_of_interrupt(error)
+    if interrupt := runs.collect():
+        code = exit_code_of_interrupt(interrupt)
         count = f"{len(runs.measurements)} of {pluralize(options.count, 'run')}"
         print_message(options, f"noise: interrupted after {count}")
     request = PlannedClimb(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
@@ -146,21 +137,28 @@ class _Runs:
         self._options = options
         self._results = results
 
-    def collect(self) -> None:
-        """Waits for all of them."""
-        count = self._options.count
-        for result in self._results:
-            if isinstance(result, Failure):
-                self.failures.append(result)
-                print_message(self._options, f"a run failed: {result.reason}: {result.why}")
-                continue
-            self.measurements.append(result)
-            if result.before:
-                continue
-            remaining = count - len(self.measurements)
-            value, seconds = format_number(result.value), format_duration(result.seconds)
-            to_go = f"; {remaining} to go, about {format_duration(remaining * self.seconds)}" if remaining else ""
-            print_message(self._options, f"{len(self.measurements):>4} of {count}  {value:>9}  {seconds}{to_go}")
+    def collect(self) -> BaseException | None:
+        """Waits for all of them; gives the interrupt where one came first."""
+        try:
+            for result in self._results:
+                self._add(result)
+        except (KeyboardInterrupt, Interrupted) as interrupt:
+            return interrupt
+        return None
+
+    def _add(self, result: Measurement | Failure) -> None:
+        if isinstance(result, Failure):
+            self.failures.append(result)
+            print_message(self._options, f"a run failed: {result.reason}: {result.why}")
+            return
+        self.measurements.append(result)
+        if result.before:
+            return
+        remaining = self._options.count - len(self.measurements)
+        value, seconds = format_number(result.value), format_duration(result.seconds)
+        to_go = f"; {remaining} to go, about {format_duration(remaining * self.seconds)}" if remaining else ""
+        line = f"{len(self.measurements):>4} of {self._options.count}  {value:>9}  {seconds}{to_go}"
+        print_message(self._options, line)
 
     @property
     def seconds(self) -> float:
