@@ -18,7 +18,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.project import Project
 from goalseek.statistics.noise_report import format_luck
-from goalseek.values import EXIT_CODES, Stop, StopReason
+from goalseek.values import EXIT_CODES, Outcome, Stop, StopReason
 
 _GO_ON = "the same command goes on"
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
@@ -175,7 +175,7 @@ def _format_holdout(standing: Standing, manifest: Manifest) -> list[str]:
 
 def _format_cost(standing: Standing, manifest: Manifest, iterations: int) -> list[str]:
     """The run's dollars, and what each kept change of it took; "about" where no bill says so."""
-    usage, kept = standing.spend.usage, standing.outcomes.get("kept", 0)
+    usage, kept = standing.spend.usage, standing.outcomes.get(Outcome.KEPT, 0)
     dollars = (usage.cost_usd or 0.0) + (usage.about_usd or 0.0)
     if not dollars:
         return []
