@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +24,7 @@ from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.tables import Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import open_project
-from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs, findings
+from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs
 from goalseek.statistics.noise_report import NoiseReport, noise_report
 from goalseek.statistics.scale import median
 from goalseek.views.noise import noise_page
@@ -181,10 +180,8 @@ def _show(options: argparse.Namespace, runs: _Runs, request: PlannedClimb, what:
     head += f", {before} of them made before (-n says how many together)" if before else ""
     head += f"; one takes about {format_duration(runs.seconds)}"
     head += f"; {len(runs.failures)} failed" if runs.failures else ""
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    paint = painter(sys.stdout, options.color)
-    texts = findings(report, request), advice(report, request)
-    print("\n".join(noise_page(head, report, *texts, sys.stdout, columns, paint)), flush=True)
+    lines = noise_page(head, report, request, sys.stdout, painter(sys.stdout, options.color))
+    print("\n".join(lines), flush=True)
 
 
 def _figures(runs: _Runs, report: NoiseReport | None, request: PlannedClimb) -> dict[str, Any]:
