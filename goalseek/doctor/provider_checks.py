@@ -59,7 +59,7 @@ def _version(evaluation: Evaluation, provider: AgentProvider) -> CheckResult:
     """Whether the program starts in its sandbox, and which version it is."""
     program, name = provider.program(), provider.name
     assert program
-    project, config, launch = evaluation.project, evaluation.config, _launch(evaluation)
+    launch = _launch(evaluation)
     words = (program, *provider.words[1:])
     spec = LaunchSpec((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
     try:

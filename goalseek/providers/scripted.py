@@ -6,11 +6,11 @@ import functools
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from goalseek import process
 from goalseek.errors import GoalseekError, Rejected

@@ -49,9 +49,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
-        raise GoalseekError(
-            "there are no records yet", project_state(source, has_kept=False).next or "goalseek iterate makes the first"
-        )
+        hint = project_state(source, has_kept=False).next or "goalseek iterate makes the first"
+        raise GoalseekError("there are no records yet", hint)
     refuse_records(path, source.results)
     with open_export(path) as file:
         content = _render(reader, source, kind)
@@ -74,11 +73,9 @@ def _settle(options: argparse.Namespace) -> None:
 
 def report_source(options: argparse.Namespace) -> Source:
     """The records that the command line names. Raises GoalseekError where there are none."""
-    return (
-        project_source(load_manifest(options))
-        if options.results is None
-        else copy_source(start_folder(options) / options.results)
-    )
+    if options.results is None:
+        return project_source(load_manifest(options))
+    return copy_source(start_folder(options) / options.results)
 
 
 def _kind(options: argparse.Namespace) -> str:
@@ -86,12 +83,9 @@ def _kind(options: argparse.Namespace) -> str:
         return str(options.format)
     if options.file in (None, "-"):
         return "html"
-    kind = _FORMATS.get(Path(options.file).suffix.lower())
-    if kind is None:
-        raise GoalseekError(
-            f"-o {options.file}: unknown kind of file", "end it in .html, .svg or .md, or give --format"
-        )
-    return kind
+    if kind := _FORMATS.get(Path(options.file).suffix.lower()):
+        return kind
+    raise GoalseekError(f"-o {options.file}: unknown kind of file", "end it in .html, .svg or .md, or give --format")
 
 
 def _render(reader: Reader, source: Source, kind: str) -> bytes:
