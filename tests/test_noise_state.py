@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalseek.ledger.records import MeasurementRecord, RunRecord
-from goalseek.ledger.standing import update_noise
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.statistics.sequential_test import RuleParameters
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
-from tests.noise_sessions import RULER, baseline_state, folded, noisy_session, record_of, runs_of
+from tests.noise_sessions import RULER, baseline_state, folded, noisy_session, record_of, runs_of, update_noise
 
 DOWN = RuleParameters("minimize")
 
