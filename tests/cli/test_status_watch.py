@@ -1,0 +1,132 @@
+"""``status --watch``: the same panel from another terminal, and with ``--output`` what the child prints."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from project import FILES, JUDGE, Project, answer
+from shown import Shown
+
+from goalseek.project.observer import MAX_BYTES, Observer, Observers, OutputLog
+from goalseek.project.state_file import read_state
+from goalseek.values import Stop
+
+pytestmark = pytest.mark.slow
+
+SLOW = rf"""
+printf 'first\n\033[2J\033]0;title\007second\n'
+until [ -e "$WAIT" ]; do sleep 0.02; done
+{JUDGE}"""
+
+
+@pytest.fixture
+def go(tmp_path: Path) -> Path:
+    """The file for which each measurement waits."""
+    return tmp_path / "go"
+
+
+@pytest.fixture
+def slow(tmp_path: Path, go: Path) -> Iterator[Project]:
+    """A project whose measurements wait for ``go``; it climbed one step."""
+    limits = {"limits": {"iterations": 40, "time": "1h"}, "env": {"verify": {"set": {"WAIT": str(go)}}}}
+    project = Project.make(tmp_path / "repo", {**FILES, "hidden/judge.sh": SLOW}, limits)
+    project.set_moves(*(answer(score) for score in (2, 3, 4)))
+    go.touch()
+    project.climb("iterate", "-n", "1")
+    go.unlink()
+    yield project
+    go.touch()
+
+
+def wait_until_measuring(project: Project) -> None:
+    deadline = time.monotonic() + 30
+    while read_state(project.folder / ".goalseek/demo/logs/state.json").get("phase") != "VERIFY":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_another_terminal_shows_the_panel_and_q_leaves(slow: Project, go: Path, columns: int) -> None:
+    climbing = slow.start("-q", "iterate", "-n", "2")
+    with Shown(slow.folder, "status", "--watch", columns=columns) as shown:
+        rows = shown.until(lambda text: "run 1, the candidate" in text and "prints      second" in text)
+        assert rows[0].startswith("── demo · iteration 2 ──") and "measuring" in rows[1]
+        assert len(rows[0]) == min(columns - 1, 100)
+        assert any(row.startswith("  best        2 score, baseline 1, +1   ▁█") for row in rows)
+        assert any(row.startswith("  iterations  ━") and row.endswith("1 of 40") for row in rows)
+        go.touch()
+        ended = "  ended       completed (count); the same command goes on"
+        rows = shown.until(lambda text: ended in text and "\n   3  kept" in text)
+        assert [row.split()[:2] for row in rows if row[:4].strip().isdigit()] == [["2", "kept"], ["3", "kept"]]
+        shown.type("q")
+        rows = shown.until_end()
+        assert shown.child.returncode == 0
+        assert shown.echoes()
+        assert not shown.screen.cursor.hidden
+        assert not any(row.startswith("── ") for row in rows)
+        assert b"\x1b[2J" not in shown.raw and b"title" not in shown.raw
+    climbing.communicate(timeout=30)
+
+
+def test_with_output_the_childs_lines_stay_above_the_panel(slow: Project, go: Path) -> None:
+    climbing = slow.start("-q", "iterate")
+    with Shown(slow.folder, "status", "--watch", "--output") as shown:
+        shown.until(lambda text: "[VERIFY of iteration 2]\nfirst\nsecond\n── demo" in text)
+        shown.type("\x03")
+        rows = shown.until_end()
+        assert shown.child.returncode == 0
+        assert rows[-3:] == ["[VERIFY of iteration 2]", "first", "second"]
+        assert shown.echoes()
+    go.touch()
+    climbing.communicate(timeout=30)
+
+
+def test_elsewhere_it_is_lines_until_nobody_is_at_work(slow: Project, go: Path) -> None:
+    climbing = slow.start("-q", "iterate")
+    wait_until_measuring(slow)
+    with Shown(slow.folder, "status", "--watch", columns=120, environment={"TERM": "dumb"}) as shown:
+        shown.until(lambda text: "   2  VERIFY, for " in text)
+        go.touch()
+        rows = shown.until_end()
+        assert shown.child.returncode == 0
+    assert rows[-2].split()[:3] == ["2", "kept", "better"]
+    assert rows[-1] == "completed (count); the same command goes on"
+    climbing.communicate(timeout=30)
+
+
+def test_as_json_it_is_the_answer_of_status_whenever_that_changes(slow: Project) -> None:
+    (told,) = [json.loads(line) for line in slow.run("--json", "status", "--watch").stdout.splitlines()]
+    assert told == json.loads(slow.run("--json", "status").stdout)
+
+
+def test_without_watch_the_output_so_far_stands_below(slow: Project) -> None:
+    rows = slow.run("status", "--output").stdout.splitlines()
+    assert rows[-2:] == ["  | first", "  | second"]
+    assert json.loads(slow.run("--json", "status", "--output").stdout)["output"][-2:] == ["first", "second"]
+    assert "  | " not in slow.run("status").stdout
+
+
+def test_the_kept_output_stays_small(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    kept = OutputLog(path)
+    kept.on_phase(1, "VERIFY")
+    kept.on_output(b"a" * (MAX_BYTES - 100))
+    assert path.read_bytes().startswith(b"[VERIFY of iteration 1]\naaa")
+    kept.on_output(b"b" * 1000)
+    assert path.read_bytes() == b"b" * 1000
+    kept.on_output(b"c" * 3 * MAX_BYTES)
+    assert path.stat().st_size == MAX_BYTES
+    kept.on_stopped(Stop("count", "done"))
+
+
+def test_output_that_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+
+    class Hearing(Observer):
+        def on_output(self, chunk: bytes) -> None:
+            heard.append(chunk)
+
+    Observers(OutputLog(tmp_path / "gone" / "output.log"), Hearing()).on_output(b"words")
+    assert heard == [b"words"]

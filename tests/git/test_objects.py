@@ -1,0 +1,129 @@
+"""Git objects of a store, read, written and spliced as git itself does it, in both object formats."""
+
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from project import Project
+
+from goalseek.git.command import MissingObject
+from goalseek.git.commits import read_commit, walk_first_parents
+from goalseek.git.location import locate
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.repository import RefMove, RefMoved, Repository
+
+
+@pytest.fixture(params=["sha1", "sha256"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Project, Objects]]:
+    project = Project.make(tmp_path / "repository", object_format=request.param)
+    project.write({"a/b/c.txt": "deep\n", "a/b.txt": "near\n", "new\nline": "odd\n", "bad\udcff": "odd\n"})
+    project.commit()
+    objects = Objects.prepare(tmp_path / "tool.git", project.top / ".git" / "objects", request.param)
+    yield project, objects
+    objects.close()
+
+
+def test_blobs_come_back_as_they_went_in_and_have_gits_names(opened: tuple[Project, Objects]) -> None:
+    project, objects = opened
+    for content in (b"", b"x", b"\0\xff\r\n", b"x" * 100_000):
+        name = objects.write_bytes(content)
+        assert objects.read(name) == content
+        assert project.git("hash-object", "--stdin", "--no-filters", stdin=content) == name
+    with pytest.raises(MissingObject):
+        objects.read("f" * len(objects.zero))
+
+
+def test_a_file_with_an_odd_name_is_stored(opened: tuple[Project, Objects], tmp_path: Path) -> None:
+    _, objects = opened
+    for name in ("new\nline", '"quoted', "bad\udcff", "tab\t", "back\\slash", " space "):
+        path = tmp_path / name
+        path.write_bytes(b"content\n")
+        assert objects.read(objects.write_file(path)) == b"content\n"
+
+
+def test_files_are_those_that_git_lists(opened: tuple[Project, Objects]) -> None:
+    project, objects = opened
+    tree = project.git("rev-parse", "HEAD^{tree}")
+    listed = project.git("ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")
+    assert list(objects.files(tree)) == [name for name in listed if name]
+    assert objects.tree(tree)["a"].mode == "40000"
+
+
+def test_a_splice_gives_the_tree_that_an_index_gives(opened: tuple[Project, Objects], tmp_path: Path) -> None:
+    project, objects = opened
+    tree = project.git("rev-parse", "HEAD^{tree}")
+    blob = objects.write_bytes(b"new\n")
+    edits: dict[str, Entry | None] = {
+        "a/b/c.txt": None,
+        "a/b/d/e.txt": Entry("100644", blob),
+        "answer.json": None,
+        "a.txt": Entry("100755", blob),
+        "a-b": Entry("120000", blob),
+        "new\nline": Entry("100644", blob),
+        "z/ü/bad\udcfe": Entry("100644", blob),
+    }
+    spliced = objects.splice(tree, edits)
+    files = {path: entry for path, entry in objects.files(tree).items() if edits.get(path, entry) is not None}
+    files |= {path: entry for path, entry in edits.items() if entry is not None}
+    assert objects.files(spliced) == dict(sorted(files.items(), key=lambda item: os.fsencode(item[0])))
+    index = tmp_path / "index"
+    objects.index(index, files)
+    assert objects.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip() == spliced
+    assert project.git("fsck", "--strict", "--no-dangling") == ""
+
+
+def test_removing_all_gives_the_empty_tree_and_removing_nothing_the_same(opened: tuple[Project, Objects]) -> None:
+    project, objects = opened
+    tree = project.git("rev-parse", "HEAD^{tree}")
+    assert objects.splice(tree, {}) == tree
+    assert objects.splice(tree, {"not/there": None, "a/b.txt/below": None}) == tree
+    assert objects.files(objects.splice(tree, dict.fromkeys(objects.files(tree)))) == {}
+
+
+names = st.text(st.sampled_from("ab/.\udcff\nü"), min_size=1, max_size=6).filter(
+    lambda name: all(part not in ("", ".", "..") for part in name.split("/"))
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(first=st.sets(names, max_size=6), second=st.sets(names, max_size=6))
+def test_differences_of_two_trees_are_those_of_their_listings(
+    opened: tuple[Project, Objects], first: set[str], second: set[str]
+) -> None:
+    _, objects = opened
+    blobs = [objects.write_bytes(content) for content in (b"1\n", b"2\n")]
+    trees = []
+    for paths, blob in zip((first, second), blobs, strict=True):
+        free = [path for path in paths if not any(other.startswith(path + "/") for other in paths)]
+        trees.append(objects.splice(objects.write_tree({}), {path: Entry("100644", blob) for path in free}))
+    before, after = (objects.files(tree) for tree in trees)
+    found = {item.path: (item.before, item.after) for item in objects.differences(*trees)}
+    assert found == {path: (before.get(path), after.get(path)) for path in {*before, *after}}
+
+
+def test_walk_gives_the_first_parents_newest_first(opened: tuple[Project, Objects]) -> None:
+    project, objects = opened
+    commits = project.git("rev-list", "--first-parent", "HEAD").splitlines()
+    read = functools.partial(read_commit, objects)
+    assert [commit.name for commit in walk_first_parents(read, commits[0])] == commits
+    assert [commit.name for commit in walk_first_parents(read, commits[0], commits[:1])] == commits[:1]
+
+
+def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Project) -> None:
+    head = project.git("rev-parse", "HEAD")
+    repository = Repository(locate(project.folder), "demo")
+    try:
+        repository.move([RefMove(repository.tip_ref, None, head), RefMove(repository.branch_ref, None, head)])
+        next_one = repository.commit(repository.tree_of(head), (head,), "next\n", 1)
+        assert next_one == repository.commit(repository.tree_of(head), (head,), "next\n", 1)
+        with pytest.raises(RefMoved):
+            repository.move([RefMove(repository.tip_ref, head, next_one), RefMove(repository.branch_ref, None, head)])
+        assert (repository.refs().tip, repository.refs().branch) == (head, head)
+        repository.move([RefMove(repository.tip_ref, head, next_one)])
+        assert repository.refs().tip == next_one and not repository.refs().branch_is_checked_out
+    finally:
+        repository.close()

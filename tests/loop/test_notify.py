@@ -1,0 +1,176 @@
+"""``[notify]``: a program of the user's is told of a keep, a budget and the end; it can do the run no harm."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project, answer
+
+from goalseek.loop import notify
+from goalseek.manifest.loading import ManifestFile, load
+from goalseek.project.observer import Observer, Observers
+from goalseek.sandbox.supervisor import Supervisor
+from goalseek.values import Stop
+
+TELL = 'cat >> "$HOME/told"'
+
+
+def told() -> list[dict[str, Any]]:
+    path = Path(os.environ["HOME"]) / "told"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def set_notify(project: Project, script: str = TELL, tables: dict[str, Any] | None = None, **more: Any) -> None:
+    project.set_manifest({"notify": {"command": ["sh", "-c", script], **more}, **(tables or {})})
+
+
+def test_a_keep_is_told_with_its_record_and_the_end_with_why_and_the_best(project: Project) -> None:
+    set_notify(project)
+    project.set_moves(answer(2), answer(1.5), answer(3))
+    ended = project.run("iterate", "-n", "3")
+    assert ended.exit_code == 0 and "notify" not in ended.stderr
+    records = project.iterations()
+    first, second, end = told()
+    assert [first, second] == [records[1], records[3]]
+    assert (end["event"], end["stop_reason"], end["why"], end["project"]) == (
+        "stopped",
+        "count",
+        "3 iterations done",
+        "demo",
+    )
+    assert end["best"] == {"iteration": 3, "value": 3, "commit": records[3]["commit_hash"]}
+
+
+def test_only_what_on_names_is_told(project: Project) -> None:
+    set_notify(project, on=["budget"], tables={"limits": {"iterations": 4}})
+    project.set_moves(*(answer(score) for score in range(2, 9)))
+    project.climb("iterate", "--forever")
+    assert told() == [{"event": "budget", "text": "three quarters of limits.iterations = 4 are spent: 3"}]
+
+
+def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
+    set_notify(project, on=["needs_human"], tables={"limits": {"stagnation_stop": 1}})
+    project.set_moves(answer(2), answer(1.5))
+    assert project.run("iterate", "-n", "1").exit_code == 0
+    assert told() == []
+    assert project.run("iterate", "--forever").exit_code == 5
+    assert [end["stop_reason"] for end in told()] == ["needs_human"]
+    set_notify(project, tables={"limits": {"stagnation_stop": 1}})
+    assert project.run("iterate", "--forever").exit_code == 5
+    assert [end["stop_reason"] for end in told()] == ["needs_human"] * 2
+
+
+@pytest.mark.slow
+def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(project: Project) -> None:
+    set_notify(project, on=["stopped"], tables={"limits": {"iterations": 1}})
+    project.set_moves(*(answer(score) for score in (2, 3, 4, 5)))
+    project.climb("iterate", "--forever")
+    for _ in range(3):
+        assert project.run("iterate", "--no-wait").exit_code == 0
+    assert [end["stop_reason"] for end in told()] == ["iterations"]
+    set_notify(project, on=["stopped"], tables={"limits": {"iterations": 2}})
+    for _ in range(3):
+        assert project.run("iterate", "--no-wait").exit_code == 0
+    assert [end["stop_reason"] for end in told()] == ["iterations"] * 2
+    set_notify(project, on=["stopped"])
+    for _ in range(2):
+        project.climb("iterate", "-n", "1")
+    assert [end["why"] for end in told()[2:]] == ["1 iteration done"] * 2, "something was done in between"
+
+
+def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
+    set_notify(project)
+    project.write({"answer.json": answer(1, more='"fail": 1,\n')})
+    project.commit()
+    project.set_moves(answer(2))
+    ended = project.run("--json", "iterate")
+    shown = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.exit_code, shown["event"], shown["stop_reason"]) == (1, "stopped", "baseline_failed")
+    (end,) = told()
+    assert (end["stop_reason"], end["best"]) == ("baseline_failed", None)
+    assert "told to fail" in end["why"]
+
+
+def test_it_gets_the_users_environment_and_nothing_of_goalseeks(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = {"env": {"agent": {"set": {"MADE": "for the agent"}}}}
+    set_notify(project, 'env > "$HOME/seen"; pwd >> "$HOME/seen"', agent, on=["stopped"])
+    project.set_moves(answer(2))
+    given = {"DISPLAY": ":0", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x", "TOKEN": "t", "TMPDIR": os.environ["HOME"]}
+    for name, value in {**given, "GOALSEEK_SEED": "7", "PATH": f".:{os.environ['PATH']}:"}.items():
+        monkeypatch.setenv(name, value)
+    project.climb()
+    seen = (Path(os.environ["HOME"]) / "seen").read_text().splitlines()
+    assert {f"{name}={value}" for name, value in given.items()} <= set(seen)
+    assert not [line for line in seen if line.startswith(("GOALSEEK_SEED=", "MADE=", "PATH=.:"))]
+    assert seen[-1] == str(project.folder)
+
+
+def test_a_program_that_candidates_may_change_is_not_run_and_that_is_said_before_the_night(project: Project) -> None:
+    project.write({"tell.sh": TELL})
+    scope = {"scope": {"writable": ["answer.json", "*.sh"], "hidden": ["hidden/**"]}}
+    project.set_manifest({"notify": {"command": ["sh", "tell.sh"]}, **scope})
+    project.commit()
+    project.set_moves(answer(2))
+    ended = project.run("iterate")
+    assert ended.exit_code == 0 and told() == []
+    assert ended.stderr.count("tell.sh is not run: scope.writable lets") == 3, "at the start, the keep and the end"
+    scope["scope"]["writable"].append("!tell.sh")
+    project.set_manifest({"notify": {"command": ["sh", "tell.sh"]}, **scope})
+    assert project.run("iterate").exit_code == 0
+    assert [end["stop_reason"] for end in told()] == ["count"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["sh", "-c", "echo no network >&2; exit 7"], "sh ended with 7: no network"),
+        (["no-such-program"], "no-such-program"),
+        (["sh", "-c", "exec <&-; sleep 60 & setsid sleep 60 & exit 0"], ""),
+        (["sh", "-c", "kill -9 $$"], "sh ended with -9"),
+    ],
+)
+@pytest.mark.slow
+def test_whatever_it_does_the_run_goes_on(project: Project, command: list[str], said: str) -> None:
+    project.set_manifest({"notify": {"command": command}})
+    project.set_moves(answer(2), answer(3))
+    ended = project.run("iterate", "-n", "2")
+    assert ended.exit_code == 0 and "Traceback" not in ended.stderr
+    assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "kept"]
+    assert said in ended.stderr and ("notify:" in ended.stderr) == bool(said)
+
+
+class Notes(Observer):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_note(self, text: str) -> None:
+        self.heard.append(text)
+
+    def on_stopped(self, stop: Stop) -> None:
+        self.heard.append(stop.reason)
+
+
+def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_notify(project, "sleep 60")
+    loaded: ManifestFile = load(project.manifest)
+    monkeypatch.setattr(notify, "MAX_SECONDS", 0.3)
+    shown = Notes()
+    with Supervisor("owner") as programs:
+        notifier = notify.Notifier(lambda: loaded, programs, shown.on_note)
+        Observers(shown, notifier).on_stopped(Stop("count", "done"))
+    assert shown.heard == ["count", "notify: sh ran past its limit, 0s"]
+
+
+@pytest.mark.parametrize("table", [{"on": ["everything"]}, {"command": "ntfy"}, {"to": "me"}])
+def test_a_table_that_makes_no_sense_is_refused(project: Project, table: dict[str, Any]) -> None:
+    project.set_manifest({"notify": table})
+    ended = project.run("iterate")
+    assert ended.exit_code == 2 and f"notify.{next(iter(table))}" in ended.stderr

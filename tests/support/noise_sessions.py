@@ -1,0 +1,112 @@
+"""Sessions of the rule under noise, with the records that they leave."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, Record
+from goalseek.ledger.standing import Standing
+from goalseek.phase_values import Verdict
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.sequential_test import NextStep, RuleParameters, baseline_needs_run, next_step
+from goalseek.values import VerifierRun, from_plain, to_plain
+
+RULER = "the ruler"
+
+
+def runs_of(of: str, *values: float) -> tuple[VerifierRun, ...]:
+    return tuple(VerifierRun(of, value, 1, 1.0) for value in values)
+
+
+def record_of(
+    number: int, outcome: str, runs: Sequence[VerifierRun], odds: float | None = None, tree: str = ""
+) -> IterationRecord:
+    return IterationRecord(
+        seq=number,
+        kind="iteration",
+        project="p",
+        run_id="r",
+        epoch=0,
+        timestamp="2026-01-01T00:00:00+00:00",
+        iteration=number,
+        outcome=outcome,
+        reason="",
+        why="",
+        metric=MetricResult("m", "minimize", 1.0, None, None, odds),
+        runs=tuple(runs),
+        commit_hash=f"commit {number}",
+        tree_hash=tree or f"tree {number}",
+        digests={"ruler": RULER},
+        isolation=Isolation("none", "none"),
+        run_dir="",
+    )
+
+
+def update_noise(state: NoiseState, record: Record) -> NoiseState:
+    """The noise that a standing has after a record."""
+    return Standing(noise=state).after(record).noise
+
+
+def baseline_state(*values: float) -> NoiseState:
+    return update_noise(NoiseState(), record_of(0, "baseline", runs_of("candidate", *values)))
+
+
+@dataclass
+class Session:
+    """A climb whose runs come from ``draw(of)``; what it leaves is the records."""
+
+    terms: RuleParameters
+    draw: Callable[[str], float]
+    records: list[IterationRecord] = field(default_factory=list)
+    rulings: list[Verdict] = field(default_factory=list)
+    state: NoiseState = NoiseState()
+
+    def add(self, outcome: str, runs: Sequence[VerifierRun], odds: float | None) -> None:
+        self.records.append(record_of(len(self.records), outcome, runs, odds))
+        self.state = update_noise(self.state, self.records[-1])
+
+    def baseline(self) -> None:
+        values: list[float] = []
+        while baseline_needs_run(self.terms, values):
+            values.append(self.draw("incumbent"))
+        self.add("baseline", runs_of("candidate", *values), None)
+
+    def candidate(self, lines_saved: int = 0) -> list[NextStep]:
+        """All answers for one candidate, the last of them the ruling."""
+        runs: list[VerifierRun] = []
+        answers = [next_step(self.terms, self.state, runs, lines_saved)]
+        while not isinstance(answers[-1], Verdict):
+            assert len(answers) < 200
+            of = answers[-1]
+            runs += runs_of(of, self.draw(of))
+            answers.append(next_step(self.terms, self.state, runs, lines_saved))
+        ruling = answers[-1]
+        self.add(ruling.outcome, runs, ruling.odds)
+        self.rulings.append(ruling)
+        return answers
+
+
+def noisy_session(
+    terms: RuleParameters, seed: int, candidates: int, turned: Callable[[float], float] = float
+) -> Session:
+    """Candidates of which some help, on a metric whose sd is 1% of its value; ``turned`` is done to each value."""
+    draw, effect = random.Random(seed), 0.0
+
+    def value(of: str) -> float:
+        return turned(100.0 * (1 - (effect if of == "candidate" else 0.0)) * (1 + 0.01 * draw.gauss(0, 1)))
+
+    session = Session(terms, value)
+    session.baseline()
+    for _ in range(candidates):
+        effect = draw.choice((0.0, 0.0, 0.01, 0.03, -0.02))
+        session.candidate()
+    return session
+
+
+def folded(records: Sequence[IterationRecord]) -> NoiseState:
+    state = NoiseState()
+    for record in records:
+        state = update_noise(state, from_plain(IterationRecord, to_plain(record)))
+    return state

@@ -1,0 +1,240 @@
+"""``scope.hidden_from``: hidden files from a folder outside the repository, seen by who judges, pinned, never in git."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import Project, answer
+
+from goalseek.manifest.tables import ScopeTable
+from goalseek.workspace.scan import ListedFile, changed_paths, list_folder
+from goalseek.workspace.scope import build_scope
+
+FILES = {"answer.json": answer(1), "other.txt": "not the candidate's\n"}
+JUDGE = 'test -e verifier/labels.csv || exit 9; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+LIST = 'find . -type f | sort > "$GOALSEEK_RUN_DIR/{}"'.format
+
+
+def made(make_project: Callable[..., Project], **more: object) -> Project:
+    """A project whose judge lies in a folder beside it."""
+    verifier = make_project().top.parent / "demo-verifier"
+    for path, text in {"verifier/judge.sh": JUDGE, "verifier/labels.csv": "1\n"}.items():
+        (verifier / path).parent.mkdir(parents=True, exist_ok=True)
+        (verifier / path).write_text(text)
+    (verifier / ".git").mkdir()
+    (verifier / ".git" / "HEAD").write_text("its own repository\n")
+    (verifier / "verifier" / "__pycache__").mkdir()
+    (verifier / "verifier" / "__pycache__" / "x.pyc").write_text("x")
+    manifest = {
+        "scope": {"writable": ["answer.json"], "hidden_from": "../demo-verifier"},
+        "verify": [{"name": "judge", "run": "sh verifier/judge.sh", "sees": "both"}],
+        **more,
+    }
+    return make_project("hidden-from", files=FILES, manifest=manifest)
+
+
+def verifier_of(project: Project) -> Path:
+    return project.top.parent / "demo-verifier"
+
+
+def test_the_judge_has_them_and_nobody_else(make_project: Callable[..., Project]) -> None:
+    commands = [
+        {"name": "make", "run": LIST("candidate")},
+        {"name": "judge", "run": LIST("both") + "; sh verifier/judge.sh", "sees": "both"},
+        {"name": "score", "run": LIST("hidden") + '; test -x "$0" || sh verifier/judge.sh || exit 0', "sees": "hidden"},
+    ]
+    metric = {"direction": "maximize", "query": "score", "command": "judge"}
+    project = made(make_project, verify=commands, metric=metric)
+    project.set_moves(answer(2), answer(3))
+    records = project.climb("iterate", "-n", "2")
+    assert [record["outcome"] for record in records] == ["baseline", "kept", "kept"]
+
+    def seen(command: str) -> set[str]:
+        return set((project.run_folder(2) / "measurements" / "1" / command).read_text().split())
+
+    theirs = {"./verifier/judge.sh", "./verifier/labels.csv"}
+    assert seen("candidate") & theirs == set()
+    assert seen("both") >= theirs and seen("hidden") >= theirs
+    assert not [path for path in seen("both") if "__pycache__" in path or "/.git/" in path]
+    assert not (project.trees() / "workspace" / "verifier").exists()
+    assert "verifier/judge.sh" not in project.git("ls-tree", "-r", "--name-only", "goalseek/demo")
+    digests = {record["digests"]["hidden_from"] for record in records}
+    assert len(digests) == 1 and len(digests.pop()) == 64
+
+
+def test_a_command_that_names_one_of_them_sees_the_hidden_side_by_itself(make_project: Callable[..., Project]) -> None:
+    project = made(
+        make_project,
+        verify=[{"run": "cp answer.json out.json", "outputs": ["out.json"]}, {"run": "sh verifier/judge.sh"}],
+        metric={"direction": "maximize", "query": "score", "path": "out.json"},
+    )
+    (verifier_of(project) / "verifier" / "judge.sh").write_text("test ! -e answer.json\n")
+    project.set_moves(answer(2))
+    assert project.climb()[1]["isolation"]["verifier"] == "hidden"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda folder: (folder / "verifier/labels.csv").write_text("2\n"), "verifier/labels.csv"),
+        (lambda folder: (folder / "verifier/labels.csv").unlink(), "verifier/labels.csv"),
+        (lambda folder: (folder / "more").write_text("2\n"), "more"),
+        (lambda folder: (folder / "verifier/judge.sh").chmod(0o755), "verifier/judge.sh"),
+        (lambda folder: folder.rename(folder.with_name("away")), "verifier/judge.sh"),
+    ],
+    ids=["edited", "removed", "added", "made executable", "moved away"],
+)
+@pytest.mark.slow
+def test_a_change_stops_the_run_as_tampered_and_names_the_file(
+    make_project: Callable[..., Project], change: Callable[[Path], object], named: str
+) -> None:
+    project = made(make_project)
+    project.set_moves(answer(2), answer(3))
+    project.climb()
+    change(verifier_of(project))
+    ended = project.run("iterate")
+    assert ended.exit_code == 3 and named in ended.stderr, ended
+    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    assert state["stop_reason"] == "tampered"
+    assert len(project.iterations()) == 2
+    assert named in project.run("status").stdout
+
+
+@pytest.mark.slow
+def test_put_back_the_run_goes_on_and_a_baseline_adopts_what_is_there(make_project: Callable[..., Project]) -> None:
+    project = made(make_project)
+    labels = verifier_of(project) / "verifier" / "labels.csv"
+    project.set_moves(answer(2), answer(3), answer(4))
+    first = project.climb()[-1]
+    before = labels.stat()
+    labels.write_text("2\n")
+    assert project.run("iterate").exit_code == 3
+    labels.write_text("1\n")
+    os.utime(labels, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert project.climb()[-1]["metric"]["value"] == 3
+    labels.write_text("more\n")
+    ended = project.run("baseline")
+    assert ended.exit_code == 0, ended.stderr
+    after = project.climb()[-1]
+    assert (after["metric"]["value"], after["epoch"]) == (4, first["epoch"] + 1)
+    assert after["digests"]["hidden_from"] != first["digests"]["hidden_from"]
+    assert project.run("audit").exit_code == 0
+
+
+@pytest.mark.slow
+def test_it_is_found_before_anybody_is_asked_for_a_change(make_project: Callable[..., Project], tmp_path: Path) -> None:
+    called = tmp_path / "called"
+    provider = {"name": "command", "command": ["sh", "-c", f"echo x >> {called}; echo ' ' >> answer.json"]}
+    project = made(make_project, provider=provider)
+    project.climb()
+    (verifier_of(project) / "verifier" / "labels.csv").write_text("more\n")
+    assert project.run("iterate").exit_code == 3
+    assert called.read_text() == "x\n"
+    assert project.run("baseline").exit_code == 0
+    project.climb()
+    assert called.read_text() == "x\n" * 2
+
+
+@pytest.mark.slow
+def test_a_baseline_adopts_it_also_where_a_candidate_waits_that_can_be_measured_no_more(
+    make_project: Callable[..., Project],
+) -> None:
+    project = made(make_project)
+    project.set_moves(answer(2), answer(3), answer(4))
+    project.climb()
+    for phase in ("READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT"):
+        assert project.run("step").stdout.startswith(f"done: {phase};")
+    (verifier_of(project) / "verifier" / "labels.csv").write_text("more\n")
+    stopped = project.run("iterate")
+    assert stopped.exit_code == 3 and "goalseek baseline adopts" in stopped.stderr
+    assert project.git("log", "-1", "--format=%s", "refs/goalseek/demo/tip") == "move 2"
+    ended = project.run("baseline")
+    assert ended.exit_code == 0, ended.stderr
+    records = project.climb()[2:]
+    told = [(record["outcome"], record["reason"], record["epoch"]) for record in records]
+    assert told == [("skipped", "interrupted", 0), ("baseline", "measured", 1), ("kept", "better", 1)]
+    assert records[1]["metric"]["value"] == 2 and records[0]["rollback_commit_hash"]
+    assert project.run("audit").exit_code == 0
+
+
+def test_a_change_while_it_is_measured_is_found_after_it(make_project: Callable[..., Project]) -> None:
+    project = made(make_project)
+    labels = verifier_of(project) / "verifier" / "labels.csv"
+    judge = f"if grep -q 7 answer.json; then echo more > {labels}; fi\n" + JUDGE
+    (verifier_of(project) / "verifier" / "judge.sh").write_text(judge)
+    project.set_moves(answer(7))
+    ended = project.run("iterate")
+    assert ended.exit_code == 3 and "verifier/labels.csv" in ended.stderr
+    assert [record["outcome"] for record in project.iterations()] == ["baseline"]
+
+
+def test_what_cannot_be_is_refused_before_anything_is_measured(make_project: Callable[..., Project]) -> None:
+    project = made(make_project)
+    outside = verifier_of(project)
+    scopes = {"writable": ["answer.json"], "hidden_from": "../demo-verifier"}
+    project.set_moves(answer(2))
+
+    def refused(code: str, **more: object) -> None:
+        ended = project.run("iterate")
+        assert ended.exit_code == 2 and code in ended.stderr, (code, ended)
+        assert project.records() == []
+
+    (outside / "other.txt").write_text("clash\n")
+    refused("other.txt")
+    (outside / "other.txt").unlink()
+    (outside / "answer.json").mkdir()
+    (outside / "answer.json" / "x").write_text("below a file\n")
+    refused("answer.json")
+    (outside / "answer.json" / "x").unlink()
+    (outside / "link").symlink_to("/etc/passwd")
+    refused("link")
+    (outside / "link").unlink()
+    for folder, told in (("inside", "one in the other"), ("..", "one in the other"), ("../nowhere", "cannot be read")):
+        project.set_manifest({"scope": {**scopes, "hidden_from": folder}})
+        (project.folder / "inside").mkdir(exist_ok=True)
+        refused(told)
+
+
+def test_a_candidate_may_not_add_what_is_in_the_way_of_one(make_project: Callable[..., Project]) -> None:
+    scopes = {"writable": ["**"], "hidden_from": "../demo-verifier"}
+    project = made(make_project, scope=scopes)
+    paths = ("verifier/judge.sh", "verifier", "verifier/labels.csv/x")
+    project.set_moves(*({"files": {"answer.json": answer(9), path: "mine\n"}} for path in paths), answer(2))
+    records = project.climb("iterate", "-n", "4")[1:]
+    assert [record["reason"] for record in records] == ["out_of_scope"] * 3 + ["better"]
+
+
+def test_they_land_below_the_manifests_folder(make_project: Callable[..., Project]) -> None:
+    verifier = verifier_of(made(make_project))
+    manifest = {
+        "scope": {"writable": ["answer.json"], "hidden_from": str(verifier)},
+        "verify": [{"name": "judge", "run": "sh verifier/judge.sh", "sees": "both"}],
+    }
+    project = make_project("mono", files=FILES, manifest=manifest, below="part/one")
+    project.set_moves(answer(2))
+    assert project.climb()[1]["outcome"] == "kept"
+
+
+def test_the_paths_the_folders_above_and_what_lies_below_are_hidden() -> None:
+    whose = build_scope("sub/", ScopeTable(writable=("**",)), hidden_files=["a/b.py"])
+    assert [whose.kind(f"sub/{path}") for path in ("a/b.py", "a", "a/b.py/c", "a/c", "b.py")] == [
+        "hidden",
+        "hidden",
+        "hidden",
+        "writable",
+        "writable",
+    ]
+
+
+def test_a_listing_is_in_order_bounded_and_without_caches(tmp_path: Path) -> None:
+    for path in ("b/x", "a/y", "c", "__pycache__/z", "a/.DS_Store"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(path)
+    (tmp_path / "d").symlink_to("c")
+    listing = list_folder(tmp_path)
+    assert [item.path for item in listing] == ["c", "d", "a/y", "b/x"]
+    assert [item.kind for item in listing] == ["file", "link", "file", "file"]
+    assert list_folder(tmp_path, limit=3) == listing[:3]
+    assert changed_paths(listing, (ListedFile("c", 1, 2), *listing[2:])) == ["c", "d"]

@@ -1,0 +1,285 @@
+"""Names that no candidate may plant: the table by itself, and through the real command line."""
+
+import unicodedata
+from collections.abc import Callable, Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from project import Project, answer
+
+from goalseek.manifest.tables import ScopeTable
+from goalseek.workspace.forbidden_names import (
+    RULES,
+    STANDARD_LIBRARY,
+    TreePaths,
+    doubles_back,
+    fold_name,
+    forbidden_names,
+    git_name_refusal,
+    import_shadowing,
+    output_hazards,
+)
+from goalseek.workspace.scope import build_scope
+
+JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
+EVERYTHING = {"writable": ["**", "!hidden"], "hidden": ["hidden/**"]}
+
+REFUSED = [
+    "conftest.py",
+    "src/deep/conftest.py",
+    "pytest.ini",
+    ".pytest.ini",
+    "tox.ini",
+    "setup.cfg",
+    "pyproject.toml",
+    ".coveragerc",
+    "sitecustomize.py",
+    "lib/usercustomize.py",
+    "usercustomize/__init__.py",
+    "sitecustomize.cpython-311-x86_64-linux-gnu.so",
+    "x.pth",
+    "a/b.PTH",
+    "x.pyc",
+    "src/x.pyo",
+    ".gitattributes",
+    ".gitmodules",
+    "a/.gitignore",
+    ".GitAttributes",
+    ".github/workflows/x.yml",
+    ".git\u200cmodules",
+    "gitmod~1",
+    "GI7EBA~1",
+    "a\\.gitmodules",
+    "evil.dist-info/entry_points.txt",
+    "src/evil.egg-info/entry_points.txt",
+    "Conftest.py",
+]
+ORDINARY = [
+    "src/utils.py",
+    "tests_new/test_x.py",
+    "conftest.md",
+    "my_conftest.py",
+    "x.pythonic",
+    "git/x",
+    "legit.txt",
+    "docs/setup.cfg.md",
+    "weights.pt",
+    "gitgit~",
+    "digits~1",
+    "sitecustomize.md",
+]
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_a_name_that_hijacks_the_next_program_has_a_rule(path: str) -> None:
+    assert list(forbidden_names(path))
+
+
+@pytest.mark.parametrize("path", ORDINARY)
+def test_an_ordinary_name_has_none(path: str) -> None:
+    assert not list(forbidden_names(path)) and not git_name_refusal(path)
+
+
+def test_every_rule_says_why_and_has_an_example() -> None:
+    whys = {why for path in REFUSED for _, why in forbidden_names(path)}
+    assert whys == {rule.why for rule in RULES} and all(whys)
+
+
+@given(st.sampled_from(REFUSED), st.lists(st.sampled_from(["a", "src", "é"]), max_size=3), st.data())
+def test_neither_folder_nor_case_nor_invisible_characters_hide_such_a_name(
+    path: str, folders: list[str], data: st.DataObject
+) -> None:
+    spelt = "".join(char.upper() if data.draw(st.booleans()) else char.lower() for char in path)
+    place = data.draw(st.integers(0, len(spelt)))
+    hidden = spelt[:place] + data.draw(st.sampled_from(["", "\u200b", "\ufeff"])) + spelt[place:]
+    assert list(forbidden_names("/".join([*folders, hidden])))
+
+
+def modules(path: str, there: Iterable[str] = (), added: Iterable[str] = (), is_link: bool = False) -> list[str]:
+    """The parts of the path that shadow; ``there`` are files of the tree, none of them the candidate's."""
+    files = set(there)
+    known = files | {"/".join(file.split("/")[:depth]) for file in files for depth in range(1, file.count("/") + 1)}
+    tree = TreePaths(known.__contains__, {path, *added}.__contains__, files.__contains__)
+    found = import_shadowing(path, is_link, tree)
+    return [part for part, _ in found]
+
+
+@pytest.mark.parametrize(
+    "path", ["random.py", "src/json.py", "json/__init__.py", "a/b/time.cpython-311.so", "socket.pyd", "_zstd.py"]
+)
+def test_a_top_level_module_named_like_the_standard_librarys_is_found(path: str) -> None:
+    assert modules(path)
+
+
+def test_within_a_package_such_a_name_is_the_packages_own() -> None:
+    assert modules("pkg/types.py", there=["pkg/__init__.py"]) == []
+    assert modules("pkg/types.py", added=["pkg/__init__.py"]) == [], "a whole package is new"
+    assert modules("pkg/json/__init__.py", there=["pkg/__init__.py"]) == []
+    assert modules("src/types.py", there=["src/main.py"], added=["src/__init__.py"]) == ["types.py"], (
+        "a folder of scripts is not made a package by the one who wants to be imported there"
+    )
+    assert modules("types.py", added=["__init__.py"]) == ["types.py"]
+
+
+def test_folders_without_an_init_links_and_other_kinds_of_files() -> None:
+    assert modules("json/data.py") == modules("json.txt") == modules("Random.py") == modules("test/__init__.py") == []
+    assert modules("json") == [] and modules("json", is_link=True) == ["json"]
+
+
+def test_what_would_be_imported_in_place_of_a_fixed_module_is_found() -> None:
+    assert modules("score/__init__.py", there=["score.py"]) == ["score"]
+    assert modules("a/score.abi3.so", there=["a/score.py"]) == ["score.abi3.so"]
+    assert modules("score.py", there=["score/__init__.py"]) == []
+    assert modules("other/__init__.py", there=["score.py"]) == []
+
+
+def test_the_standard_library_is_the_same_list_on_every_version() -> None:
+    assert {"json", "random", "distutils", "telnetlib", "annotationlib", "_colorize"} <= STANDARD_LIBRARY
+    assert "test" not in STANDARD_LIBRARY
+
+
+@given(st.text(st.sampled_from("aA\u00e9\u00c9\u00df\u017f\u0131\u0130\u0301\u200d"), max_size=6))
+def test_names_of_one_spelling_are_alike(name: str) -> None:
+    for form in ("NFC", "NFD"):
+        assert fold_name(unicodedata.normalize(form, name)) == fold_name(name)  # type: ignore[arg-type]
+    assert fold_name(fold_name(name)) == fold_name(name)
+    if name.isascii():
+        assert fold_name(name.upper()) == fold_name(name)
+
+
+@given(st.lists(st.sampled_from(["..", ".", "", "a", "b"]), max_size=6))
+def test_a_target_doubles_back_where_a_name_comes_before_a_step_up(parts: list[str]) -> None:
+    named = [part for part in parts if part not in ("", ".")]
+    expected = any(part != ".." and ".." in named[place:] for place, part in enumerate(named))
+    assert doubles_back("/".join(parts)) == expected
+
+
+WRITABLE = ("src/**", "conftest.py", "a/tox.ini", ".github/**", "*.ini", "!b/conftest.py")
+
+
+def test_a_name_is_listed_only_in_so_many_letters() -> None:
+    whose = build_scope("sub/", ScopeTable(writable=WRITABLE))
+    assert whose.names("sub/conftest.py", "conftest.py") and whose.names("sub/x/conftest.py", "conftest.py")
+    assert whose.names("sub/a/tox.ini", "tox.ini") and not whose.names("sub/b/tox.ini", "tox.ini")
+    assert whose.names("sub/.github/x/y.yml", ".github")
+    assert not whose.names("sub/src/pytest.ini", "pytest.ini") and not whose.names("conftest.py", "conftest.py")
+
+
+def play(project: Project, *steps: str, **scopes: object) -> list[dict]:  # type: ignore[type-arg]
+    """One iteration for each shell line, run in the workspace; gives the records after the baseline."""
+    lines = "\n".join(f"{number}) {step};;" for number, step in enumerate(steps, start=1))
+    agent = project.top.parent / "agent.sh"
+    agent.write_text(f'case $GOALSEEK_ITERATION in\n{lines}\nesac\necho "step $GOALSEEK_ITERATION"\n')
+    provider = {"name": "command", "command": ["sh", str(agent)], "repair": 0}
+    manifest = {"provider": provider, "limits": {"stagnation": "none"}}
+    project.set_manifest({**manifest, "scope": {**EVERYTHING, **scopes}})
+    project.commit("the manifest")
+    return project.climb("iterate", "-n", str(len(steps)))[1:]
+
+
+def better(score: int) -> str:
+    """A shell line that makes a better candidate."""
+    return f"""printf '%s' '{answer(score)}' > answer.json"""
+
+
+PLANTED = {
+    "conftest.py": "touch conftest.py",
+    "tests/pytest.ini": "mkdir tests; touch tests/pytest.ini",
+    "sitecustomize.py": "touch sitecustomize.py",
+    "x.pth": "touch x.pth",
+    "x.pyc": "touch x.pyc",
+    ".gitattributes": "touch .gitattributes",
+    ".gitmodules": "touch .gitmodules",
+    "nested/.git/HEAD": "mkdir nested; cd nested; git init -q; touch x",
+    "module/.git": "mkdir module; echo gitdir: ../.git > module/.git",
+    "random.py": "touch random.py",
+    "src/json/__init__.py": "git mv src/ordinary src/json",
+    "src/ordinary/conftest.py": "mv src/ordinary/code.py src/ordinary/conftest.py",
+    "src/tool/__init__.py": "mkdir src/tool; touch src/tool/__init__.py",
+    "lines": "rm lines; mkdir lines; touch lines/conftest.py",
+    "json": "ln -s src/ordinary json",
+    "json.py": "ln -s answer.json json.py",
+    "out": "ln -s ../../x out",
+    "under": "ln -s src src/up; ln -s src/../../x under",
+    "Hidden": "mkdir Hidden; touch Hidden/x",
+    "ANSWER.json": "cp answer.json ANSWER.json",
+    "answer.json. ": "cp answer.json 'answer.json. '",
+    "hidden.": "mkdir hidden.; touch hidden./x",
+    "twice": "touch twice Twice",
+    "src/\u0065\u0301": "touch src/\u0065\u0301",
+}
+
+
+@pytest.mark.slow
+def test_each_is_refused_by_name_and_rule(make_project: Callable[..., Project]) -> None:
+    source = {"src/ordinary/__init__.py": "1\n", "src/ordinary/code.py": "1\n", "lines": "1\n", "src/\u00e9": "1\n"}
+    project = make_project(files={**JUDGE, **source, "src/tool.py": "1\n"})
+    records = play(
+        project,
+        *(f"{better(2)}; {step}" for step in PLANTED.values()),
+        better(3),
+        read_only=["src/tool.py"],
+    )
+    for name, record in zip(PLANTED, records, strict=False):
+        assert (record["outcome"], record["reason"]) == ("skipped", "out_of_scope"), (name, record)
+        assert name in record["why"], (name, record["why"])
+    assert records[-1]["outcome"] == "kept"
+
+
+def test_ordinary_work_is_never_in_the_way(make_project: Callable[..., Project]) -> None:
+    project = make_project(files={**JUDGE, "src/Foo.py": "1\n", ".gitignore": "*.egg-info/\n"})
+    steps = [
+        "mkdir src/pkg tests_new; touch src/utils.py src/pkg/__init__.py src/pkg/types.py tests_new/test_x.py",
+        "mkdir -p src/x.egg-info src/__pycache__; touch src/x.egg-info/PKG-INFO src/__pycache__/conftest.pyc",
+        "mv src/Foo.py src/foo.py; ln -s ../answer.json src/link",
+    ]
+    records = play(project, *(f"{better(2 + number)}; {step}" for number, step in enumerate(steps)))
+    assert [record["outcome"] for record in records] == ["kept"] * 3, [record["why"] for record in records]
+    assert records[0]["changed_files"] == [
+        "answer.json",
+        "src/pkg/__init__.py",
+        "src/pkg/types.py",
+        "src/utils.py",
+        "tests_new/test_x.py",
+    ]
+
+
+def test_what_the_manifest_lists_by_name_may_be_added(make_project: Callable[..., Project]) -> None:
+    project = make_project(files={**JUDGE, "src/x": "1\n", "tox.ini": "1\n"})
+    writable = ["answer.json", "src/**", "conftest.py", "*.ini"]
+    allowed, refused = play(
+        project,
+        f"{better(2)}; touch src/conftest.py",
+        f"{better(3)}; touch src/tox.ini",
+        writable=writable,
+    )
+    assert allowed["outcome"] == "kept" and "src/conftest.py" in allowed["changed_files"]
+    assert refused["reason"] == "out_of_scope" and "tox.ini" in refused["why"]
+
+
+def test_an_existing_file_of_such_a_name_may_be_edited(make_project: Callable[..., Project]) -> None:
+    project = make_project(files={**JUDGE, "conftest.py": "1\n", "random.py": "1\n"})
+    (record,) = play(project, f"{better(2)}; echo 2 > conftest.py; echo 2 > random.py; chmod +x random.py")
+    assert record["outcome"] == "kept" and "conftest.py" in record["changed_files"]
+
+
+def test_what_a_command_hands_on_is_refused_where_a_later_one_would_look() -> None:
+    tree = {"src", "src/tool.py", "score.py"}
+    paths = TreePaths(tree.__contains__, is_fixed=tree.__contains__)
+
+    def refused(path: str) -> list[str]:
+        return [part for part, _ in output_hazards(path, paths)]
+
+    for path, part in {
+        "json.py": "json.py",
+        "json/__init__.py": "json",
+        "conftest.py": "conftest.py",
+        "src/x.pyc": "x.pyc",
+        "src/tool/__init__.py": "tool",
+        "sitecustomize/__init__.py": "sitecustomize",
+        "x.egg-info/entry_points.txt": "x.egg-info",
+    }.items():
+        assert part in refused(path), path
+    for path in ("out/json.py", "build/lib/conftest.py", "build/json/__init__.py", "model.json", "src/weights.bin"):
+        assert refused(path) == [], path

@@ -1,0 +1,131 @@
+"""Whose a file is: precedence of the lists, the manifest's folder, and names that no candidate may bring."""
+
+import os.path
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalseek.git.paths import looks_like_git
+from goalseek.manifest.tables import ScopeTable
+from goalseek.workspace.scope import Scope, build_scope, is_tool_cache, leaves_tree, parent_out_of_scope
+
+part = st.sampled_from(["a", "b", "src", "hidden", "x.py", "y.txt", "é", "a b"])
+path = st.lists(part, min_size=1, max_size=4).map("/".join)
+glob = st.sampled_from(["*", "*.py", "src/", "src/**", "hidden/**", "a", "/a", "**/b", "x.py", "é"])
+globs = st.lists(glob, max_size=3)
+ORDER = ("hidden", "read_only", "generated", "writable")
+
+
+def scope_of(prefix: str = "", *, writable: Sequence[str] = (), **lists: Sequence[str]) -> Scope:
+    tables = {name: tuple(patterns) for name, patterns in lists.items()}
+    return build_scope(prefix, ScopeTable(writable=tuple(writable), **tables))  # type: ignore[arg-type]
+
+
+@given(path, globs, globs, globs, globs)
+def test_the_first_list_in_the_order_of_precedence_that_matches_decides(
+    name: str, writable: list[str], generated: list[str], read_only: list[str], hidden: list[str]
+) -> None:
+    lists = {"hidden": hidden, "read_only": read_only, "generated": generated, "writable": writable}
+    alone = [kind for kind in ORDER if scope_of(**{kind: lists[kind]}).kind(name) == kind]
+    expected = alone[0] if alone else "other"
+    assert scope_of(**lists).kind(name) == expected
+
+
+@given(path, globs, globs)
+def test_globs_hold_below_the_manifests_folder_only(name: str, writable: list[str], hidden: list[str]) -> None:
+    whole = scope_of(writable=writable, hidden=hidden)
+    below = scope_of("sub/dir/", writable=writable, hidden=hidden)
+    assert below.kind(f"sub/dir/{name}") == whole.kind(name)
+    assert below.kind(f"other/{name}") == "other"
+    assert below.kind("sub/dir") == "other"
+
+
+@given(path, globs, globs, globs, globs)
+def test_hidden_files_are_never_in_the_tree_of_the_agent_or_of_a_candidates_command(
+    name: str, writable: list[str], generated: list[str], read_only: list[str], hidden: list[str]
+) -> None:
+    whose = scope_of(writable=writable, generated=generated, read_only=read_only, hidden=hidden)
+    kind = whose.kind(name)
+    assert whose.seen_by("agent")(name) == whose.seen_by("candidate")(name) == (kind != "hidden")
+    assert whose.seen_by("hidden")(name) == whose.in_ruler(name) == (kind not in ("writable", "generated"))
+    assert whose.seen_by("both")(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".git",
+        ".GIT",
+        ".Git/config",
+        "a/.git/hooks/x",
+        "git~1",
+        "GIT~2/x",
+        ".git ",
+        ".git.",
+        ".g\u200cit",
+        "sub/.gIt. .",
+    ],
+)
+def test_a_name_that_some_file_system_takes_for_a_repository_is_recognised(name: str) -> None:
+    assert looks_like_git(name)
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".github/x", "git", "a.git", "git~", ".git~1", "agit~1", "legit/x"])
+def test_an_ordinary_name_is_not_taken_for_a_repository(name: str) -> None:
+    assert not looks_like_git(name)
+
+
+@given(path, st.lists(st.sampled_from(["..", ".", "", "a", "b"]), min_size=1, max_size=6).map("/".join))
+def test_a_link_leaves_the_tree_where_its_target_read_as_text_climbs_above_the_root(name: str, target: str) -> None:
+    if target.startswith("/"):
+        assert leaves_tree(name, target)
+        return
+    deep = "/root/of/tree/" + "deep/" * 8
+    steps = [step for step in (os.path.dirname(name) + "/" + target).split("/") if step not in ("", ".")]
+    lowest = min(len(os.path.normpath(deep + "/".join(steps[:count])).split("/")) for count in range(len(steps) + 1))
+    assert leaves_tree(name, target) == (lowest < len(os.path.normpath(deep).split("/")))
+
+
+@pytest.mark.parametrize("target", ["../x", "../../tree", "a/../../x", "/etc/passwd"])
+def test_a_link_that_points_out_is_recognised(target: str) -> None:
+    assert leaves_tree("link", target)
+
+
+def test_a_link_that_comes_back_within_the_tree_is_no_matter() -> None:
+    assert not leaves_tree("a/b/link", "../../c")
+    assert leaves_tree("a/b/link", "../../../c")
+
+
+def test_a_new_file_below_an_existing_file_that_is_out_of_scope_is_a_clash() -> None:
+    entries = {"hidden": 1, "src/x": 1}
+    assert parent_out_of_scope("hidden/new", entries, lambda name: name == "hidden") == "hidden"
+    assert parent_out_of_scope("hidden/deep/new", entries, lambda name: name == "hidden") == "hidden"
+    assert parent_out_of_scope("src/x/new", entries, lambda name: name == "hidden") is None
+    assert parent_out_of_scope("hidden", entries, lambda name: True) is None
+
+
+@pytest.mark.parametrize("name", ["__pycache__/x.pyc", "a/__pycache__/x.pyc", ".pytest_cache/v/x", "a/.DS_Store"])
+def test_what_tools_leave_behind_is_known(name: str) -> None:
+    assert is_tool_cache(name)
+
+
+@pytest.mark.parametrize("name", ["x.pyc", "src/pycache/x", "DS_Store", "__pycache__"])
+def test_what_only_resembles_it_is_not(name: str) -> None:
+    assert not is_tool_cache(name)
+
+
+def test_git_itself_refuses_the_names_that_look_like_its_own(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    environment |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, env=environment, check=True, timeout=120)
+    options = ["-c", "core.protectNTFS=true", "-c", "core.protectHFS=true"]
+    for name in (".git/x", ".GIT/x", "git~1/x", ".git ./x", ".g\u200cit/x", "a/.Git/x"):
+        row = f"100644 {'0' * 39}1\t{name}\n".encode()
+        command = ["git", *options, "update-index", "--index-info"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, input=row, capture_output=True, timeout=120)
+        assert done.stderr.startswith(b"Ignoring path")
+        assert looks_like_git(name)
