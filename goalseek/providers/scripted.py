@@ -6,6 +6,7 @@ import functools
 import stat
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -30,7 +31,8 @@ class Move(Struct, frozen=True):
     patch: Path | None = None
 
 
-class ScriptedProvider(ProgramlessProvider, Struct, frozen=True):
+@dataclass(frozen=True)
+class ScriptedProvider(ProgramlessProvider):
     """Proposal n makes the n-th move."""
 
     script: Path
