@@ -46,14 +46,14 @@ def test_a_call_whose_answer_was_not_stored_is_charged_and_its_session_is_left(t
 def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_at_least(tmp_path: Path) -> None:
     calls = made(tmp_path)
     calls.begin("APPLY_CHANGE")
-    calls.ended(0, timed_out=False)
-    calls.failed("APPLY_CHANGE", "it crashed", Usage(1))
+    calls.note_end(0, timed_out=False)
+    calls.note_failure("APPLY_CHANGE", "it crashed", Usage(1))
     assert calls.charged == Usage(1)
     calls.begin("APPLY_CHANGE")
-    calls.ended(2, timed_out=True)
-    calls.failed("APPLY_CHANGE", "its time was up", Usage(80))
+    calls.note_end(2, timed_out=True)
+    calls.note_failure("APPLY_CHANGE", "its time was up", Usage(80))
     assert calls.charged == Usage(81, 20, 10, 0.1, True)
-    calls.failed("APPLY_CHANGE", "there is no program", Usage())
+    calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
     assert calls.charged == Usage(81, 20, 10, 0.1, True), "the one past its time is charged once"
 
 
@@ -62,7 +62,7 @@ def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) ->
     calls.current_step = "plan"
     calls.begin("PLAN")
     calls.current_step = "change"
-    calls.failed("APPLY_CHANGE", "there is no program", Usage())
+    calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
     assert made(tmp_path).notes == ("in APPLY_CHANGE there is no program",) and calls.charged == Usage()
     calls.settle(["plan"])
     assert calls.charged == Usage()

@@ -169,7 +169,7 @@ def test_a_flood_counts_what_files_say_that_they_hold(tmp_path: Path) -> None:
     (tmp_path / "half").touch()
     os.truncate(tmp_path / "half", MAX_BYTES // 2)
     flood = ChangeSize()
-    assert [bool(flood.counted(tmp_path / "half")) for _ in range(3)] == [False, False, True]
+    assert [bool(flood.add(tmp_path / "half")) for _ in range(3)] == [False, False, True]
     (tmp_path / "folder").mkdir()
     many = ChangeSize(files=MAX_FILES)
-    assert many.counted(tmp_path / "folder") == "the change has more than 20000 files"
+    assert many.add(tmp_path / "folder") == "the change has more than 20000 files"
