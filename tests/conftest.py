@@ -20,6 +20,7 @@ from project import IDENTITY, Project, end_all
 from goalseek.own_folders import add_own
 
 pytest_plugins = ["skips"]
+sys.dont_write_bytecode = False  # pytest's own form of 160 modules takes each worker ten seconds to make
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and given back to what it starts
 
 

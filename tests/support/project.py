@@ -263,14 +263,22 @@ def until(holds: Callable[[], Found]) -> Found:
     return found
 
 
+def _numbers() -> set[str]:
+    """The numbers of all processes but this one."""
+    return {name for name in os.listdir("/proc") if name.isdigit()} - {str(os.getpid())}
+
+
+_others = _numbers()  # they ran before the tests, so that no test started them
+
+
 def living(home: Path) -> dict[int, str]:
     """The processes whose home this is, or is in this folder: number and command line."""
     mark = f"HOME={home}".encode()
     found = {}
-    for pid in os.listdir("/proc"):
+    numbers = _numbers()
+    _others.intersection_update(numbers)  # a number may be given again
+    for pid in numbers - _others:
         try:
-            if not pid.isdigit() or int(pid) == os.getpid():
-                continue
             environment = Path("/proc", pid, "environ").read_bytes()
             if mark + b"\0" in environment or mark + b"/" in environment:
                 found[int(pid)] = os.fsdecode(Path("/proc", pid, "cmdline").read_bytes()).replace("\0", " ")
