@@ -6,12 +6,13 @@ import contextlib
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek import process
-from goalseek.errors import UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import git_text, user_environment
+from msgspec import Struct
+
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git.command import git_as_user, git_text
+from goalseek.values import StopReason
 
 _REV_PARSE = (
     "rev-parse",
@@ -20,8 +21,7 @@ _REV_PARSE = (
 _DUBIOUS_OWNER = "dubious ownership"
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """Where a repository is: top of the working tree, this worktree's git directory, the common one, its hash."""
 
     top: Path
@@ -46,7 +46,7 @@ def locate(folder: Path) -> Location:
         raise _location_error(folder, str(error)) from None
     if answer.count("\n") != 3:
         hint = "rename that folder, or clone the repository to another place"
-        raise GoalseekError(f"the path of {folder} has a line break in it", hint, UNFIT, "repository")
+        raise GoalseekError(f"the path of {folder} has a line break in it", hint, StopReason.REPOSITORY)
     git_dir, common_dir, object_format, top = answer.split("\n")
     location = Location(Path(top), Path(git_dir), Path(common_dir), object_format)
     if not folder.resolve().is_relative_to(location.top):
@@ -61,7 +61,7 @@ def _rev_parse(folder: Path) -> str:
     except GitFailed as error:
         if _DUBIOUS_OWNER not in error.said:
             raise
-    answer = process.run(["git", *_REV_PARSE], user_environment(LC_ALL="C"), folder=folder)
+    answer = git_as_user(*_REV_PARSE, folder=folder, variables={"LC_ALL": "C"})
     if answer.exit_code:
         raise GitFailed(_REV_PARSE, answer.exit_code, answer.stderr)
     return os.fsdecode(answer.stdout).rstrip("\n")
@@ -73,7 +73,7 @@ def _refuse_foreign_work_tree(location: Location) -> None:
     if owner not in (os.geteuid(), location.git_dir.stat().st_uid):
         message = f"core.worktree of {location.git_dir} is {location.top}, which belongs to another user"
         hint = f"set it to a folder of yours: git --git-dir {location.git_dir} config core.worktree FOLDER"
-        raise GoalseekError(message, hint, UNFIT, "repository")
+        raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
 def other_folders(location: Location) -> tuple[Path, ...]:
@@ -111,12 +111,12 @@ def _location_error(folder: Path, stderr: str) -> GoalseekError:
     if _DUBIOUS_OWNER in stderr:
         match = re.search(r"git config --global --add safe\.directory .+", stderr)
         hint = f"if you trust what is in it: {match[0]}" if match else "see: git help config, safe.directory"
-        return GoalseekError(f"git does not trust {folder}, which belongs to another user", hint, UNFIT, "repository")
+        return GoalseekError(f"git does not trust {folder}, which belongs to another user", hint, StopReason.REPOSITORY)
     if "must be run in a work tree" in stderr:
         hint = "goalseek reads files of a checkout; clone the repository, or add a worktree"
-        return GoalseekError(f"{folder} is in a bare repository, or in a git directory", hint, UNFIT, "repository")
+        return GoalseekError(f"{folder} is in a bare repository, or in a git directory", hint, StopReason.REPOSITORY)
     hint = "run: git init && git add -A && git commit -m start"
-    return GoalseekError(f"{folder} is not in a git repository", hint, UNFIT, "repository")
+    return GoalseekError(f"{folder} is not in a git repository", hint, StopReason.REPOSITORY)
 
 
 _MODE_BITS = {
@@ -127,8 +127,7 @@ _MODE_BITS = {
 _EXIT_NOT_SET = 1
 
 
-@dataclass(frozen=True)
-class Sharing:
+class Sharing(Struct, frozen=True):
     """The value of ``core.sharedRepository``; None where it is not set."""
 
     value: str | None = None
@@ -165,11 +164,11 @@ UNSHARED = Sharing()
 
 def sharing_of(location: Location) -> Sharing:
     """Reads the setting under the user's whole configuration. Raises GoalseekError where git cannot read that."""
-    variables = user_environment(GIT_DIR=str(location.git_dir))
-    answer = process.run(["git", "config", "--get", "core.sharedRepository"], variables)
+    variables = {"GIT_DIR": str(location.git_dir)}
+    answer = git_as_user("config", "--get", "core.sharedRepository", variables=variables)
     if answer.exit_code == _EXIT_NOT_SET:
         return Sharing()
     if answer.exit_code:
-        message = f"git config fails in {location.top}: {answer.stderr.decode('utf-8', 'replace').strip()}"
-        raise GoalseekError(message, "see that it works here, and run the same command", UNFIT, "repository")
+        message = f"git config fails in {location.top}: {answer.error_text}"
+        raise GoalseekError(message, "see that it works here, and run the same command", StopReason.REPOSITORY)
     return Sharing(answer.stdout.decode("utf-8", "replace").strip())

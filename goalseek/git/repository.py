@@ -11,25 +11,26 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from goalseek import process
 from goalseek.disk import full_disk_error
-from goalseek.errors import NEEDS_HUMAN, UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import HARDENED, MissingObject, environment, git, user_environment
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git.command import HARDENED, MissingObject, environment, git, git_as_user
 from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location, Sharing, sharing_of
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.recent_objects import RecentObjects
-from goalseek.own_folders import add_own, remove_if_exists
+from goalseek.own_folders import add_own
+from goalseek.values import StopReason
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
 _TRANSIENT_ERRORS = re.compile("File exists|but expected|nonexistent object")
 
 
-@dataclass(frozen=True)
-class RefMove:
+class RefMove(Struct, frozen=True):
     """One compare-and-swap: the ref must be at ``before`` (None: absent) and goes to ``after``."""
 
     ref: str
@@ -37,8 +38,7 @@ class RefMove:
     after: str
 
 
-@dataclass(frozen=True)
-class Refs:
+class Refs(Struct, frozen=True):
     """Commits of our refs, None for an absent one, and whether the branch is checked out in some worktree."""
 
     tip: str | None
@@ -106,6 +106,10 @@ class Repository:
         """One hardened git command on the repository itself."""
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin)
 
+    def git_as_user(self, *arguments: str, **variables: str) -> process.CompletedProgram:
+        """A git command in the user's checkout as they would type it, with these variables."""
+        return git_as_user(*arguments, folder=self.top, variables={**self.folder_variables(), **variables})
+
     def folder_variables(self) -> dict[str, str]:
         """The variables that name git directory and checkout, since ``core.worktree`` may be elsewhere."""
         return {"GIT_DIR": str(self.location.git_dir), "GIT_WORK_TREE": str(self.top)}
@@ -131,7 +135,7 @@ class Repository:
         commit = self.resolve("HEAD")
         if commit is None:
             hint = "run: git add -A && git commit -m start"
-            raise GoalseekError(f"{self.top} has no commit yet", hint, UNFIT, "repository")
+            raise GoalseekError(f"{self.top} has no commit yet", hint, StopReason.REPOSITORY)
         return commit
 
     def tree_of(self, commit: str) -> str:
@@ -176,7 +180,7 @@ class Repository:
         if "File exists" in stderr:
             hint = "where no other git is at work, remove the lock that it names; then the same command goes on"
         message = f"git cannot move {moves[0].ref}: {stderr}"
-        raise full_disk_error(error) or GoalseekError(message, hint, UNFIT, "repository")
+        raise full_disk_error(error) or GoalseekError(message, hint, StopReason.REPOSITORY)
 
     def _should_retry(self, moves: Sequence[RefMove], stderr: str) -> bool:
         """Whether the refs are still where they were, so that a retry may work; False where they moved after all.
@@ -232,7 +236,7 @@ class Repository:
         for branch in ("goalseek", *(name for name in branches if name.startswith(self.branch + "/"))):
             if branch in branches:
                 message = f"the branch {branch!r} is in the way: git cannot make {self.branch!r} beside it"
-                raise GoalseekError(message, f"run: git branch -m {branch} {branch}-old", UNFIT, "repository")
+                raise GoalseekError(message, f"run: git branch -m {branch} {branch}-old", StopReason.REPOSITORY)
 
     def changed_files(self) -> list[tuple[str, str]]:
         """The rows of ``git status`` in the checkout, under the user's own configuration: (two letters, path).
@@ -240,12 +244,10 @@ class Repository:
         Raises GoalseekError where it fails, as with a filter of theirs that cannot be started here.
         """
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
-        variables = user_environment(GIT_OPTIONAL_LOCKS="0", **self.folder_variables())
-        answer = process.run(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
+        answer = self.git_as_user("-c", "core.fsmonitor=false", *arguments, GIT_OPTIONAL_LOCKS="0")
         if answer.exit_code:
-            stderr = answer.stderr.decode("utf-8", "replace").strip()
             hint = "see that it works here, under the PATH and the configuration of this call, and run the same command"
-            raise GoalseekError(f"git status fails in {self.top}:\n{stderr}", hint, UNFIT, "repository")
+            raise GoalseekError(f"git status fails in {self.top}:\n{answer.error_text}", hint, StopReason.REPOSITORY)
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
 
     def attributes(
@@ -255,15 +257,12 @@ class Repository:
 
         ``attribute_files`` are the ``.gitattributes`` that count, beside the repository's own ``info/attributes``.
         """
-        index = self.objects.scratch / f"attributes-{os.getpid()}"
-        try:
+        with self.objects.scratch_file("attributes") as index:
             self.objects.index(index, attribute_files)
             variables = {"GIT_DIR": str(self.location.git_dir), "GIT_INDEX_FILE": str(index)}
             question = ("check-attr", "--cached", "--stdin", "-z", *names)
             stdin_paths = b"\0".join(map(os.fsencode, paths)) + b"\0"
             answer = git(*question, folder=self.top, stdin=stdin_paths, variables=variables)
-        finally:
-            remove_if_exists(index)
         values_by_path: dict[str, dict[str, str]] = {}
         fields = iter(os.fsdecode(answer).split("\0")[:-1])
         for path, name, value in zip(fields, fields, fields, strict=True):
@@ -286,4 +285,4 @@ def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekErro
     hint = f"to go on from goalseek's: git update-ref {ref} {expected}"
     if not ref.endswith("/ledger"):
         hint += "; to take your own commit as the new start: the same, then goalseek baseline --from COMMIT"
-    return GoalseekError(message, hint, NEEDS_HUMAN, "needs_human")
+    return GoalseekError(message, hint, StopReason.NEEDS_HUMAN)

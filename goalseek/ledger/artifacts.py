@@ -6,6 +6,7 @@ Records and commits are not touched.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -26,7 +27,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.outputs import OUTPUTS
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import to_plain
+from goalseek.values import Outcome, to_plain
 
 _FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))
 _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
@@ -86,7 +87,7 @@ def prune_artifacts(runs: Path, log: LogTable, standing: Standing) -> None:
     if log.keep_runs is not None:
         for folder in old_run_folders(runs, log.keep_runs, protected_iterations(standing)):
             _remove(folder)
-    is_kept = last.outcome in ("kept", "baseline")
+    is_kept = last.outcome in (Outcome.KEPT, Outcome.BASELINE)
     if is_kept and log.keep_outputs == "best":
         _remove_outputs(run_folders(runs), standing, _best_iteration(standing))
     elif not is_kept or log.keep_outputs == "none":
@@ -99,7 +100,9 @@ def prune_outputs(runs: Path, log: LogTable, standing: Standing, history: Histor
     iterations = _best_iteration(standing) if log.keep_outputs == "best" else set()
     if log.keep_outputs == "kept":
         records = (history.iteration(int(path.name)) for path in folders)
-        iterations = {record.iteration for record in records if record and record.outcome in ("kept", "baseline")}
+        iterations = {
+            record.iteration for record in records if record and record.outcome in (Outcome.KEPT, Outcome.BASELINE)
+        }
     _remove_outputs(folders, standing, iterations)
 
 
@@ -243,11 +246,6 @@ def write_environment(path: Path) -> None:
     path.write_text(json.dumps(facts, indent=1) + "\n")
 
 
+@functools.cache
 def _git_version() -> str:
-    global _git_version_text
-    if not _git_version_text:
-        _git_version_text = git_text("version").removeprefix("git version ")
-    return _git_version_text
-
-
-_git_version_text = ""
+    return git_text("version").removeprefix("git version ")

@@ -12,6 +12,7 @@ from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
 from goalseek.ledger.chain import Deviation, value_deviations
 from goalseek.ledger.records import IterationRecord
+from goalseek.values import Outcome, Reason
 
 
 class NamedCommits:
@@ -53,7 +54,7 @@ class NamedCommits:
         yield from value_deviations("another tree than recorded", where, record.tree_hash, candidate.tree)
         if record.parent_commit_hash in (None, record.commit_hash):
             return
-        is_baseline = record.outcome == "baseline"
+        is_baseline = record.outcome == Outcome.BASELINE
         parents = candidate.parents[:1] if is_baseline else candidate.parents
         expected = (str(record.parent_commit_hash), *record.earlier_commits)
         yield from value_deviations("another parent than recorded", where, expected[-1], " ".join(parents))
@@ -63,7 +64,7 @@ class NamedCommits:
                 parent_names = " ".join(earlier.parents)
                 yield from value_deviations("another parent than recorded", f"earlier try {name}", before, parent_names)
         expected_trailers = {"Project": self.project, "Run": record.run_id, "Iteration": str(record.iteration)}
-        if record.reason == "interrupted":
+        if record.reason == Reason.INTERRUPTED:
             del expected_trailers["Run"]  # a run that was given up had made it
         for name, value in expected_trailers.items():
             yield from value_deviations(f"another trailer Goalseek-{name}", where, value, candidate.trailers.get(name))
@@ -89,25 +90,16 @@ class NamedCommits:
         for name in record.earlier_commits:
             attempts.append((yield from self._load_commit(name, f"record {record.seq}, attempts")))
         attempts.append(candidate)
-        rollback = last
+        rollback: Commit | None = last
         for before, reverted in pairwise(attempts):
-            if reverted is None:
+            if reverted is None or rollback is None:
                 return
             yield from self._check_rollback(reverted, before, rollback)
             if reverted is candidate:
-                yield from value_deviations(
-                    "another parent than the candidate",
-                    f"rollback {rollback.name}",
-                    candidate.name,
-                    " ".join(rollback.parents),
-                )
+                where, parents = f"rollback {rollback.name}", " ".join(rollback.parents)
+                yield from value_deviations("another parent than the candidate", where, candidate.name, parents)
                 return
-            parent_rollback = yield from self._load_commit(
-                rollback.parents[0] if rollback.parents else "", "a revert's parent"
-            )
-            if parent_rollback is None:
-                return
-            rollback = parent_rollback
+            rollback = yield from self._load_commit("".join(rollback.parents[:1]), "a revert's parent")
 
     def _check_rollback(self, reverted: Commit, before: Commit | None, rollback: Commit) -> Iterator[Deviation]:
         where = f"rollback {rollback.name}"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit, walk_first_parents
 from goalseek.git.objects import Objects
 from goalseek.ledger.records import IterationRecord, Record, parse_record
-from goalseek.values import to_line
+from goalseek.values import StopReason, to_line
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def iterations_by_outcome(objects: Objects, head: str | None, outcomes: Collecti
                     yield record
     except (UnreadableCommit, ValueError) as error:
         name = error.name if isinstance(error, UnreadableCommit) else name
-        raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", UNFIT, "tampered") from None
+        raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", StopReason.TAMPERED) from None
 
 
 def read_entries(chain: Chain) -> Iterator[LedgerEntry | Deviation]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
+from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.git.as_user import PlannedCommit
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit
 from goalseek.git.merge import Conflicts, merge_trees
@@ -16,21 +17,15 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import format_number, pluralize
 from goalseek.ledger.chain import iterations_by_outcome
 from goalseek.ledger.records import IterationRecord
+from goalseek.values import Outcome, StopReason
 
 
 @dataclass(frozen=True)
-class PromotedCommit:
-    """One commit to make: its tree on the new base, its message, and what it changes there."""
+class PromotedCommit(PlannedCommit):
+    """One commit to make on the new base, and the files that it changes there."""
 
     records: tuple[IterationRecord, ...]
-    tree: str
-    message: str
     files: tuple[str, ...]
-
-    @property
-    def iterations(self) -> tuple[int, ...]:
-        """The numbers of the iterations that are in it."""
-        return tuple(record.iteration for record in self.records)
 
 
 def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedCommit]:
@@ -47,7 +42,8 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
             raise _conflict_error(change.record, conflicts) from None
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
-            promoted.append(PromotedCommit((change.record,), after, commit_message(change.record), files))
+            message, record = commit_message(change.record), change.record
+            promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
 
@@ -64,7 +60,8 @@ def squash(objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str)
     gain = _gain(records[-1], first.metric.incumbent)
     message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
-    return [PromotedCommit(records, promoted[-1].tree, message, files)]
+    iterations = tuple(record.iteration for record in records)
+    return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
 
 
 def commit_message(record: IterationRecord) -> str:
@@ -175,7 +172,7 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
     while following is not None:
         record, following = following, next(newest, None)
         records.append(record)
-        if record.outcome != "baseline":
+        if record.outcome != Outcome.BASELINE:
             continue
         own_commits = _users_commits(repository, record)
         users += own_commits
@@ -188,25 +185,25 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
             return _build_chain(records[::-1], base or str(record.commit_hash))
     refs = f"refs/goalseek/{repository.name}/*"
     hint = f"fetch it from where the climb ran: git fetch CLONE '{refs}:{refs}'"
-    raise GoalseekError(f"{repository.ledger_ref} has no measured code", hint, UNFIT, "repository")
+    raise GoalseekError(f"{repository.ledger_ref} has no measured code", hint, StopReason.REPOSITORY)
 
 
 def _build_chain(records: list[IterationRecord], base: str) -> KeptChain:
     changes = [
         KeptChange(after, str(before.tree_hash), str(after.tree_hash))
         for before, after in pairwise(records)
-        if after.outcome == "kept"
+        if after.outcome == Outcome.KEPT
     ]
     return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base)
 
 
 def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:
     """Keeps and baselines, newest first."""
-    for record in iterations_by_outcome(repository.objects, repository.refs().ledger, ("kept", "baseline")):
+    for record in iterations_by_outcome(repository.objects, repository.refs().ledger, (Outcome.KEPT, Outcome.BASELINE)):
         commit = _commit(repository, str(record.commit_hash))
         if commit.tree != record.tree_hash:
             message = f"the tree of {commit.name} is {commit.tree}, and record {record.seq} says {record.tree_hash}"
-            raise GoalseekError(message, "run: goalseek audit", UNFIT, "tampered")
+            raise GoalseekError(message, "run: goalseek audit", StopReason.TAMPERED)
         yield record
 
 

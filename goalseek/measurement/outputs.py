@@ -10,9 +10,10 @@ import errno
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from goalseek import files
 from goalseek.files import write_atomic
@@ -23,6 +24,7 @@ from goalseek.measurement.metric import RunFolder
 from goalseek.measurement.verifier import Verifier
 from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Failure
+from goalseek.values import Reason
 
 _NO_LIMIT = 2**63
 Facts = Mapping[str, tuple[int, int]]
@@ -30,8 +32,7 @@ Kind = Literal["both", "hidden"]
 KINDS: tuple[Kind, ...] = ("both", "hidden")
 
 
-@dataclass(frozen=True)
-class OnceFiles:
+class OnceFiles(Struct, frozen=True):
     """The stored files of the commands with ``once = true``, for one tree under one ruler (``label``).
 
     ``numbers`` are the guards read from what they printed or their times; None until all of them have run.
@@ -102,12 +103,7 @@ def file_facts(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def collect_outputs(
-    verifier: Verifier,
-    command: VerifyCommand,
-    tree: str,
-    kept_outputs: Path,
-    fresh: RunFolder,
-    stale: dict[str, str],
+    verifier: Verifier, command: VerifyCommand, tree: str, fresh: RunFolder, stale: dict[str, str]
 ) -> Failure | None:
     """Copies the files that the command hands on. ``stale`` gets those that this measurement did not write, and why."""
     assert command.sees is not None
@@ -122,18 +118,20 @@ def collect_outputs(
         return matches(path) and not is_there_anyhow
 
     try:
-        copied = files.copy_regular_files(below, kept_outputs, is_wanted, command.output_max)
+        copied = files.copy_regular_files(below, verifier.places.outputs, is_wanted, command.output_max)
     except files.SizeExceeded as error:
-        return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
+        return Failure(Reason.VERIFY_FAILED, f"{command.name}: {error}; raise its output_max")
     except (FileNotFoundError, NotADirectoryError):
-        return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
+        return Failure(Reason.VERIFY_FAILED, f"{command.name} left no tree to take outputs from")
     for path, status in copied.items():
         if verifier.bench.would_shadow_ruler(tree, prefix + path):
-            return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
+            return Failure(
+                Reason.VERIFY_FAILED, f"{command.name}: its output {quote_path(path)} is not its own to make"
+            )
         for part, why in verifier.bench.output_hazards(tree, prefix + path):
             if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):
                 remedy = f"list {quote_path(part)} in its outputs if it is wanted"
-                return Failure("verify_failed", f"{command.name}: its output {quote_path(path)}: {why}; {remedy}")
+                return Failure(Reason.VERIFY_FAILED, f"{command.name}: its output {quote_path(path)}: {why}; {remedy}")
         stale.pop(path, None)
         if why := fresh.stale_reason(status):
             stale[path] = why
@@ -142,7 +140,7 @@ def collect_outputs(
     for pattern in command.outputs:
         is_there = matcher((pattern,))
         if not any(is_there(path) for path in copied):
-            return Failure("verify_failed", f"{command.name} left no output {pattern}")
+            return Failure(Reason.VERIFY_FAILED, f"{command.name} left no output {pattern}")
     return None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure, Side
@@ -14,7 +15,7 @@ from goalseek.sandbox.environment import program_environment
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
-from goalseek.values import CommandRun
+from goalseek.values import CommandRun, Reason
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import CachePaths
 
@@ -24,8 +25,7 @@ LEAST_AUTO_TIMEOUT = 60.0
 _OUTPUT_LIMIT = 4096
 
 
-@dataclass(frozen=True)
-class Verifier:
+class Verifier(Struct, frozen=True):
     """How to measure: the pinned commands and readings of ``manifest``, run on ``bench``.
 
     ``baseline_seconds`` are the wall times of the baseline's commands, for ``timeout = "auto"``; empty for the baseline
@@ -50,12 +50,7 @@ class Verifier:
 
 
 def run_command(
-    verifier: Verifier,
-    command: VerifyCommand,
-    root: Path,
-    variables: Mapping[str, str],
-    timeout: float | None,
-    log: Sink,
+    verifier: Verifier, command: VerifyCommand, root: Path, variables: Mapping[str, str], log: Sink
 ) -> ProgramResult:
     """Runs one command of the verifier in a tree that is ready, with ``variables`` in its environment.
 
@@ -69,9 +64,8 @@ def run_command(
         verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project_variables}, temporary
     )
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
-    log.write(
-        f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
-    )
+    words = command.run if isinstance(command.run, str) else " ".join(command.run)
+    log.write(f"$ {words}\n".encode("utf-8", "replace"))
 
     def on_output(chunk: bytes) -> None:
         log.write(chunk)
@@ -81,7 +75,7 @@ def run_command(
         launch = policy.launch(
             access_for(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
         )
-        result = verifier.programs.run(launch, on_output, timeout)
+        result = verifier.programs.run(launch, on_output, timeout_of(command, verifier.baseline_seconds))
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
         return ProgramResult(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))
@@ -122,15 +116,15 @@ def has_stop_code(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
 def failure_of(command: VerifyCommand, result: ProgramResult) -> Failure | None:
     """The failure that a command's end means for the candidate; None if it succeeded."""
     if result.timed_out:
-        return Failure("verify_timeout", f"{command.name} ran past its timeout", _output_end(command, result))
+        return Failure(Reason.VERIFY_TIMEOUT, f"{command.name} ran past its timeout", _output_end(command, result))
     if result.exit_code == 0:
         return None
     if command.sees == "hidden" and result.exit_code == UNJUDGEABLE:
-        return Failure("unmeasurable", f"{command.name} says that this candidate cannot be judged")
+        return Failure(Reason.UNMEASURABLE, f"{command.name} says that this candidate cannot be judged")
     if command.sees == "hidden" and result.exit_code == STOP_THE_RUN:
-        return Failure("verify_failed", f"{command.name} says stop (exit code 127)")
+        return Failure(Reason.VERIFY_FAILED, f"{command.name} says stop (exit code 127)")
     why = f"{command.name} ended with {result.exit_code}{_last_line(result)}"
-    return Failure("verify_failed", why, _output_end(command, result))
+    return Failure(Reason.VERIFY_FAILED, why, _output_end(command, result))
 
 
 def _output_end(command: VerifyCommand, result: ProgramResult) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from goalseek.errors import NEEDS_HUMAN, USAGE, GoalseekError
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.files import write_atomic
 from goalseek.git.paths import quote_path
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, StoredCheckpoint
@@ -21,7 +21,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
-from goalseek.values import from_plain
+from goalseek.values import StopReason, from_plain
 
 _NAME = "word.json"
 _VERDICTS = ("verdict", "review")
@@ -156,7 +156,7 @@ def approval_error(question: Question) -> GoalseekError:
     verdict = question.verdict
     message = f"iteration {question.iteration} waits for a person's word: {verdict.outcome}, {verdict.why}"
     hint = f"see {question.diff}; {commands_for(question)}; then: goalseek iterate"
-    return GoalseekError(f"{message}; {question.title}", hint, NEEDS_HUMAN, "needs_human")
+    return GoalseekError(f"{message}; {question.title}", hint, StopReason.NEEDS_HUMAN)
 
 
 def refuse_while_waiting(question: Question | None, action: str) -> None:

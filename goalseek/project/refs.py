@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.git.commits import candidate_commits, commit_lines, restore_roll_back
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
 from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
@@ -18,6 +18,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate
 from goalseek.project.project import Project
+from goalseek.values import StopReason
 
 
 def update_refs(project: Project) -> None:
@@ -119,7 +120,7 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
     assert last is not None
     if refs.branch is None:
         # A first baseline makes it, and what was climbed elsewhere and fetched was without it.
-        if last.iteration > 0 and key_of(last.seal) == project.seal.key:
+        if last.iteration > 0 and key_of(last.seal) == project.ledger.seal.key:
             project.watch.on_note(
                 f"the branch {repository.branch} was deleted; it shows the tip again, {standing.tip[:12]}"
             )
@@ -138,7 +139,7 @@ def _refuse_branch_without_records(project: Project, refs: Refs) -> None:
     message = f"the branch {repository.branch} is here, but not the records of its climb, {repository.ledger_ref}"
     fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
     hint = f"{fetch_hint}; or begin another climb: git branch -m {repository.branch} {repository.name}-before"
-    raise GoalseekError(message, hint, UNFIT, "repository")
+    raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
 def unfinished_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:

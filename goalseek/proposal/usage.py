@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from statistics import median
+
+from msgspec import Struct, structs
 
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
@@ -18,13 +20,12 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
 from goalseek.project.limits import median_iteration_seconds
-from goalseek.values import Usage
+from goalseek.values import Outcome, Phase, Usage
 
 _CALLS = CheckpointName("calls")
 
 
-@dataclass(frozen=True)
-class CallEntry:
+class CallEntry(Struct, frozen=True):
     """A call that began in a phase. ``charged`` is None while the cost may still come from checkpoint ``answer``.
 
     ``killed`` counts the programs that it left running, which were ended. ``failed`` says why another call was made in
@@ -42,8 +43,7 @@ class CallEntry:
     session: Session | None = None
 
 
-@dataclass(frozen=True)
-class CallList:
+class CallList(Struct, frozen=True):
     """The calls since the last record, in order, as they are checkpointed."""
 
     calls: tuple[CallEntry, ...] = ()
@@ -74,11 +74,13 @@ class UsageLog:
     def ended(self, killed_programs: int, timed_out: bool) -> None:
         """Stores how many programs the last call left running, and whether its time was up."""
         if killed_programs or timed_out:
-            self._store((*self._calls[:-1], replace(self._calls[-1], killed=killed_programs, timed_out=timed_out)))
+            self._store(
+                (*self._calls[:-1], structs.replace(self._calls[-1], killed=killed_programs, timed_out=timed_out))
+            )
 
     def set_session(self, session: Session) -> None:
         """Stores the session of the last call."""
-        self._store((*self._calls[:-1], replace(self._calls[-1], session=session)))
+        self._store((*self._calls[:-1], structs.replace(self._calls[-1], session=session)))
 
     def session(self, home: str) -> Session | None:
         """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
@@ -93,7 +95,7 @@ class UsageLog:
         if call.timed_out and call.charged is None:
             usage = killed_call_usage(usage, self.usual())
         total = usage.plus(call.charged or Usage())
-        self._store((*earlier, replace(call, charged=total, failed=why)))
+        self._store((*earlier, structs.replace(call, charged=total, failed=why)))
 
     def settle(self, answers: Collection[str]) -> None:
         """Charges each call whose answer, a checkpoint's name, is not among ``answers``."""
@@ -101,13 +103,13 @@ class UsageLog:
         for index, call in enumerate(self._calls):
             if call.charged is None and call.answer not in answers:
                 usage = self._read_usage() if index == len(self._calls) - 1 else Usage()
-                calls[index] = replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
+                calls[index] = structs.replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
         if calls != list(self._calls):
             self._store(tuple(calls))
 
     def usual(self) -> Usage:
         """The usage of the median call; a provider that was asked for a plan is called twice an iteration."""
-        return self._median_of(2 if any(call.phase == "PLAN" for call in self._calls) else 1)
+        return self._median_of(2 if any(call.phase == Phase.PLAN for call in self._calls) else 1)
 
     @property
     def charged(self) -> Usage:
@@ -171,7 +173,7 @@ def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usa
 def _call_count(record: IterationRecord, calls_each: int) -> int:
     """How many calls an iteration had; one without repairs and reviews has ``calls_each``."""
     review_repairs = sum(attempt.reason == "changes_requested" for attempt in record.attempts)
-    return calls_each + len(record.attempts) + ("REVIEW" in record.seconds) + review_repairs
+    return calls_each + len(record.attempts) + (Phase.REVIEW in record.seconds) + review_repairs
 
 
 def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
@@ -196,7 +198,7 @@ def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> st
 
     A night is as long as ``limits.time`` says, or eight hours, and has no more iterations than ``limits.iterations``.
     """
-    tries = [record for record in islice(newest_first, FORECAST_ITERATIONS) if record.outcome != "baseline"]
+    tries = [record for record in islice(newest_first, FORECAST_ITERATIONS) if record.outcome != Outcome.BASELINE]
     iteration_seconds = median_iteration_seconds(tries)
     if not iteration_seconds or not any(record.usage.tokens for record in tries):
         return ""

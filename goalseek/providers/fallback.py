@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from goalseek.errors import UNFIT, GoalseekError, Rejected
+from msgspec import Struct
+
+from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import format_duration
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan
 from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Reply, Reviewer, WritableFile
-from goalseek.values import Usage
+from goalseek.values import StopReason, Usage
 
 Member = TypeVar("Member", bound=Provider)
 RETRIES = 3
@@ -20,8 +22,7 @@ LIMIT_PAUSES = (30.0, 60.0, 120.0, 240.0, 480.0, 900.0)
 _RESET_MARGIN = 1.0
 
 
-@dataclass(frozen=True)
-class ProviderChain:
+class ProviderChain(Struct, frozen=True):
     """The providers that plan, edit and review, each list in the order of asking. Its name is the first editor's."""
 
     planners: tuple[Provider, ...]
@@ -112,13 +113,12 @@ class ProviderChain:
             raise GoalseekError(
                 f"no provider accepts its key or login: {'; '.join(failed.why for failed in failures)}",
                 "log in, or set another key; goalseek doctor --live shows whether it works; then: goalseek iterate",
-                UNFIT,
-                "auth",
+                StopReason.AUTH,
             )
         if last.kind == "rate_limited":
             later = f" for {format_duration(last.reset)}" if last.reset else ""
             message = f"{last.why}: its limit holds{later}, longer than this run goes on"
-            raise GoalseekError(message, "goalseek iterate goes on later", UNFIT, "provider")
+            raise GoalseekError(message, "goalseek iterate goes on later", StopReason.PROVIDER)
         raise last
 
     def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply], is_last: bool) -> Reply:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import own_work_fault, table_of, tables_of
 from goalseek.manifest.tables import Price, ProviderTable, ReviewTable
@@ -15,6 +15,7 @@ from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.preset import Preset
 from goalseek.providers.provider import Provider, Reviewer
 from goalseek.sandbox import environment
+from goalseek.values import StopReason
 
 PROVIDERS = {
     "command": "goalseek.providers.command",
@@ -62,7 +63,9 @@ def find_preset(name: str) -> Preset | None:
 
 def provider_names() -> tuple[str, ...]:
     """Every name that a provider can have."""
-    plugins = [point.name for point in importlib.metadata.entry_points(group=GROUP)]
+    from importlib.metadata import entry_points  # it takes long, and most climbs need no plugin
+
+    plugins = [point.name for point in entry_points(group=GROUP)]
     return tuple(dict.fromkeys((*PRESETS, *PROVIDERS, *plugins)))
 
 
@@ -72,7 +75,7 @@ def _build_reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -
     reviewer = _build(table, folder)
     if not hasattr(reviewer, "review"):
         hint = f"one of {', '.join(PRESETS)}, or a command"
-        raise GoalseekError(f"review.provider: the provider {table.name!r} cannot review", hint, UNFIT, "provider")
+        raise GoalseekError(f"review.provider: the provider {table.name!r} cannot review", hint, StopReason.PROVIDER)
     return cast(Reviewer, reviewer)
 
 
@@ -84,9 +87,9 @@ def _build(table: ProviderTable, folder: Path) -> Provider:
     if plugin is None:
         raise GoalseekError(f"there is no provider {table.name!r}", f"one of {', '.join(provider_names())}")
     if isinstance(plugin, Preset):
-        from goalseek.providers.coding_agent import from_preset
+        from goalseek.providers.coding_agent import AgentProvider
 
-        return from_preset(plugin, table, folder)
+        return AgentProvider(table, folder, plugin)
     assert callable(plugin)
     built: Provider = plugin(table, folder)
     return built
@@ -94,7 +97,9 @@ def _build(table: ProviderTable, folder: Path) -> Provider:
 
 def _load_plugin(name: str) -> object:
     """The entry point of this name: a Preset, or a function of table and folder; None where there is none."""
-    points = importlib.metadata.entry_points(group=GROUP, name=name)
+    from importlib.metadata import entry_points
+
+    points = entry_points(group=GROUP, name=name)
     if not points:
         return None
     point = next(iter(points))
@@ -103,10 +108,10 @@ def _load_plugin(name: str) -> object:
         plugin: object = point.load()
     except Exception as error:  # it is somebody else's code: whatever it raises is said, not shown as a bug of ours
         message = f"provider {name!r}: {where} cannot be loaded: {type(error).__name__}: {error}"
-        raise GoalseekError(message, "mend or remove that package", UNFIT, "provider") from error
+        raise GoalseekError(message, "mend or remove that package", StopReason.PROVIDER) from error
     if not isinstance(plugin, Preset) and not callable(plugin):
         message = f"provider {name!r}: {where} is neither a Preset nor a function of table and folder"
-        raise GoalseekError(message, "see goalseek.providers.preset.Preset", UNFIT, "provider")
+        raise GoalseekError(message, "see goalseek.providers.preset.Preset", StopReason.PROVIDER)
     return plugin
 
 
@@ -164,6 +169,6 @@ def provider_commands(provider: ProviderChain) -> list[list[str]]:
     """The command line of each provider that starts a program."""
     commands: list[list[str]] = []
     for member in provider.members:
-        words = getattr(member, "words", None) or getattr(member, "command", None)
+        words = getattr(member, "words", None)
         commands += [list(words)] if words else []
     return commands

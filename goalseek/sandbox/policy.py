@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from goalseek.errors import UNFIT, USAGE, GoalseekError
+from msgspec import Struct, structs
+
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.location import Location, other_folders
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, SandboxTable
@@ -19,6 +21,7 @@ from goalseek.sandbox.environment import expand_path
 from goalseek.sandbox.executables import RequiredPath, required_paths
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devices, throw_away_home
+from goalseek.values import StopReason
 from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import CachePaths
 
@@ -27,8 +30,7 @@ _CREDENTIALS = Path("/run/goalseek/credentials")
 _NOWHERE = Path("/proc/self/nowhere")
 
 
-@dataclass(frozen=True)
-class ProgramAccess:
+class ProgramAccess(Struct, frozen=True):
     """What one program may use. ``tree`` is where it works; ``commands`` are the command lines that it runs.
 
     ``cwd`` is its folder below the manifest's. ``caches`` names the set of kept caches that it writes: that of commands
@@ -107,7 +109,7 @@ class SandboxPolicy:
         required = [need.path for need in self.required_paths(access.commands, environment, access.cwd)]
         readable = (*required, *self.shared, *self.readable(), *access.readable)
         view = build_view(access.tree, self.top, self.scratch, access.home)
-        return replace(
+        return structs.replace(
             view,
             shown=(
                 *(Mount.in_place(path) for path in readable),
@@ -156,6 +158,19 @@ class SandboxPolicy:
                 raise GoalseekError(f"sandbox.devices: there is no {text}", "take it out", USAGE)
         return tuple(Path(text) for text in self.table.devices)
 
+    def without_sandbox(self) -> SandboxPolicy:
+        """The policy under which programs run without a sandbox, as somebody asked for."""
+        return replace(self, level=SandboxLevel("none", ("outside, as was asked for",)))
+
+    def reading(self, paths: tuple[str, ...]) -> SandboxPolicy:
+        """The policy under which programs may read these paths too."""
+        return replace(self, table=replace(self.table, read=(*self.table.read, *paths)))
+
+    def with_checkouts_of(self, location: Location) -> SandboxPolicy:
+        """The policy with the other checkouts that the repository has now: somebody may have added one."""
+        elsewhere = other_folders(location)
+        return self if elsewhere == self.elsewhere else replace(self, elsewhere=elsewhere)
+
     def refuse_unfit(self) -> None:
         """Raises GoalseekError for a path of ``[sandbox]`` that cannot be had at this level."""
         self.readable()
@@ -185,7 +200,7 @@ class SandboxPolicy:
         for at in self._cache_paths():
             if not self.mounts and not at.is_relative_to(Path.home()):
                 message = f"sandbox.cache: {at} is outside of HOME, and nothing can be mounted there"
-                raise GoalseekError(message, levels.installation_hint("bubblewrap"), UNFIT, "sandbox")
+                raise GoalseekError(message, levels.installation_hint("bubblewrap"), StopReason.SANDBOX)
             if owner:
                 source = self.kept / owner / hashlib.sha256(os.fsencode(at)).hexdigest()[:16]
                 source.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalseek.errors import UNFIT, GoalseekError
+from msgspec import Struct
+
+from goalseek.errors import GoalseekError
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix
+from goalseek.values import StopReason
 
 BenchName = Literal["a", "b"]
 
 
-@dataclass(frozen=True)
-class CachePaths:
+class CachePaths(Struct, frozen=True):
     """The folders of one project. ``prefix`` is the manifest's folder below the top, "" or "sub/"."""
 
     home: Path
@@ -83,6 +84,6 @@ def cache_paths(location: Location, folder: Path, name: str) -> CachePaths:
     if cache.is_relative_to(location.top):
         message = f"goalseek's trees would lie inside the repository, in {cache}"
         hint = "set XDG_CACHE_HOME to a folder outside of it"
-        raise GoalseekError(message, hint, UNFIT, "repository")
+        raise GoalseekError(message, hint, StopReason.REPOSITORY)
     key = hashlib.sha256(os.fsencode(location.common_dir) + b"\0" + os.fsencode(folder)).hexdigest()[:12]
     return CachePaths(cache / f"{name}-{key}", folder_prefix(location.top, folder))
