@@ -235,14 +235,14 @@ def marked_pids(token: str) -> list[int]:
         names = os.listdir("/proc")
     except FileNotFoundError:
         return []
-    mark, own = f"{MARK_VARIABLE}={token}".encode(), os.getpid()
+    mark, own = f"\0{MARK_VARIABLE}={token}".encode(), os.getpid()
     pids: list[int] = []
     for name in names:
         if not name.isdigit() or int(name) == own:
             continue
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123 - hundreds
             # That of a zombie is empty.
-            if any(variable.startswith(mark) for variable in file.read().split(b"\0")):
+            if mark in b"\0" + file.read():
                 pids.append(int(name))
     return pids
 

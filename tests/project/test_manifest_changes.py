@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, JUDGE, Ended, Project, answer, home
+from project import FILES, JUDGE, Ended, Project, answer, copy_folder, home
 
 from goalseek.errors import GoalseekError
 from goalseek.git.location import locate
@@ -76,7 +76,7 @@ def climb_at(kept_climbs: Path, tmp_path: Path) -> Callable[[int], Project]:
 
 def copy_of(project: Project, top: Path) -> Project:
     """A copy with a script of its own."""
-    shutil.copytree(project.top, top, symlinks=True)
+    copy_folder(project.top, top)
     made = Project(top, top)
     if project.script.exists():
         shutil.copy(project.script, made.script)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from project import FILES, Project
@@ -26,19 +25,15 @@ esac
 """
 
 
-def made(kept_aside: Path, top: Path) -> Project:
-    """A copy at ``top`` of the climb in ``kept_aside``, which is made where it is missing."""
-    kept = kept_aside / "repository"
-    if not kept.exists():
-        agent = kept_aside / "agent.sh"
-        agent.write_text(AGENT)
-        provider = {"name": "command", "command": ["sh", str(agent)]}
-        project = Project.make(kept_aside / "making", files=START, manifest={**SCOPE, "provider": provider})
-        found = [record["outcome"] for record in project.climb("iterate", "-n", "5")]
-        assert found == ["baseline", "kept", "reverted", "kept", "reverted", "kept"]
-        project.top.rename(kept)
-    shutil.copytree(kept, top, symlinks=True)
-    return Project(top, top)
+def climb(top: Path) -> Project:
+    """The climb; its agent lies beside it."""
+    agent = top.parent / "agent.sh"
+    agent.write_text(AGENT)
+    provider = {"name": "command", "command": ["sh", str(agent)]}
+    project = Project.make(top, files=START, manifest={**SCOPE, "provider": provider})
+    outcomes = [record["outcome"] for record in project.climb("iterate", "-n", "5")]
+    assert outcomes == ["baseline", "kept", "reverted", "kept", "reverted", "kept"]
+    return project
 
 
 def tree(project: Project, revision: str) -> str:
