@@ -15,14 +15,15 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.humanize import format_since
 from goalseek.process import is_alive
-from goalseek.values import StopReason
+from goalseek.values import StopReason, from_line, to_line
 
 LOCK = "lock"
 ITERATE = "iterate"  # of the commands that hold the lock, the one that looks for a request to stop
@@ -30,8 +31,7 @@ ITERATE = "iterate"  # of the commands that hold the lock, the one that looks fo
 _WITH_PHASES = (ITERATE, "step", "baseline", "")
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """The process that holds a project's lock, as it wrote into the file; ``pid`` is 0 where it has not done so yet.
 
     ``doing`` is its command and ``manifest`` the path of its manifest, each "" where unknown. ``started``, its start
@@ -100,7 +100,7 @@ def project_lock(
         pid = os.getpid()
         holder = Holder(pid, os.uname().nodename, now, doing, str(manifest), _start_time(pid), _namespace())
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
+        os.pwrite(descriptor, to_line(holder).encode(), 0)
         yield
     finally:
         os.close(descriptor)
@@ -161,11 +161,10 @@ def last_manifest(folder: Path) -> str:
 def _read_holder(descriptor: int) -> Holder:
     """The holder that the file names; an unknown one where that process is gone."""
     try:
-        fields = json.loads(os.pread(descriptor, 65536, 0))
-        holder = Holder(**{key: fields[key] for key in Holder.__dataclass_fields__ if key in fields})
+        holder = from_line(Holder, os.pread(descriptor, 65536, 0))
         is_gone = holder.is_local and bool(holder.started) and not _is_process(holder.pid, holder.started)
         return Holder() if is_gone else holder
-    except (ValueError, TypeError):
+    except ValueError:
         return Holder()
 
 

@@ -14,9 +14,10 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from msgspec import Struct
 
 from goalseek.errors import Interrupted
 
@@ -24,8 +25,7 @@ Helper = subprocess.Popen[bytes]
 _mark: ContextVar[str] = ContextVar("mark", default="")
 
 
-@dataclass(frozen=True)
-class CompletedProgram:
+class CompletedProgram(Struct, frozen=True):
     """How a short program ended, with all that it printed."""
 
     exit_code: int

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import structs
+
 from goalseek.evaluation.measurements import Target, measure_target
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
@@ -57,11 +59,13 @@ def diagnose_sandbox(
 
     def works(manifest: Manifest) -> bool:
         remove_if_exists(project.places.setup)  # what it gave at another level would hide that it fails at this one
-        variant = replace(subject, config=project.config_of(manifest, changed_paths=subject.config.scope.changed))
+        variant = structs.replace(
+            subject, config=project.config_of(manifest, changed_paths=subject.config.scope.changed)
+        )
         return measure_target(project, variant, next(numbers), folder).failure is None
 
     manifest = subject.config.manifest
-    with project.outside():
+    with project.using_policy(project.confines.without_sandbox()):
         is_sandbox = works(manifest)
         finding = None if is_sandbox else _diagnose_outside(manifest, works, log)
         remove_if_exists(project.places.setup)
@@ -116,7 +120,7 @@ def _diagnose_inside(
 
 
 def _works_with(project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
-    with project.reading(tuple(map(str, paths))):
+    with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
         return works(manifest)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from goalseek.doctor.cheats import Cheat, measure_cheats, runs_needed
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
@@ -68,7 +69,7 @@ def try_verifier(
                 least, most = NUMBERS + cheat_runs, NUMBERS - 1 + len(BREAKAGES) + cheat_runs
                 on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
             measurements.append(measurement)
-            subject = replace(subject, known=(*subject.known, measurement))
+            subject = structs.replace(subject, known=(*subject.known, measurement))
         yield _describe_numbers(manifest, subject.known)
         yield check_unchanged(manifest, subject.known)
         yield from seed_hint(subject.known)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import Measurement, Target, baseline_error, measure_target, measurement_of
@@ -123,7 +125,7 @@ def compare_revisions(direction: str, pairs: Sequence[tuple[Measurement, Measure
 
 def _measure(project: Project, revision: Revision, seconds: Mapping[str, float], bench: BenchName) -> Measurement:
     folder = project.places.scratch / "trial"
-    subject = replace(revision.subject, baseline_seconds=dict(seconds))
+    subject = structs.replace(revision.subject, baseline_seconds=dict(seconds))
     evidence = measure_target(project, subject, 0, folder, seed=secrets.randbelow(2**31), bench=bench)
     manifest = subject.config.manifest
     verdict = baseline_rejection(manifest.metric, manifest.guard, evidence)
@@ -230,7 +232,7 @@ def settle_on_base(
     on_message(
         f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {duration}; nothing is recorded"
     )
-    sides = Revision("the base", None, subject), Revision("the result", None, replace(subject, tree=after))
+    sides = Revision("the base", None, subject), Revision("the result", None, structs.replace(subject, tree=after))
     measured_pairs = list(measure_pairs(project, *sides, pairs))
     first, last = measured_pairs[-1]
     violations = (

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field, structs
 
 from goalseek.errors import GoalseekError
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
@@ -25,8 +26,7 @@ from goalseek.workspace.places import BenchName
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
 
     ``before``: it was measured by an earlier command.
@@ -40,8 +40,7 @@ class Measurement:
     before: bool = False
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """What is measured: the incumbent's tree under the pinned ruler, or HEAD's under the next baseline's.
 
     ``known`` are the measurements of it that were made before, oldest first.
@@ -101,10 +100,10 @@ def measure_target(
         iteration = project.standing.next_iteration
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
-        seed = project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
+        seed = project.ledger.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
     with project.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, bench) as usual:
         side: Side = "candidate" if bench == "a" else "incumbent"
-        verifier = replace(usual, own_folder=own_folder, turn=lambda _, number: usual.turn(side, number))
+        verifier = structs.replace(usual, own_folder=own_folder, turn=lambda _, number: usual.turn(side, number))
         return add_measurement(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
 
 
@@ -113,7 +112,9 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
 
     Seconds that it has already are those of an attempt at the same record that was killed or failed.
     """
-    return PhaseSeconds(Checkpoints(project.repository.own, project.seal, project.run_id, what), project.active_seconds)
+    return PhaseSeconds(
+        Checkpoints(project.repository.own, project.ledger.seal, project.run_id, what), project.activity.seconds
+    )
 
 
 def sync_bench(project: Project, config: Config, tree: str) -> None:
@@ -150,7 +151,7 @@ def record_measurement(project: Project, subject: Target, measurement: Measureme
         guards=measurement.guards,
         verify=measurement.verify,
     )
-    project.measured.add(project.ledger.append(record))
+    project.ledger.append(record)
 
 
 def _known_measurements(project: Project, tree: str, ruler: str) -> tuple[Measurement, ...]:

@@ -9,8 +9,10 @@ import itertools
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
@@ -134,7 +136,7 @@ def noise_target(project: Project) -> Target:
     if standing.baseline is None:
         return baseline_target(project, project.config_for_baseline())
     subject = incumbent_target(project, project.config())
-    return replace(subject, known=tuple(_runs_before(project, subject)))
+    return structs.replace(subject, known=tuple(_runs_before(project, subject)))
 
 
 def repeat_measurements(project: Project, subject: Target, count: int) -> Iterator[Measurement | Failure]:
@@ -171,7 +173,7 @@ def _unused_seed(project: Project, used: set[int | None]) -> int:
     """A seed that was not used for this tree yet, from the series for measurements outside an iteration."""
     iteration = project.standing.next_iteration
     seeds = (
-        project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
+        project.ledger.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
         for number in itertools.count()
     )
     return next(seed for seed in seeds if seed not in used)
@@ -186,7 +188,7 @@ def _runs_before(project: Project, subject: Target) -> Iterator[Measurement]:
     if record:
         own = [run for run in record.runs if run.of == "candidate"]
         runs_by_seq.append((record.seq, own if record.outcome == Outcome.BASELINE else own[1:]))
-    for record in project.recent:
+    for record in project.ledger.recent:
         if record.seq > standing.incumbent.seq:
             runs_by_seq.append((record.seq, [run for run in record.runs if run.of == "incumbent"]))
     for measurement in standing.pooled(subject.tree, subject.ruler):

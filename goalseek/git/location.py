@@ -6,8 +6,9 @@ import contextlib
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git_as_user, git_text
@@ -20,8 +21,7 @@ _REV_PARSE = (
 _DUBIOUS_OWNER = "dubious ownership"
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """Where a repository is: top of the working tree, this worktree's git directory, the common one, its hash."""
 
     top: Path
@@ -127,8 +127,7 @@ _MODE_BITS = {
 _EXIT_NOT_SET = 1
 
 
-@dataclass(frozen=True)
-class Sharing:
+class Sharing(Struct, frozen=True):
     """The value of ``core.sharedRepository``; None where it is not set."""
 
     value: str | None = None

@@ -12,9 +12,10 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
@@ -36,16 +37,14 @@ _TREE = ("mktree", "--missing", "-z", "--batch")
 _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A file of a tree: its mode ("100644", "100755", SYMLINK or SUBMODULE) and its blob."""
 
     mode: str
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One path on which two trees differ; None where the tree has no such file."""
 
     path: str

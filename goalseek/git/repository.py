@@ -11,7 +11,8 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from goalseek import process
 from goalseek.disk import full_disk_error
@@ -29,8 +30,7 @@ _LOCK_PAUSE = 0.05
 _TRANSIENT_ERRORS = re.compile("File exists|but expected|nonexistent object")
 
 
-@dataclass(frozen=True)
-class RefMove:
+class RefMove(Struct, frozen=True):
     """One compare-and-swap: the ref must be at ``before`` (None: absent) and goes to ``after``."""
 
     ref: str
@@ -38,8 +38,7 @@ class RefMove:
     after: str
 
 
-@dataclass(frozen=True)
-class Refs:
+class Refs(Struct, frozen=True):
     """Commits of our refs, None for an absent one, and whether the branch is checked out in some worktree."""
 
     tip: str | None

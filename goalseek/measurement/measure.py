@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
+
+from msgspec import Struct
 
 from goalseek import files
 from goalseek.disk import is_full, is_full_disk, refuse_full
@@ -39,8 +40,7 @@ from goalseek.values import CommandRun, Reason
 _ARTIFACTS_LIMIT = 256 * 2**20
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """A value and guards, or a failure; ``seconds`` is the sum of the commands' wall times."""
 
     value: float | None
@@ -164,8 +164,7 @@ def _make_room(verifier: Verifier) -> None:
         recreate_folder(folder)
 
 
-@dataclass(frozen=True)
-class _Folders:
+class _Folders(Struct, frozen=True):
     """Where one measurement writes: run folders, outputs handed on, and the stored files of ``once`` commands."""
 
     fresh: dict[Kind, RunFolder]

@@ -10,9 +10,10 @@ import errno
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from goalseek import files
 from goalseek.files import write_atomic
@@ -31,8 +32,7 @@ Kind = Literal["both", "hidden"]
 KINDS: tuple[Kind, ...] = ("both", "hidden")
 
 
-@dataclass(frozen=True)
-class OnceFiles:
+class OnceFiles(Struct, frozen=True):
     """The stored files of the commands with ``once = true``, for one tree under one ruler (``label``).
 
     ``numbers`` are the guards read from what they printed or their times; None until all of them have run.

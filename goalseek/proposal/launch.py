@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from goalseek.disk import refuse_full
 from goalseek.locks import exclusive_lock
@@ -30,8 +31,7 @@ from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.workspace.places import cache_folder
 
 
-@dataclass(frozen=True)
-class AgentLaunch:
+class AgentLaunch(Struct, frozen=True):
     """How one agent call is started: tree, HOME, prompt file, environment.
 
     ``folder`` is the manifest's in ``tree``. HOME is reused while ``label`` is equal; reviewer and author have
@@ -111,7 +111,7 @@ class AgentLaunch:
             self.usage_log.ended(result.killed, result.timed_out)
         refuse_full(self.files)  # half an edit is no proposal
         redact = self.secrets.redact
-        return replace(result, stdout=redact(result.stdout), stderr=redact(result.stderr))
+        return structs.replace(result, stdout=redact(result.stdout), stderr=redact(result.stderr))
 
     def _write_files(self) -> None:
         recreate_folder(self.files)
@@ -156,7 +156,9 @@ class AgentLaunch:
                 folder = cache_folder() / "logins"
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 doing = "is at work with that login"
-                locks.enter_context(exclusive_lock(name, project.waiting, project.picture.beat, folder, doing))
+                locks.enter_context(
+                    exclusive_lock(name, project.activity.waiting, project.activity.picture.beat, folder, doing)
+                )
             home.make(self._home_label(spec.home), self._login_links(spec.login), spec.home_files)
             try:
                 yield

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from goalseek.humanize import format_number, parse_share, pluralize
 from goalseek.manifest.tables import Guard, Metric
@@ -13,8 +15,7 @@ from goalseek.statistics.scale import representative
 from goalseek.values import Outcome, Reason
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """What a candidate is compared with: the incumbent's value, and the baseline's guards for bounds on a change."""
 
     value: float

@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from msgspec import Struct
+
 from goalseek.humanize import format_comparison, format_number, parse_share
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Side, Verdict
@@ -129,8 +131,7 @@ def _compare_once(
     return compare_values(parameters.direction, parameters.min_delta, incumbent, value, lines_saved)
 
 
-@dataclass(frozen=True)
-class _Comparison:
+class _Comparison(Struct, frozen=True):
     """The runs of incumbent and candidate on the scale, and the sd as it was before the candidate's runs."""
 
     scale: Scale
@@ -230,8 +231,7 @@ def rule_parameters(metric: Metric) -> RuleParameters:
     )
 
 
-@dataclass(frozen=True)
-class AcceptanceRule:
+class AcceptanceRule(Struct, frozen=True):
     """The rule for one candidate. ``state`` and the baseline's guards are what was known before it was measured.
 
     ``lines_saved`` are the lines by which the candidate is shorter than the incumbent.
@@ -269,8 +269,7 @@ class AcceptanceRule:
         return replace(verdict, value=value, delta=delta)
 
 
-@dataclass(frozen=True)
-class BaselineRule:
+class BaselineRule(Struct, frozen=True):
     """The rule for a baseline, which is compared with nothing: it is run until its noise is known."""
 
     metric: Metric
