@@ -83,7 +83,7 @@ def _compare(options: argparse.Namespace, manifest: ManifestFile) -> int:
                 f"compare: interrupted after {len(pairs)} of {pluralize(options.count, 'pair')}; nothing is recorded",
             )
         if pairs:
-            _show(options, before.subject.config.manifest, (before, after), pairs)
+            _show(options, before.target.config.manifest, (before, after), pairs)
         sys.stdout.flush()
         if project.standing.seq < 0:
             raise _ExitWithCode(code)
@@ -145,7 +145,7 @@ def _plain(side: Revision, runs: tuple[Measurement, ...], middle: float) -> dict
     return {
         "revision": side.name,
         "commit": side.commit,
-        "tree": side.subject.tree,
+        "tree": side.target.tree,
         "median": middle,
         "runs": [{"value": run.value, "seed": run.seed, "seconds": run.seconds, "guards": run.guards} for run in runs],
     }
