@@ -21,6 +21,7 @@ from pathlib import Path
 
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.humanize import format_since
+from goalseek.process import is_alive
 from goalseek.values import StopReason
 
 LOCK = "lock"
@@ -126,10 +127,9 @@ def _is_same_file(path: Path, descriptor: int) -> bool:
 
 
 def _acquire(descriptor: int) -> None:
-    """Takes the lock. ``holder_of`` holds it for a moment only, so a few tries are made. Raises BlockingIOError."""
+    """Takes the lock. ``lock_holder`` holds it for a moment only, so a few tries are made. Raises BlockingIOError."""
     for _ in range(4):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _try_lock(descriptor):
             return
         time.sleep(0.01)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -171,15 +171,8 @@ def _read_holder(descriptor: int) -> Holder:
 
 def _is_process(pid: int, start_time: str) -> bool:
     """Whether the process with this number and start time runs; also where its start time cannot be read."""
-    if actual := _start_time(pid):
-        return actual == start_time
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return True
+    actual = _start_time(pid)
+    return actual == start_time if actual else is_alive(pid)
 
 
 def _namespace() -> str:

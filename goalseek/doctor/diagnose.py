@@ -61,7 +61,7 @@ def diagnose_sandbox(
         return measure_target(project, variant, unused_seed(project, next(numbers))).failure is None
 
     manifest = target.config.manifest
-    with project.outside():
+    with project.using_policy(project.confines.without_sandbox()):
         is_sandbox = works(manifest)
         finding = None if is_sandbox else _diagnose_outside(manifest, works, log)
         remove_if_exists(project.places.setup)
@@ -102,7 +102,7 @@ def _diagnose_inside(
         return CheckResult(
             "outside", False, text, "network = true for the command that needs it; setup may download first"
         )
-    with project.reading(tuple(map(str, paths))):
+    with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
         is_path = bool(paths) and works(manifest)
     if is_path:
         text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"

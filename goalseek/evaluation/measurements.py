@@ -156,7 +156,7 @@ def unused_seed(project: Project, number: int = 0, iteration: int | None = None)
     """
     if iteration is None:
         iteration = project.standing.next_iteration
-    return project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
+    return project.ledger.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
 
 
 def seconds_outside(project: Project, what: str) -> PhaseSeconds:
@@ -164,7 +164,9 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
 
     Seconds that it has already are those of an attempt at the same record that was killed or failed.
     """
-    return PhaseSeconds(Checkpoints(project.repository.own, project.seal, project.run_id, what), project.active_seconds)
+    return PhaseSeconds(
+        Checkpoints(project.repository.own, project.ledger.seal, project.run_id, what), project.activity.seconds
+    )
 
 
 def sync_bench(evaluation: Evaluation, tree: str) -> None:
@@ -208,7 +210,7 @@ def record_measurement(project: Project, target: Target, measurement: Measuremen
         guards=measurement.guards,
         verify=measurement.verify,
     )
-    project.measured.add(project.ledger.append(record))
+    project.ledger.append(record)
 
 
 def _known_measurements(standing: Standing, target: Target) -> tuple[Measurement, ...]:

@@ -168,7 +168,7 @@ def _runs_before(project: Project, target: Target) -> Iterator[Measurement]:
     if record:
         own = [run for run in record.runs if run.of == "candidate"]
         runs_by_seq.append((record.seq, own if record.outcome == Outcome.BASELINE else own[1:]))
-    for record in project.recent:
+    for record in project.ledger.recent:
         if record.seq > standing.incumbent.seq:
             runs_by_seq.append((record.seq, [run for run in record.runs if run.of == "incumbent"]))
     for measurement in standing.pooled(target.tree, target.ruler):

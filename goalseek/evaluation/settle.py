@@ -65,7 +65,7 @@ def settle_at_end(evaluation: Evaluation) -> SettleRecord | None:
     if not needs_settling(manifest, project.standing):
         return None
     spent = project.standing.for_run(project.run_id).spending(killed_seconds(project), Usage())
-    pairs = pairs_in_time(manifest, spent, project.clock.now())
+    pairs = pairs_in_time(manifest, spent, project.activity.clock.now())
     later = "settle it with: goalseek report --settle"
     if pairs == 0:
         project.watch.on_note(f"no time is left to measure the result afresh; {later}")
@@ -114,7 +114,6 @@ def settle_now(evaluation: Evaluation, pairs: int) -> SettleRecord:
     for index in range(len(standing.settling), 2 * pairs):
         _measure(evaluation, index)
     record = project.ledger.append(_record(evaluation, 2 * pairs))
-    project.measured.add(record)
     assert isinstance(record, SettleRecord)
     project.watch.on_settled(record)
     return record
@@ -126,8 +125,8 @@ def _measure(evaluation: Evaluation, index: int) -> None:
     assert standing.baseline and standing.best
     baseline, best = (pinned_target(evaluation, commit.tree) for commit in (standing.baseline, standing.best))
     before = killed_seconds(project)
-    project.took = seconds_outside(project, settle_key(standing))
-    with project.took.of(Phase.SETTLE):
+    project.activity.phase_seconds = seconds_outside(project, settle_key(standing))
+    with project.activity.phase_seconds.of(Phase.SETTLE):
         evidence = measure_turn(project, baseline, best, index, unused_seed(project))
     target, named = (baseline, "the baseline") if bench_in_turn(index) == "a" else (best, "the best")
     if evidence.failure:
@@ -135,7 +134,7 @@ def _measure(evaluation: Evaluation, index: int) -> None:
         raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
     measurement = measurement_of(evidence)
     record_measurement(project, target, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
-    project.took.forget()
+    project.activity.phase_seconds.forget()
 
 
 def killed_seconds(project: Project) -> float:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import GitFailed
-from goalseek.files import copy_atomic, write_atomic
+from goalseek.files import copy_atomic, sync, write_atomic
 from goalseek.git.paths import quote_path_bytes
 from goalseek.git.repository import Refs, Repository
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
@@ -92,7 +92,7 @@ def _pack(repository: Repository, state: PackingState, seq: int) -> None:
             name = f"pack-{pack_hash.decode().strip()}"
             repository.objects.git("verify-pack", str(folder / "pack" / f"{name}.idx"), variables=variables)
             for path in (folder / "pack").iterdir():
-                _sync(path)
+                sync(path)
             new_state = replace(new_state, unfinished=name)
     _save_state(repository, new_state)
     _finish(repository, new_state)
@@ -107,7 +107,7 @@ def _finish(repository: Repository, state: PackingState) -> PackingState:
         repository.sharing.make_folder(store / "pack")
         for path in paths:
             _move_into_store(path, store / "pack" / path.name)
-        _sync(store / "pack")
+        sync(store / "pack")
         index = store / "pack" / f"{state.unfinished}.idx"
         if index.exists() and index.with_suffix(".pack").exists():
             listing = repository.objects.git(
@@ -179,14 +179,6 @@ def _move_into_store(path: Path, target: Path) -> None:
         temporary.unlink(missing_ok=True)
         copy_atomic(path, target, durable=True, temporary=temporary)
         remove(path)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _loose_path(repository: Repository, name: str) -> Path:

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-SLOW = {
-    "pydantic", "jinja2", "git", "rich", "jmespath", "optuna", "socket", "statistics", "ctypes", "csv", "secrets",
-}  # fmt: skip
+SLOW = {"pydantic", "jinja2", "rich", "jmespath", "optuna", "socket", "statistics", "ctypes", "csv", "secrets"}
 OF_THE_LOOP = {
     f"goalseek.{name}"
     for name in "project.project loop.loop git.repository git.objects workspace.checkout sandbox.policy manifest.validation phase_values statistics.sequential_test".split()
