@@ -12,7 +12,8 @@ import time
 import tty
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec import structs
 
 from goalseek.cli.output import apply_query, print_json, wants_json
 from goalseek.ledger.results_file import own_folder
@@ -89,7 +90,9 @@ def _show_panel_until_key(options: argparse.Namespace, look: Callable[[], ClimbS
 
     def draw_rows(columns: int) -> list[Text]:
         since = time.monotonic() - at
-        activity = replace(snapshot.doing, seconds=snapshot.doing.seconds + since, since=snapshot.doing.since + since)
+        activity = structs.replace(
+            snapshot.doing, seconds=snapshot.doing.seconds + since, since=snapshot.doing.since + since
+        )
         return panel_rows(snapshot.scene, activity, columns, signs)
 
     screen = Screen(make_console(sys.stdout, is_coloured(sys.stdout, options.color)), draw_rows)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from msgspec import Struct
+
 from goalseek.disk import full_disk_error
 from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastIteration, Plan, Session
@@ -106,8 +108,7 @@ class Reply:
     answered_by: str = ""
 
 
-@dataclass(frozen=True)
-class WritableFile:
+class WritableFile(Struct, frozen=True):
     """A file that a provider may edit; ``read`` gives its bytes."""
 
     path: str

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
@@ -99,8 +101,7 @@ _NAME = re.compile(r"([0-9]{4,})-([a-z]+(?:-[1-9][0-9]*)?)\.json")
 _SCHEMA = 1
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """One call: its prompt, its reply, and the ``patch`` that it made.
 
     ``rejected`` says how a call without an answer ended. Bytes of the patch that are no UTF-8 are surrogates.

@@ -6,9 +6,10 @@ import functools
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import Struct, field
 
 from goalseek import process
 from goalseek.errors import GoalseekError, Rejected
@@ -21,8 +22,7 @@ from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.values import Outcome, Reason, StopReason
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(Struct, frozen=True):
     """One ``[[move]]``: new texts by path, or a patch as ``git apply`` takes it, or both."""
 
     title: str
@@ -30,8 +30,7 @@ class Move:
     patch: Path | None = None
 
 
-@dataclass(frozen=True)
-class ScriptedProvider:
+class ScriptedProvider(Struct, frozen=True):
     """Proposal n makes the n-th move."""
 
     script: Path

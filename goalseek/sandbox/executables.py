@@ -9,8 +9,9 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 from goalseek.sandbox.view import is_system_path
 
@@ -19,8 +20,7 @@ _SHEBANG_LIMIT = 512
 _DEPTH_LIMIT = 8
 
 
-@dataclass(frozen=True)
-class RequiredPath:
+class RequiredPath(Struct, frozen=True):
     """A path to show read-only, and why."""
 
     path: Path
@@ -145,8 +145,7 @@ _OPERATORS = "();<>|&\n"
 _COMMAND_END = "\n"  # separates two commands
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word of a command. ``is_run``: it is in the position of a program, or of the script of an interpreter.
 
     Any other word may still be a program's bare name, as in ``make CC=x`` or ``hyperfine 'one x'``.
@@ -239,8 +238,7 @@ _MARKS = (
 )
 
 
-@dataclass(frozen=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """A folder that is needed as a whole, its kind, and further folders that it refers to."""
 
     folder: Path
@@ -300,8 +298,7 @@ def _toolchains(program: Path) -> tuple[Path, ...]:
 _LINK_LIMIT = 40
 
 
-@dataclass(frozen=True)
-class LinkChain:
+class LinkChain(Struct, frozen=True):
     """The links on the way to a path, as (path of the link, target), and the real path at the end.
 
     ``names`` are the whole path as it reads after each link, the path itself first.

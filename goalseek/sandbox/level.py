@@ -6,9 +6,10 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from goalseek import process
 from goalseek.errors import GoalseekError
@@ -38,8 +39,7 @@ _HINTS = (
 _INSTALL = "install bubblewrap: apt install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap"
 
 
-@dataclass(frozen=True)
-class SandboxLevel:
+class SandboxLevel(Struct, frozen=True):
     """A level that works. ``reason`` says why it is no better one, a line for each level that does not work."""
 
     name: Name

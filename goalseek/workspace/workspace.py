@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct, structs
 
 from goalseek.errors import GitFailed
 from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed, git
@@ -27,8 +28,7 @@ _LOOSE_LIMIT = 300
 _NOT_MIRRORED = ("scratch", "hooks", "description", "branches")
 
 
-@dataclass(frozen=True)
-class AgentCommit:
+class AgentCommit(Struct, frozen=True):
     """One commit of the history that the agent sees: a kept tree, its message, its ``moment`` in Unix seconds."""
 
     label: str
@@ -37,8 +37,7 @@ class AgentCommit:
     moment: int
 
 
-@dataclass(frozen=True)
-class _TreeLabel:
+class _TreeLabel(Struct, frozen=True):
     """The parts of the tree's label: of an ``AgentCommit``, the scope, its tree, and the commit made of it here."""
 
     label: str = ""
@@ -136,7 +135,7 @@ class Workspace:
         Something at a mount point counts as new.
         """
         changes = self.tree.changes()
-        return replace(changes, added=(*changes.added, *occupied(self.root, self._mount_points)))
+        return structs.replace(changes, added=(*changes.added, *occupied(self.root, self._mount_points)))
 
     def restore(self, changes: Changes) -> None:
         """Brings the tree back, and the git folder with it."""

@@ -4,21 +4,20 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_sessions import RULER, baseline_state, folded, noisy_session, record_of, runs_of
+from noise_sessions import RULER, baseline_state, folded, metric_of, noisy_session, record_of, runs_of
 
 from goalseek.ledger.records import MeasurementRecord, RunRecord
 from goalseek.ledger.standing import update_noise
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
-from goalseek.statistics.sequential_test import RuleParameters
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
-DOWN = RuleParameters("minimize")
+DOWN = metric_of("minimize")
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["auto", "none", "always"]))
 def test_the_fold_over_the_records_is_the_state_kept_step_by_step(seed: int, noise: str) -> None:
-    session = noisy_session(RuleParameters("minimize", noise), seed, 15)  # type: ignore[arg-type]
+    session = noisy_session(metric_of("minimize", noise), seed, 15)  # type: ignore[arg-type]
     assert folded(session.records) == session.state
     assert from_plain(NoiseState, to_plain(session.state)) == session.state
 
@@ -102,7 +101,7 @@ def test_a_level_that_moved_is_told_and_one_that_did_not_is_not() -> None:
 
 def test_a_level_that_does_not_move_is_seldom_said_to() -> None:
     told = [
-        drift_warning("minimize", noisy_session(RuleParameters("minimize", alpha=0.001), seed, 30, lambda v: v).state)
+        drift_warning("minimize", noisy_session(metric_of("minimize", alpha=0.001), seed, 30, lambda v: v).state)
         for seed in range(60)
     ]
     assert sum(bool(one) for one in told) <= 2

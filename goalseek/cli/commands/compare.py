@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
             count = f"{len(pairs)} of {pluralize(options.count, 'pair')}"
             print_message(options, f"compare: interrupted after {count}; nothing is recorded")
         if pairs:
-            _show(options, before.subject.config.manifest, (before, after), pairs)
+            _show(options, before.target.config.manifest, (before, after), pairs)
         sys.stdout.flush()
         if project.standing.seq < 0:
             raise NothingToKeep("nothing was recorded")
@@ -123,7 +123,7 @@ def _plain(side: Revision, runs: tuple[Measurement, ...], middle: float) -> dict
     return {
         "revision": side.name,
         "commit": side.commit,
-        "tree": side.subject.tree,
+        "tree": side.target.tree,
         "median": middle,
         "runs": [{"value": run.value, "seed": run.seed, "seconds": run.seconds, "guards": run.guards} for run in runs],
     }

@@ -10,6 +10,7 @@ from goalseek.cli.output import print_answer, print_message, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.cli.watch import line_view
 from goalseek.errors import GoalseekError
+from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import settle_on_request
 from goalseek.files import open_export, refuse_records
 from goalseek.project.opening import check_fit, open_project
@@ -67,7 +68,7 @@ def _settle(options: argparse.Namespace) -> None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
     with open_project(load_manifest(options), line_view(options), doing="report --settle") as project:
         check_fit(project)
-        settle_on_request(project, project.config())
+        settle_on_request(Evaluation(project, project.config()))
 
 
 def report_source(options: argparse.Namespace) -> Source:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
+
+from msgspec import structs
 
 from goalseek.statistics.noise_state import NoiseState, baseline_state
 from goalseek.statistics.scale import scale_of, spread
@@ -133,7 +135,7 @@ class ObservedNoise:
             self.state = self.state.after_candidate(runs, outcome == Outcome.KEPT, number_at(row, "metric", "odds"))
         if outcome in (Outcome.BASELINE, Outcome.KEPT):
             ruler = text_at(row, "digests", "ruler") or self.state.ruler
-            self.state = replace(self.state, tree=text_at(row, "tree_hash"), ruler=ruler)
+            self.state = structs.replace(self.state, tree=text_at(row, "tree_hash"), ruler=ruler)
 
     def add_measurement(self, row: Row) -> None:
         """Adds a run outside an iteration; it counts as a repeat if it measured the incumbent."""
