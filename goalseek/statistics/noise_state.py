@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
@@ -29,16 +31,14 @@ class Run(Protocol):
     def value(self) -> float | None: ...  # noqa: D102
 
 
-@dataclass(frozen=True)
-class TimedRun:
+class TimedRun(Struct, frozen=True):
     """One run that gave a value; ``at`` counts the verifier runs of this epoch up to and with it."""
 
     value: Number
     at: int
 
 
-@dataclass(frozen=True)
-class NoiseState:
+class NoiseState(Struct, frozen=True):
     """What is known of the noise under one ruler, and of the incumbent.
 
     ``clock`` counts verifier runs. ``pairs`` are the last 200 pairs of successive repeats of the same code, values as
@@ -82,10 +82,10 @@ class NoiseState:
     def after_candidate(self, runs: Sequence[Run], kept: bool, odds: float | None) -> NoiseState:
         """With a candidate that was decided: its runs in the order in which they were made, and the rule's odds."""
         state = self.with_runs(runs)
-        candidate_runs = timed_runs(self.clock, runs, "candidate")
         if odds is not None:
             state = replace(state, tested=self.tested + 1, kept=self.kept + kept)
-        if not kept or not candidate_runs:
+        candidate_runs = timed_runs(self.clock, runs, "candidate") if kept else ()
+        if not candidate_runs:
             return state
         return replace(
             state,
@@ -135,11 +135,8 @@ def values_of(runs: Sequence[Run], side: str) -> list[float]:
 
 def timed_runs(clock: int, runs: Sequence[Run], side: str) -> tuple[TimedRun, ...]:
     """The candidate's or the incumbent's runs that have a value, numbered on from ``clock``."""
-    return tuple(
-        TimedRun(run.value, clock + index)
-        for index, run in enumerate(runs, 1)
-        if run.of == side and run.value is not None
-    )
+    numbered = enumerate(runs, clock + 1)
+    return tuple([TimedRun(run.value, at) for at, run in numbered if run.of == side and run.value is not None])
 
 
 def repeats_of(state: NoiseState, runs: Sequence[Run]) -> tuple[Pair, ...]:

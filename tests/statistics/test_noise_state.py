@@ -1,9 +1,8 @@
 """What the rule remembers is a fold over the records, bounded, and stored like any other value."""
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from noise_sessions import RULER, baseline_state, folded, noisy_session, record_of, runs_of, update_noise
 
 from goalseek.ledger.records import MeasurementRecord, RunRecord
