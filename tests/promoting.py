@@ -56,6 +56,12 @@ def all_refs(project: Project) -> str:
     return project.git("for-each-ref")
 
 
+def objects(project: Project) -> set[str]:
+    """Every object of the repository, reachable or not."""
+    format_ = "--batch-check=%(objectname)"
+    return set(project.git("cat-file", "--batch-all-objects", "--unordered", format_).splitlines())
+
+
 def hook(project: Project, name: str, script: str) -> None:
     """Gives the repository a hook: a shell script."""
     place = project.top / ".git" / "hooks" / name

@@ -102,23 +102,27 @@ def test_a_second_value_of_the_same_code_switches_to_the_noisy_rule_with_five_fr
     assert next_step(DOWN, after, ()) == RunCandidate()
 
 
-def test_what_is_not_known_to_move_or_not_is_asked_first() -> None:
+def test_what_is_not_known_to_move_or_has_no_runs_in_the_window_is_run_first() -> None:
     state = baseline_state(10.0)
     assert next_step(DOWN, state, ()) == RunIncumbent()
     assert next_step(DOWN, state, runs_of("incumbent", 10.0)) == RunIncumbent()
     assert next_step(DOWN, state, runs_of("incumbent", 10.0, 10.0)) == RunCandidate()
     assert next_step(DOWN, state, runs_of("incumbent", 10.1)) == RunIncumbent()
     assert next_step(RuleParameters("minimize", "none"), state, ()) == RunCandidate()
+    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2).with_runs(runs_of("other", *[1.0] * 31))
+    assert next_step(DOWN, state, ()) == RunIncumbent()
+    assert next_step(RuleParameters("minimize", window=31), state, ()) == RunCandidate()
 
 
-def test_a_first_run_worse_than_the_incumbents_median_is_enough_to_revert() -> None:
+def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_below_min_delta_too() -> None:
     state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     ruling = next_step(DOWN, state, runs_of("candidate", 100.3))
     assert isinstance(ruling, Verdict)
     assert (ruling.reason, ruling.odds, ruling.why) == ("worse", None, "0.1% worse, 1 run against 5")
-
-
-def test_what_is_far_better_is_kept_with_its_odds() -> None:
+    ruling = next_step(RuleParameters("minimize", min_delta="15%"), state, runs_of("candidate", 90.0, 90.0))
+    assert isinstance(ruling, Verdict)
+    assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
+    assert ruling.why == "10.2% better, odds 9.5:1, 2 runs against 3; less than min_delta, 15.03"
     session = Session(DOWN, lambda of: 0.0)
     session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     session.draw = lambda of: 90.0 if of == "candidate" else 100.1
@@ -132,36 +136,19 @@ def test_what_is_far_better_is_kept_with_its_odds() -> None:
     )
 
 
-def test_a_gain_below_min_delta_is_reverted_under_noise_too() -> None:
-    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
-    ruling = next_step(RuleParameters("minimize", min_delta="15%"), state, runs_of("candidate", 90.0, 90.0))
-    assert isinstance(ruling, Verdict)
-    assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
-    assert ruling.why == "10.2% better, odds 9.5:1, 2 runs against 3; less than min_delta, 15.03"
-
-
-def test_an_incumbent_without_runs_in_the_window_is_run_before_the_candidate() -> None:
-    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2).with_runs(runs_of("other", *[1.0] * 31))
-    assert next_step(DOWN, state, ()) == RunIncumbent()
-    assert next_step(RuleParameters("minimize", window=31), state, ()) == RunCandidate()
-
-
-def test_trust_is_earned_and_lost() -> None:
+def test_trust_is_earned_and_lost_and_impossible_terms_are_refused() -> None:
     assert alpha_of(DOWN, NoiseState()) == 0.1
     assert alpha_of(DOWN, NoiseState(kept=9, tested=10)) == 0.2
     assert alpha_of(DOWN, NoiseState(tested=1000)) == 0.02
     assert alpha_of(RuleParameters("minimize", alpha=0.3), NoiseState(tested=1000)) == 0.3
+    with pytest.raises(ValueError, match="no baseline"):
+        next_step(DOWN, NoiseState(), ())
 
 
 @pytest.mark.parametrize("wrong", [{"max_repeats": 1}, {"alpha": 0.0}, {"alpha": 0.6}, {"window": 0}])
 def test_impossible_terms_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="is "):
         RuleParameters("minimize", **wrong)  # type: ignore[arg-type]
-
-
-def test_nothing_is_decided_before_a_baseline() -> None:
-    with pytest.raises(ValueError, match="no baseline"):
-        next_step(DOWN, NoiseState(), ())
 
 
 @settings(max_examples=200, deadline=None)
@@ -236,15 +223,12 @@ def test_such_sessions_keep_and_revert_for_more_than_one_reason() -> None:
     assert reasons >= {"better", "worse", "within_noise"}
 
 
-def test_the_scale_is_logarithmic_where_all_is_positive_and_lower_is_better() -> None:
+def test_scale_and_spread_of_known_values() -> None:
     assert scale_of("minimize", True).x(math.e) == 1
     assert scale_of("maximize", True).x(math.e) == -1
     assert scale_of("maximize", False).x(-3.0) == 3
     assert scale_of("minimize", True).middle([1.0, 100.0]) == pytest.approx(10)
     assert scale_of("minimize", False).middle([1.0, 100.0]) == 50.5
-
-
-def test_the_spread_of_known_differences() -> None:
     scale = scale_of("minimize", False)
     pairs = [(0.0, math.sqrt(2))] * 4
     assert spread(scale, pairs) == pytest.approx(1.4826 * 1.25)

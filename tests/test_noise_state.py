@@ -29,39 +29,35 @@ def test_it_stays_small_however_long_the_climb() -> None:
     assert len(to_line(state)) < 12_000
 
 
-def test_after_a_keep_the_incumbents_runs_are_the_candidates_without_the_first() -> None:
+def test_after_a_candidate_the_incumbents_runs_are_those_that_did_not_decide() -> None:
     runs = (*runs_of("candidate", 8.0), *runs_of("incumbent", 10.5), *runs_of("candidate", 9.0, 9.5))
     state = update_noise(baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "kept", runs, 20.0))
     assert state.incumbent == (TimedRun(9.0, 8), TimedRun(9.5, 9))
     assert state.value == 9.25
     assert (state.kept, state.tested, state.tree) == (1, 1, "tree 1")
     assert state.pairs[-3:] == ((10.0, 10.5), (8.0, 9.0), (9.0, 9.5))
-
-
-def test_a_rejected_candidate_leaves_the_incumbents_fresh_runs() -> None:
     runs = (*runs_of("candidate", 9.0), *runs_of("incumbent", 10.5), *runs_of("candidate", 10.0))
     state = update_noise(baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "reverted", runs, 0.1))
     assert state.incumbent[-1] == TimedRun(10.5, 7)
     assert (state.kept, state.tested, state.tree, state.clock) == (0, 1, "tree 0", 8)
-
-
-def test_who_did_not_pass_the_screen_was_not_tested() -> None:
     state = update_noise(
         baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "reverted", runs_of("candidate", 11.0))
     )
     assert state.tested == 0
-
-
-def test_a_failed_run_counts_as_time_only() -> None:
     failed = (VerifierRun("candidate", None, 1, 1.0),)
     before = baseline_state(10.0, 10.2, 9.9, 10.1, 10.0)
     assert update_noise(before, record_of(1, "reverted", failed)) == replace(before, clock=6)
 
 
-def test_another_baseline_begins_anew() -> None:
+def test_another_baseline_begins_anew_and_a_run_changes_nothing() -> None:
     session = noisy_session(DOWN, 2, 10)
     following = update_noise(session.state, record_of(99, "baseline", runs_of("candidate", 5.0, 5.0, 5.0)))
     assert following == replace(baseline_state(5.0, 5.0, 5.0), tree="tree 99")
+    began = RunRecord(
+        seq=1, kind="run", project="p", run_id="r", epoch=0, timestamp="", began="", versions={}, sandbox="",
+        limits={}, ruler=RULER,
+    )  # fmt: skip
+    assert update_noise(baseline_state(1.0), began) == baseline_state(1.0)
 
 
 def test_a_measurement_of_the_incumbent_elsewhere_is_a_run_of_it() -> None:
@@ -71,14 +67,6 @@ def test_a_measurement_of_the_incumbent_elsewhere_is_a_run_of_it() -> None:
     assert (moved.differed, moved.incumbent, moved.pairs) == (True, (TimedRun(10.5, 4),), ())
     assert update_noise(before, measurement("another", 10.5)) == replace(before, clock=4)
     assert update_noise(before, measurement("tree 0", 10.5, "another ruler")) == replace(before, clock=4)
-
-
-def test_the_beginning_of_a_run_changes_nothing() -> None:
-    began = RunRecord(
-        seq=1, kind="run", project="p", run_id="r", epoch=0, timestamp="", began="", versions={}, sandbox="",
-        limits={}, ruler=RULER,
-    )  # fmt: skip
-    assert update_noise(baseline_state(1.0), began) == baseline_state(1.0)
 
 
 def measurement(tree: str, value: float, ruler: str = RULER) -> MeasurementRecord:
