@@ -1,0 +1,178 @@
+"""``goalseek demo``: a fixture becomes a repository that climbs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from doctor_cases import Case, Ended
+
+SOURCE = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    """An empty folder."""
+    case = Case(tmp_path / "empty", tmp_path / "own home", tmp_path / "runs")
+    case.folder.mkdir()
+    case.home.mkdir()
+    return case
+
+
+def ends(ended: Ended) -> tuple[float, float]:
+    """The numbers of ``metric 0.65 → 0.9 in ...``."""
+    (line,) = [line for line in ended.stdout.splitlines() if " → " in line]
+    words = line.split()
+    return float(words[1]), float(words[3])
+
+
+@pytest.mark.slow
+def test_digits_climbs_by_tune(case: Case) -> None:
+    ended = case.run("demo", "-n", "2")
+    assert ended.exit_code == 0, ended.stderr
+    first, last = ends(ended)
+    assert 0.6 < first < last
+    folder = case.folder / "goalseek-demo-digits"
+    iterations = [line for line in ended.stdout.splitlines() if line[:4].strip().isdigit()]
+    assert [line.split()[0] for line in iterations] == ["0", "1", "2"]
+    for told in ("cd goalseek-demo-digits", "goalseek log", "goalseek show best --diff", "goalseek promote"):
+        assert told in ended.stdout
+    assert case.git("rev-list", "--count", "main", folder=folder) == "1"
+    assert int(case.git("rev-list", "--count", "goalseek/digits", folder=folder)) > 1
+    assert case.git("status", "--porcelain", folder=folder) == ""
+
+
+@pytest.mark.slow
+def test_what_it_says_to_type_works(case: Case) -> None:
+    assert case.run("demo", "prompt", "here", "-n", "1").exit_code == 0
+    folder = case.folder / "here"
+    for command in (("log",), ("show", "best", "--diff"), ("promote",), ("doctor", "--quick")):
+        ended = case.run(*command, folder=folder)
+        assert ended.exit_code == 0, (command, ended.stderr)
+        assert ended.stdout
+    assert "goalseek" in case.git("log", "--format=%an", "goalseek/prompt", folder=folder)
+
+
+@pytest.mark.slow
+def test_every_move_of_a_script_by_itself(case: Case) -> None:
+    ended = case.run("--json", "demo", "prompt", "here")
+    assert ended.exit_code == 0, ended.stderr
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    last = events[-1]
+    moves = (SOURCE / "fixtures/prompt/moves.toml").read_text().count("[[move]]")
+    assert last["event"] == "demo"
+    assert last["iterations"] == moves
+    assert last["to"] > last["from"]
+    assert last["folder"] == str(case.folder / "here")
+
+
+@pytest.mark.slow
+def test_digits_by_its_script(case: Case) -> None:
+    ended = case.run("demo", "digits", "here", "--provider", "scripted", "-n", "1")
+    assert ended.exit_code == 0, ended.stderr
+    first, last = ends(ended)
+    assert last > first
+
+
+@pytest.mark.slow
+def test_the_users_configuration_of_git_does_not_matter(case: Case) -> None:
+    hooks = case.home / "template/hooks"
+    hooks.mkdir(parents=True)
+    (hooks / "pre-commit").write_text("#!/bin/sh\nexit 1\n")
+    (hooks / "pre-commit").chmod(0o755)
+    configuration = case.home / "gitconfig"
+    configuration.write_text(
+        "[init]\n\tdefaultBranch = strange\n\ttemplateDir = " + str(case.home / "template") + "\n"
+        "[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = /bin/false\n[core]\n\thooksPath = " + str(hooks) + "\n"
+        "\texcludesFile = " + str(case.home / "ignored") + "\n[user]\n\tuseConfigOnly = true\n"
+    )
+    (case.home / "ignored").write_text("*.csv\n*.toml\n")
+    variables = {"GIT_CONFIG_GLOBAL": str(configuration), "GIT_DIR": str(case.home / "elsewhere")}
+    ended = case.run("demo", "prompt", "here", "-n", "1", variables=variables)
+    assert ended.exit_code == 0, ended.stderr
+    folder = case.folder / "here"
+    assert case.git("branch", "--format=%(refname:short)", folder=folder).split() == ["goalseek/prompt", "main"]
+    assert "mails.csv" in case.git("ls-tree", "-r", "--name-only", "main", folder=folder).split()
+    assert not (case.home / "elsewhere").exists()
+
+
+def test_an_unknown_name_is_answered_with_the_names(case: Case) -> None:
+    ended = case.run("demo", "nonsense")
+    assert ended.exit_code == 2
+    assert "digits" in ended.stderr
+    assert "prompt" in ended.stderr
+    assert list(case.folder.iterdir()) == []
+
+
+def test_the_list(case: Case) -> None:
+    ended = case.run("demo", "--list")
+    assert ended.exit_code == 0
+    listed = dict(line.split(None, 1) for line in ended.stdout.splitlines())
+    assert set(listed) == {path.stem for path in (SOURCE / "manifests").glob("*.toml")}
+    assert "handwritten digits" in listed["digits"]
+    assert list(case.folder.iterdir()) == []
+
+
+def test_a_folder_with_something_in_it_is_left_alone(case: Case) -> None:
+    mine = case.folder / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work\n")
+    ended = case.run("demo", "digits", "mine")
+    assert ended.exit_code == 2
+    assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.slow
+def test_an_empty_folder_will_do(case: Case) -> None:
+    (case.folder / "mine").mkdir()
+    assert case.run("demo", "prompt", "mine", "-n", "1").exit_code == 0
+
+
+def test_without_the_extra_nothing_is_written(case: Case) -> None:
+    shadow = case.home / "shadow"
+    shadow.mkdir()
+    (shadow / "sitecustomize.py").write_text("import sys\nsys.modules['optuna'] = None\n")
+    environment = {**case.environment, "PYTHONPATH": os.pathsep.join([str(shadow), *filter(None, sys.path)])}
+    command = [sys.executable, "-m", "goalseek", "demo"]
+    ended = subprocess.run(command, cwd=case.folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 3, ended.stderr
+    assert "goalseek[tune]" in ended.stderr
+    assert list(case.folder.iterdir()) == []
+    assert not (case.home / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"), [(("--provider", "nobody"), 2), (("--provider", "codex"), 3), (("-n", "0"), 2)]
+)
+def test_a_wrong_flag_and_an_agent_that_is_not_there_write_nothing(
+    case: Case, flags: tuple[str, str], code: int
+) -> None:
+    assert case.run("demo", "digits", *flags).exit_code == code
+    assert list(case.folder.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_from_an_installed_package(case: Case) -> None:
+    """In a wheel the fixtures are in the package itself."""
+    site = case.home / "site"
+    shutil.copytree(SOURCE / "goalseek", site / "goalseek", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("fixtures", "manifests"):
+        shutil.copytree(SOURCE / name, site / "goalseek" / name)
+    variables = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = case.run("demo", "bundle-size", "here", "-n", "1", variables=variables)
+    assert ended.exit_code == 0, ended.stderr
+    assert (case.folder / "here/build.py").exists()
+
+
+@pytest.mark.slow
+def test_inside_of_another_repository(case: Case) -> None:
+    case.git("init", "--quiet", "--initial-branch=outer")
+    ended = case.run("demo", "prompt", "-n", "1")
+    assert ended.exit_code == 0, ended.stderr
+    assert case.git("for-each-ref") == ""
+    assert (case.folder / "goalseek-demo-prompt/.git").is_dir()

@@ -1,0 +1,369 @@
+"""``status``, ``log``, ``show`` and ``manifest``: what happened and what holds, for people and for programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from project import FILES, MANIFEST, Ended, Project, answer, living
+from terminal import on_a_terminal
+
+MANIFESTS = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))
+MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(2, size=11), answer(3), answer(2.5))
+OUTCOMES = [
+    (0, "baseline", "measured"),
+    (1, "kept", "better"),
+    (2, "reverted", "worse"),
+    (3, "skipped", "out_of_scope"),
+    (4, "reverted", "tie"),
+    (5, "kept", "better"),
+    (6, "reverted", "worse"),
+]
+ESCAPE = "\x1b["
+
+
+@pytest.fixture
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+    """A project after the iterations of ``OUTCOMES``."""
+    return made_once(climb, tmp_path / "repository")
+
+
+def climb(top: Path) -> Project:
+    project = Project.make(top)
+    project.set_moves(*MOVES)
+    records = project.climb("iterate", "-n", "6")
+    assert [(record["iteration"], record["outcome"], record["reason"]) for record in records] == OUTCOMES
+    return project
+
+
+def rows(ended: Ended) -> list[Any]:
+    """An answer in JSON lines."""
+    assert ended.exit_code == 0, ended.stderr
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def numbers(project: Project, *arguments: str) -> list[int]:
+    """The iterations that ``log`` gives, once as lines and once as JSON lines, which must agree."""
+    found = [row["iteration"] for row in rows(project.run("log", "--json", *arguments))]
+    shown = project.run("log", *arguments).stdout.splitlines()
+    assert [int(line.split()[0]) for line in shown] == found
+    return found
+
+
+class TestStatus:
+    def test_before_the_first_baseline_it_is_pending_and_names_the_next_step(self, project: Project) -> None:
+        (seen,) = rows(project.run("status", "--json"))
+        assert (seen["status"], seen["best"], seen["baseline"], seen["last"]) == ("pending", None, None, None)
+        shown = project.run("status").stdout
+        assert "pending" in shown
+        assert "goalseek iterate" in shown
+        assert project.traces() == []
+
+    def test_after_a_climb_it_names_best_last_and_counts_and_a_query_takes_a_part(self, climbed: Project) -> None:
+        (seen,) = rows(climbed.run("status", "--json"))
+        assert (seen["status"], seen["stop_reason"], seen["iteration"]) == ("completed", "count", 6)
+        assert (seen["baseline"]["value"], seen["best"]["value"], seen["best"]["iteration"]) == (1, 3, 5)
+        assert (seen["last"]["iteration"], seen["last"]["outcome"], seen["stagnation"]) == (6, "reverted", 1)
+        assert seen["outcomes"] == {"baseline": 1, "kept": 2, "reverted": 3, "skipped": 1}
+        assert seen["differs"] == []
+        shown = climbed.run("status").stdout
+        for expected in ("demo: completed", "3 score", "iteration 5", "6: reverted/worse", "2 kept"):
+            assert expected in shown
+        assert "differs" not in shown
+        assert rows(climbed.run("status", "--query", "best.[iteration, value]")) == [[5, 3]]
+
+    def test_a_run_at_work_is_running_and_a_killed_one_interrupted(self, project: Project, isolated: Path) -> None:
+        project.set_moves(answer(2, more='"hang": 1,\n'))
+        started = project.start("iterate")
+        seen = until(project, lambda seen: seen["phase"] == "VERIFY" and seen["iteration"] == 0)
+        assert seen["status"] == "running"
+        started.kill()
+        started.communicate(timeout=120)
+        for process in living(isolated):  # a verifier that outlives the tool would be ended by the next iterate
+            os.kill(process, signal.SIGKILL)
+        seen = until(project, lambda seen: seen["status"] != "running")
+        assert (seen["status"], seen["phase"], seen["last"]["iteration"]) == ("interrupted", None, 0)
+        assert "interrupted" in project.run("status").stdout
+
+    def test_a_run_that_was_asked_to_end_is_interrupted(self, project: Project) -> None:
+        project.set_moves(answer(2, more='"hang": 1,\n'))
+        started = project.start("iterate")
+        until(project, lambda seen: seen["phase"] == "VERIFY" and seen["iteration"] == 0)
+        started.terminate()
+        _, stderr = started.communicate(timeout=120)
+        assert started.returncode == 143
+        assert "same command goes on" in stderr
+        (seen,) = rows(project.run("status", "--json"))
+        assert (seen["status"], seen["stop_reason"]) == ("interrupted", "interrupted")
+
+    def test_what_differs_from_the_ruler_is_named_until_a_baseline_adopts_it(self, climbed: Project) -> None:
+        climbed.set_manifest({"limits": {"iterations": 99}, "metric": {**MANIFEST["metric"], "target": 1000}})
+        assert rows(climbed.run("status", "--json"))[0]["differs"] == []
+        climbed.set_manifest({"verify": [{"name": "judge", "run": "sh hidden/judge.sh 2", "sees": "both"}]})
+        (seen,) = rows(climbed.run("status", "--json"))
+        assert seen["differs"] == ["key verify"]
+        assert re.search(r"differs +key verify", climbed.run("status").stdout)
+        climbed.git("checkout", "--quiet", "--", "goalseek.toml")
+        climbed.write({"hidden/judge.sh": FILES["hidden/judge.sh"] + "# harder\n", "answer.json": answer(1, size=9)})
+        assert rows(climbed.run("status", "--json"))[0]["differs"] == []
+        climbed.commit("a harder judge, and writable files, which belong to no ruler")
+        assert rows(climbed.run("status", "--json"))[0]["differs"] == ["file hidden/judge.sh"]
+        assert "hidden/judge.sh" in climbed.run("status").stdout
+        climbed.climb("baseline")
+        (seen,) = rows(climbed.run("status", "--json"))
+        assert (seen["differs"], seen["baseline"]["iteration"], seen["baseline"]["value"]) == ([], 7, 3)
+
+
+class TestLog:
+    def test_it_gives_every_iteration_oldest_first_and_the_records_themselves(self, climbed: Project) -> None:
+        assert numbers(climbed) == [0, 1, 2, 3, 4, 5, 6]
+        line = climbed.run("log").stdout.splitlines()[2]
+        for expected in ("reverted", "worse", "1.5", "move 2"):
+            assert expected in line
+        assert rows(climbed.run("log", "--json")) == climbed.iterations()
+        assert rows(climbed.run("log", "--kept", "--query", "metric.value")) == [2, 3]
+        assert rows(climbed.run("log", "--query", "commit_hash && iteration")) == [0, 1, 2, 4, 5, 6]
+
+    def test_it_gives_what_is_asked_for(self, climbed: Project) -> None:
+        cases = {
+            "--last 2": [5, 6],
+            "--last 99": [0, 1, 2, 3, 4, 5, 6],
+            "--kept": [1, 5],
+            "--kept --last 1": [5],
+            "--outcome reverted": [2, 4, 6],
+            "--outcome skipped": [3],
+            "--outcome baseline": [0],
+            "--reason worse": [2, 6],
+            "--reason tie --outcome kept": [],
+            "--since 4": [4, 5, 6],
+            "--since 3 --outcome reverted": [4, 6],
+            "--since 1h": [0, 1, 2, 3, 4, 5, 6],
+            "--since 2099-01-01T00:00": [],
+            "--since 2020-01-01": [0, 1, 2, 3, 4, 5, 6],
+        }
+        assert {case: numbers(climbed, *case.split()) for case in cases} == cases
+
+    def test_what_cannot_be_meant_or_written_is_refused(self, climbed: Project) -> None:
+        for option, wrong, said in (
+            *((option, wrong, wrong) for option, wrong in {"--last": "0", "--since": "tomorrow"}.items()),
+            *((option, wrong, wrong) for option, wrong in {"--outcome": "better", "--reason": "bad"}.items()),
+            *(("--query", "a b", "a b"), ("-o", "all.xlsx", ".parquet")),
+            *(("-o", name, name) for name in ("no/such/folder/all.csv", "no/such/folder/all.jsonl")),
+        ):
+            ended = climbed.run("log", option, wrong)
+            assert (ended.exit_code, ended.stdout) == (2, "") and said in ended.stderr, ended
+        assert not (climbed.folder / "all.xlsx").exists()
+
+    def test_jsonl_and_csv_are_written_to_a_file(self, climbed: Project, tmp_path: Path) -> None:
+        file = tmp_path / "kept.jsonl"
+        ended = climbed.run("log", "--kept", "-o", str(file))
+        assert (ended.exit_code, ended.stdout) == (0, "")
+        expected = [record for record in climbed.iterations() if record["outcome"] == "kept"]
+        assert [json.loads(line) for line in file.read_text().splitlines()] == expected
+        file = tmp_path / "all.csv"
+        assert climbed.run("log", "-o", str(file)).exit_code == 0
+        with file.open(newline="") as opened:
+            found = list(csv.DictReader(opened))
+        assert [(int(row["iteration"]), row["outcome"], row["reason"]) for row in found] == OUTCOMES
+        assert [float(row["value"]) for row in found[:3]] == [1, 2, 1.5]
+        assert found[3]["value"] == ""
+        assert [row["title"] for row in found[1:3]] == ["move 1", "move 2"]
+        assert [row["commit_hash"] for row in found] == [row["commit_hash"] or "" for row in climbed.iterations()]
+
+    def test_before_the_first_baseline_it_is_empty(self, project: Project) -> None:
+        ended = project.run("log")
+        assert (ended.exit_code, ended.stdout) == (0, "")
+        assert project.traces() == []
+
+    def test_a_reader_that_goes_away_is_no_bug(self, climbed: Project) -> None:
+        started = climbed.start("log")
+        assert started.stdout is not None
+        started.stdout.close()
+        started.stdout = None
+        assert "bug" not in started.communicate(timeout=120)[1]
+
+
+class TestShow:
+    def test_it_shows_the_record_that_is_named_with_all_that_a_person_asks_about(self, climbed: Project) -> None:
+        for which, number in ((["2"], 2), (["best"], 5), ([], 6), (["last"], 6), (["0"], 0)):
+            assert rows(climbed.run("show", *which, "--json")) == [climbed.iterations()[number]]
+            shown = climbed.run("show", *which).stdout
+            assert shown.startswith(f"iteration {number}: {OUTCOMES[number][1]}, {OUTCOMES[number][2]}\n")
+        shown = climbed.run("show", "2").stdout
+        record = climbed.iterations()[2]
+        for expected in (
+            *("move 2", "1.5, against 2", "answer.json", "judge: exit 0", "scripted", record["why"]),
+            *(record["commit_hash"], record["rollback_commit_hash"]),
+        ):
+            assert expected in shown
+
+    def test_what_is_not_there_is_refused(self, climbed: Project) -> None:
+        for which in ("7", "99", "first", "-1"):
+            ended = climbed.run("show", which)
+            assert (ended.exit_code, ended.stdout) == (2, "")
+            assert which in ended.stderr
+        ended = climbed.run("show", "0", "--plan")
+        assert (ended.exit_code, ended.stdout) == (2, "")
+        assert "plan.md" in ended.stderr
+
+    def test_the_diff_is_the_candidates_outlives_its_artifacts_and_applies_to_its_parent(
+        self, climbed: Project
+    ) -> None:
+        assert "+mine\n" in climbed.run("show", "3", "--diff").stdout
+        (climbed.run_folder(5) / "changes.diff").unlink()
+        patch = climbed.run("show", "5", "--diff").stdout
+        assert '-{"score": 2,\n' in patch
+        assert '+{"score": 3,\n' in patch
+        patch = climbed.run("show", "2", "--diff").stdout
+        record = climbed.iterations()[2]
+        assert patch.startswith("diff --git a/answer.json b/answer.json\n")
+        climbed.git("checkout", "--quiet", record["parent_commit_hash"])
+        climbed.git("apply", "--index", stdin=patch.encode())
+        assert climbed.git("write-tree") == record["tree_hash"]
+
+    def test_plan_prompt_and_output_are_the_artifacts(self, climbed: Project) -> None:
+        assert climbed.run("show", "1", "--plan").stdout == (climbed.run_folder(1) / "plan.md").read_text()
+        assert "move 1" in climbed.run("show", "1", "--plan").stdout
+        prompt = climbed.run("show", "2", "--prompt").stdout
+        asked = {name: (climbed.run_folder(2) / "prompts" / f"{name}.md").read_text() for name in ("plan", "apply")}
+        assert prompt == f"== plan ==\n{asked['plan']}== apply ==\n{asked['apply']}"
+        assert asked["apply"] == (climbed.run_folder(2) / "prompt.md").read_text()
+        assert "1: kept/better" in prompt
+        output = climbed.run("show", "1", "--output").stdout
+        assert "== verifier.log ==" in output
+        assert "== provider_output.md ==" in output
+
+    def test_the_output_has_what_the_verifier_said(self, project: Project) -> None:
+        project.set_moves(answer(2, more='"fail": 1,\n'))
+        project.climb()
+        assert "told to fail" in project.run("show", "--output").stdout
+
+    def test_files_are_the_candidates_own_and_the_verifiers_in_a_new_folder(
+        self, climbed: Project, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "taken"
+        assert climbed.run("show", "5", "--files", str(folder)).exit_code == 0
+        found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+        assert found == {"snapshot/answer.json", "measurements/1/metrics.json"}
+        assert (folder / "snapshot/answer.json").read_text() == answer(3)
+        again = climbed.run("show", "1", "--files", str(folder))
+        assert again.exit_code == 2
+        assert (folder / "snapshot/answer.json").read_text() == answer(3)
+        (tmp_path / "file").write_text("mine\n")
+        assert climbed.run("show", "5", "--files", str(tmp_path / "file")).exit_code == 2
+        assert (tmp_path / "file").read_text() == "mine\n"
+
+
+class TestManifest:
+    @pytest.mark.parametrize("shipped", MANIFESTS, ids=lambda path: path.stem)
+    @pytest.mark.slow
+    def test_what_it_shows_is_a_manifest_that_means_the_same(
+        self, make_project: Callable[..., Project], shipped: Path
+    ) -> None:
+        first = make_project("first", manifest=shipped.read_text())
+        shown = first.run("manifest", "show")
+        assert shown.exit_code == 0, shown.stderr
+        second = make_project("second", manifest=shown.stdout)
+        again = second.run("manifest", "show")
+        assert again.stdout == shown.stdout
+        assert rows(second.run("manifest", "--json")) == rows(first.run("manifest", "--json"))
+
+    def test_it_writes_the_defaults_out(self, project: Project) -> None:
+        tables = tomllib.loads(project.run("manifest").stdout)
+        assert tables["scope"]["strays"] == "drop"
+        assert tables["log"]["home"] == ".goalseek"
+        assert tables["metric"]["name"] == "score"
+        assert tables["limits"] == {"stagnation": 10, "failures": 20, "total": {}}
+
+    def test_a_default_that_is_switched_off_stays_off(self, project: Project) -> None:
+        command = {"run": "sh hidden/judge.sh", "sees": "both", "timeout": "none"}
+        project.set_manifest({"limits": {"stagnation": "none", "failures": "none"}, "verify": [command]})
+        project.set_manifest(project.run("manifest").stdout)
+        (found,) = rows(project.run("manifest", "--json"))
+        assert (found["limits"]["stagnation"], found["limits"]["failures"]) == (None, None)
+        assert found["verify"][0]["timeout"] is None
+
+    def test_the_schema_refuses_what_the_tool_refuses(self, project: Project) -> None:
+        check = validator(project)
+        good = tomllib.loads(MANIFESTS[0].read_text())
+        for wrong in (
+            {**good, "colour": "red"},
+            {key: good[key] for key in good if key != "metric"},
+            {**good, "scope": {**good["scope"], "writeable": []}},
+            {**good, "version": "one"},
+            {**good, "metric": {**good["metric"], "direction": "up"}},
+        ):
+            assert check(good) and not check(wrong), wrong
+
+    @pytest.mark.parametrize(
+        "tables",
+        [
+            {"metric": {"direction": "maximize", "query": "score", "valid": "none", "target": "none"}},
+            {"limits": dict.fromkeys(("iterations", "time", "deadline", "stagnation", "failures"), "none")},
+            {"verify": [{"run": "sh hidden/judge.sh", "sees": "both", "timeout": "none"}]},
+            {"provider": {"name": "tune", "timeout": "none"}},
+        ],
+    )
+    def test_none_switches_off_what_the_contract_says_for_tool_and_schema(
+        self, project: Project, tables: dict[str, Any]
+    ) -> None:
+        project.set_manifest(tables)
+        ended = project.run("manifest", "show")
+        assert ended.exit_code == 0, ended.stderr
+        assert validator(project)(tomllib.loads(project.manifest.read_text()))
+
+
+class TestColours:
+    def test_colours_are_where_they_are_wanted_and_never_in_json(self, climbed: Project) -> None:
+        for command in (["log"], ["status"], ["show", "1"], ["promote"]):
+            assert ESCAPE not in climbed.run(*command).stdout
+        for command in (["log"], ["status"], ["show", "1"], ["promote"]):
+            assert ESCAPE in climbed.run(*command, "--color", "always").stdout
+            assert ESCAPE in climbed.run("--color", "always", *command).stdout
+            assert ESCAPE not in climbed.run(*command, "--color", "never").stdout
+        assert ESCAPE not in climbed.run("log", "--json", "--color", "always").stdout
+
+    @pytest.mark.slow
+    def test_a_terminal_gets_colours_unless_it_or_its_person_wants_none(
+        self, climbed: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert ESCAPE in on_a_terminal(climbed.folder, "log")
+        assert ESCAPE not in on_a_terminal(climbed.folder, "log", "--color", "never")
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert ESCAPE not in on_a_terminal(climbed.folder, "log")
+        assert ESCAPE in on_a_terminal(climbed.folder, "log", "--color", "always")
+        monkeypatch.delenv("NO_COLOR")
+        assert ESCAPE not in on_a_terminal(climbed.folder, "log", environment={"TERM": "dumb"})
+
+
+def until(project: Project, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Asks for the status until a condition holds, which it must in the end; gives that status."""
+    deadline = time.monotonic() + 30
+    while True:
+        (seen,) = rows(project.run("status", "--json"))
+        if holds(seen):
+            return dict(seen)
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.05)
+
+
+def validator(project: Project) -> Callable[[Any], bool]:
+    """Whether a manifest's tables are as the schema that the command prints."""
+    return jsonschema.Draft202012Validator(json.loads(project.run("manifest", "schema").stdout)).is_valid
+
+
+def test_status_outside_a_repository_says_so_and_log_without_records_too(project: Project) -> None:
+    assert "there are no records yet" in project.run("log").stderr
+    (project.top / ".git").rename(project.top.parent / "git")
+    ended = project.run("status")
+    assert ended.exit_code == 3 and "is not in a git repository" in ended.stderr

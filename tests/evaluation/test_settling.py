@@ -1,0 +1,435 @@
+"""What is claimed in the end: measured afresh, at a run's end and nowhere else; and the holdout, looked at seldom."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from typing import Any
+
+import pytest
+from noisy import METRIC, NOISY, journal
+from project import FILES, Project, answer, home
+from records import SETTLED
+
+from goalseek.evaluation.settle import needs_settling, pairs_in_time, seconds_to_settle
+from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
+from goalseek.manifest.loading import load
+from goalseek.manifest.tables import Budget, Limits, Metric
+from goalseek.project.limits import why_stop
+from goalseek.project.progress import luck_bound, small_set_warning
+from goalseek.statistics.noise_state import NoiseState
+
+SETTLE = {**METRIC, "settle": 3}
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+
+
+def project_of(make_project: Callable[..., Project], **tables: Any) -> Project:
+    """A noisy project whose run ends after two iterations, the first of which is far better."""
+    manifest = {"metric": SETTLE, "limits": {"iterations": 2}, **tables}
+    project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest=manifest)
+    project.set_moves(answer(90), answer(0))
+    return project
+
+
+def of_kind(project: Project, kind: str) -> list[dict[str, Any]]:
+    return [record for record in project.records() if record["kind"] == kind]
+
+
+class TestSettling:
+    def test_a_run_that_ends_by_a_limit_claims_and_counts_what_is_measured_afresh(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0
+        (record,) = of_kind(project, "settle")
+        measured = [made["value"] for made in of_kind(project, "measurement") if made["asked_by"] == "settle"]
+        order = [0, 1, 1, 0, 0, 1]
+        befores = [value for value, side in zip(measured, order, strict=True) if side == 0]
+        afters = [value for value, side in zip(measured, order, strict=True) if side == 1]
+        assert record["pairs"] == [list(pair) for pair in zip(befores, afters, strict=True)]
+        assert (record["baseline"], record["best"]) == (median(befores), median(afters))
+        assert record["interval"][0] <= record["difference"] <= record["interval"][1] and record["in_percent"]
+        assert "settled: score 1" in ended.stdout and record["why"] in ended.stdout
+        assert record["why"] in project.run("status").stdout
+        assert project.run("audit").exit_code == 0
+        decided = {run["value"] for record in project.iterations() for run in record["runs"]}
+        (record,) = of_kind(project, "settle")
+        assert not decided & {value for pair in record["pairs"] for value in pair}
+        iterations = sum(sum(made["seconds"].values()) for made in project.iterations())
+        spend = json.loads(project.run("--json", "status").stdout)["spend"]["seconds"]
+        assert spend == pytest.approx(iterations + record["seconds"], abs=1e-3)
+
+    @pytest.mark.slow
+    def test_it_is_done_once_and_not_at_the_end_of_an_invocation_only(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        assert not of_kind(project, "settle")
+        project.climb("iterate", "--forever")
+        project.climb("iterate", "--forever")
+        assert len(of_kind(project, "settle")) == 1
+
+    @pytest.mark.parametrize(
+        ("metric", "pairs"),
+        [({**SETTLE, "settle": "none"}, 5), ({**SETTLE, "noise": "none"}, 3)],
+        ids=["settle", "noise"],
+    )
+    @pytest.mark.slow
+    def test_not_where_it_is_not_wished_until_a_person_asks_for_it(
+        self, make_project: Callable[..., Project], metric: dict[str, Any], pairs: int
+    ) -> None:
+        project = project_of(make_project, metric=metric)
+        project.climb("iterate", "--forever")
+        assert not of_kind(project, "settle")
+        assert project.run("report", "--settle").exit_code == 0
+        assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [pairs]
+
+    @pytest.mark.slow
+    def test_a_killed_settling_goes_on_with_the_runs_that_are_owed(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        before = len(journal()) + 1  # the second candidate is worse at first sight
+        (home() / "during").write_text(
+            f'if [ "$(wc -l < "$HOME/journal")" -eq {before + 3} ]; then touch "$HOME/there"; sleep 60; fi\n'
+        )
+        project.kill_when(home() / "there", "iterate", "--forever")
+        (home() / "during").unlink()
+        project.climb("iterate", "--forever")
+        assert len(of_kind(project, "settle")) == 1
+        assert len(journal()) == before + 6 + 1
+
+    @pytest.mark.slow
+    def test_time_is_kept_for_it_and_with_less_there_are_fewer_pairs(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        slow = NOISY.replace("base=", "sleep 0.3\nbase=", 1)
+        project = project_of(make_project, limits={"time": "1h"})
+        project.write({"hidden/judge.sh": slow})
+        project.commit()
+        project.climb("iterate", "-n", "2")
+        spent = sum(sum(record["seconds"].values()) for record in project.iterations())
+        project.set_manifest({"metric": SETTLE, "limits": {"time": spent + 1.6}})
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0 and "kept for settling" in ended.stderr, ended.stderr
+        (record,) = of_kind(project, "settle")
+        assert 1 <= len(record["pairs"]) < 3
+        assert f"settling with {len(record['pairs'])} pairs in place of 3" in ended.stderr
+
+    @pytest.mark.slow
+    def test_one_that_fails_is_told_harms_nothing_and_can_be_made_up_for(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        (home() / "during").write_text(f'[ "$(wc -l < "$HOME/journal")" -gt {len(journal()) + 2} ] && exit 3\n')
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0 and not of_kind(project, "settle")
+        assert "the best, measured again, has no number" in ended.stderr and "report --settle" in ended.stderr
+        assert project.run("report", "--settle").exit_code == 1
+        (home() / "during").unlink()
+        assert project.run("report", "--settle").exit_code == 0
+        assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [3]
+
+    @pytest.mark.parametrize("limit", [{"time": 0.001}, {"deadline": datetime(2026, 1, 1, tzinfo=UTC)}], ids=str)
+    @pytest.mark.slow
+    def test_without_time_for_a_pair_it_is_left_to_a_person(
+        self, make_project: Callable[..., Project], limit: dict[str, Any]
+    ) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        project.set_manifest({"metric": SETTLE, "limits": limit})
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0 and "no time is left" in ended.stderr and "report --settle" in ended.stderr
+        assert not of_kind(project, "settle")
+
+    def test_the_end_is_told_with_the_claim(self, make_project: Callable[..., Project]) -> None:
+        told = home() / "told"
+        notify = {"command": ["sh", "-c", f"cat > {told}"], "on": ["stopped"]}
+        project = project_of(make_project, notify=notify)
+        project.climb("iterate", "--forever")
+        (record,) = of_kind(project, "settle")
+        assert json.loads(told.read_text())["settled"]["why"] == record["why"]
+
+    def test_what_never_moved_has_nothing_to_settle(self, project: Project) -> None:
+        project.set_manifest({"metric": SETTLE, "limits": {"iterations": 1}})
+        project.set_moves(answer(2))
+        project.climb("iterate", "--forever")
+        assert not of_kind(project, "settle")
+        told = project.run("report", "--settle")
+        assert told.exit_code == 0 and "the metric never moved" in told.stderr
+        assert not of_kind(project, "settle")
+
+    def test_a_report_settles_only_where_something_was_kept_and_that_is_asked_for(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project, limits={"iterations": 9})
+        project.set_moves(answer(0))
+        project.climb()
+        told = project.run("report", "--settle")
+        assert told.exit_code == 2 and "nothing was kept" in told.stderr
+        assert not of_kind(project, "settle")
+        project.set_moves(answer(0), answer(90))
+        project.climb("iterate", "-n", "1")
+        told = project.run("report", "--settle", "-o", "night.md")
+        assert told.exit_code == 0, told.stderr
+        (record,) = of_kind(project, "settle")
+        assert len(record["pairs"]) == 3 and record["why"] in told.stdout + told.stderr
+        assert "Settled" in (project.folder / "night.md").read_text()
+
+
+AGENT = """\
+import glob, json, os, sys
+n = int(os.environ["GOALSEEK_ITERATION"])
+seen = sys.stdin.read() + open(os.environ["GOALSEEK_BRIEF"]).read()
+for path in glob.glob("**/*", recursive=True):
+    if os.path.isfile(path):
+        seen += open(path, errors="replace").read()
+open(os.environ["HOME_OF_TEST"] + "/seen", "a").write(seen)
+json.dump({"score": [0, 50, 90, 0][n], "size": 10}, open("answer.json", "w"))
+"""
+FINAL = """\
+if [ -e "$HOME/hang" ]; then touch "$HOME/there"; sleep 60; fi
+echo "final $GOALSEEK_ITERATION" >> "$HOME/looks"
+score=$(sed -n 's/.*"score": \\([0-9]*\\).*/\\1/p' answer.json)
+echo "{\\"accuracy\\": $((score + 770000))}" > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+
+
+HOLDOUT = {"run": "sh hidden/final.sh", "sees": "both", "query": "accuracy"}
+
+
+class TestHoldout:
+    def made(self, make_project: Callable[..., Project], **more: Any) -> Project:
+        (home() / "agent.py").write_text(AGENT)
+        os.environ["HOME_OF_TEST"] = str(home())
+        agent = [sys.executable, str(home() / "agent.py")]
+        return make_project(
+            files={**FILES, "hidden/final.sh": FINAL},
+            manifest={
+                "metric": METRIC,
+                "limits": {"iterations": 3},
+                "holdout": {**HOLDOUT, **more},
+                "provider": {"name": "command", "command": agent},
+                "env": {"agent": {"pass": ["HOME_OF_TEST"]}},
+            },
+        )
+
+    @pytest.mark.slow
+    def test_it_is_looked_at_once_in_the_end_and_each_look_is_written_before_it_is_made(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = self.made(make_project)
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0, ended.stderr
+        looks = of_kind(project, "holdout")
+        assert [(look["look"], look["of"], look["reason"], look["value"]) for look in looks] == [
+            (1, "baseline", "begun", None),
+            (1, "baseline", "measured", 770001.0),
+            (2, "best", "begun", None),
+            (2, "best", "measured", 770090.0),
+        ]
+        assert looks[-1]["gap"] == 0.0
+        assert "holdout, look 2: baseline 770001, best 770090: a gain of 89, where the verifier's is 89" in ended.stdout
+        assert len((home() / "looks").read_text().splitlines()) == 2
+        project.climb("iterate", "--forever")
+        assert len((home() / "looks").read_text().splitlines()) == 2
+        assert "holdout    look 2" in project.run("status").stdout
+
+    @pytest.mark.slow
+    def test_its_number_never_comes_before_a_provider(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project, when="kept")
+        project.climb("iterate", "--forever")
+        looks = of_kind(project, "holdout")
+        assert [look["iteration"] for look in looks if look["reason"] == "measured"] == [0, 1, 2]
+        seen = (home() / "seen").read_text()
+        assert '"iteration": 2' in seen
+        assert "77000" not in seen and "holdout" not in seen and "final.sh" not in seen
+
+    @pytest.mark.slow
+    def test_a_look_that_was_killed_counts_and_the_next_is_another(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project)
+        (home() / "hang").touch()
+        project.kill_when(home() / "there", "iterate", "--forever")
+        (home() / "hang").unlink()
+        project.climb("iterate", "--forever")
+        looks = [(look["look"], look["of"], look["reason"]) for look in of_kind(project, "holdout")]
+        assert looks == [
+            (1, "baseline", "begun"),
+            (2, "baseline", "begun"),
+            (2, "baseline", "measured"),
+            (3, "best", "begun"),
+            (3, "best", "measured"),
+        ]
+
+    @pytest.mark.parametrize("how", [{"run": "exit 3"}, {"run": "exit 127", "sees": "hidden"}], ids=["3", "127"])
+    @pytest.mark.slow
+    def test_a_failing_one_is_recorded_and_not_tried_again(
+        self, make_project: Callable[..., Project], how: dict[str, str]
+    ) -> None:
+        project = self.made(make_project, **how)
+        ended = project.run("iterate", "--forever")
+        assert ended.exit_code == 0
+        looks = of_kind(project, "holdout")
+        assert [look["reason"] for look in looks] == ["begun", "failed", "begun", "failed"]
+        assert "the look at the best failed" in ended.stdout
+        project.climb("iterate", "--forever")
+        assert len(of_kind(project, "holdout")) == 4
+
+    def test_one_that_is_outside_its_valid_range_is_none(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project, valid=[0, 770050])
+        assert project.run("iterate", "--forever").exit_code == 0
+        looks = [look for look in of_kind(project, "holdout") if look["reason"] != "begun"]
+        assert [(look["of"], look["reason"], look["value"]) for look in looks] == [
+            ("baseline", "measured", 770001.0),
+            ("best", "failed", None),
+        ]
+        assert "outside its valid range" in looks[1]["why"]
+
+    def test_without_the_baselines_number_the_bests_is_told_without_a_gain(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = self.made(make_project, run="grep -q 90 answer.json && sh hidden/final.sh")
+        assert project.run("iterate", "--forever").exit_code == 0
+        looks = [look for look in of_kind(project, "holdout") if look["reason"] != "begun"]
+        assert [(look["of"], look["reason"], look["value"], look["gap"]) for look in looks] == [
+            ("baseline", "failed", None, None),
+            ("best", "measured", 770090.0, None),
+        ]
+
+    def test_its_number_may_be_printed_and_go_down(self, make_project: Callable[..., Project]) -> None:
+        printed = "sed -n 's/.*\"score\": \\([0-9]*\\).*/loss 5\\nloss \\1.5/p' answer.json"
+        holdout = {"run": printed, "sees": "both", "regex": "loss ([0-9.]+)", "matches": "last"}
+        metric = {**METRIC, "direction": "minimize"}
+        more = {"guard": [{"query": "size", "max": 100}], "limits": {"iterations": 1}}
+        project = make_project(manifest={"metric": metric, "holdout": holdout, **more})
+        project.write({"answer.json": answer(90)})
+        project.commit()
+        project.set_moves(answer(30))
+        project.climb("iterate", "--forever")
+        looks = [look for look in of_kind(project, "holdout") if look["reason"] == "measured"]
+        assert [(look["value"], look["gap"]) for look in looks] == [(90.5, None), (30.5, 0.0)]
+        assert "a gain of 60, where the verifier's is 60" in looks[1]["why"]
+
+    def test_its_gain_is_held_against_what_was_settled(self, make_project: Callable[..., Project]) -> None:
+        files = {**FILES, "hidden/judge.sh": NOISY, "hidden/final.sh": FINAL}
+        more = {"metric": SETTLE, "limits": {"iterations": 1}, "holdout": HOLDOUT}
+        project = make_project(files=files, manifest=more)
+        project.set_moves(answer(90))
+        (home() / "during").write_text('[ "$GOALSEEK_ITERATION" = 2 ] && grep -q 90 answer.json && shift=-40\n')
+        project.climb("iterate", "--forever")
+        (settled,) = of_kind(project, "settle")
+        claimed = settled["best"] - settled["baseline"]
+        assert 48 < claimed < 50 and project.iterations()[1]["metric"]["value"] > 90
+        assert of_kind(project, "holdout")[-1]["gap"] == pytest.approx(claimed - 89)
+
+    @pytest.mark.slow
+    def test_the_verifiers_own_number_cannot_stand_for_it(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project, run="true", query="score")
+        assert project.run("iterate", "--forever").exit_code == 0
+        failed = [look for look in of_kind(project, "holdout") if look["reason"] == "failed"]
+        assert len(failed) == 2 and "wrote no metrics.json" in failed[0]["why"]
+
+    def test_it_belongs_to_the_ruler(self, make_project: Callable[..., Project]) -> None:
+        project = self.made(make_project)
+        project.climb("baseline")
+        project.set_manifest(project.manifest.read_text().replace("accuracy", "score"))
+        assert "holdout; goalseek baseline adopts it" in project.run("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"query": "accuracy"}, "holdout.run"),
+        ({"run": "true"}, "say how to read it"),
+        ({"run": "true", "query": "a", "once": True}, "holdout.once"),
+        ({"run": "true", "query": "a", "when": "never"}, "holdout.when"),
+    ],
+)
+def test_an_impossible_holdout_is_refused(project: Project, keys: dict[str, Any], told: str) -> None:
+    project.set_manifest({"holdout": keys})
+    ended = project.run("status")
+    assert ended.exit_code == 2 and told in ended.stderr
+
+
+class TestExamples:
+    def standing(self, gain: float, keeps: int) -> Standing:
+        marks = [MeasuredCommit(number, number, "c", "t", value) for number, value in ((0, 0.7), (9, 0.7 + gain))]
+        return Standing(baseline=marks[0], incumbent=marks[1], best=marks[1], keeps=keeps)
+
+    @pytest.mark.parametrize(("gain", "keeps", "warned"), [(0.05, 5, True), (0.05, 4, False), (0.09, 5, False)])
+    def test_many_keeps_with_little_gain_on_few_examples_are_warned_of(
+        self, gain: float, keeps: int, warned: bool
+    ) -> None:
+        metric = Metric(name="accuracy", direction="maximize", examples=500)
+        assert luck_bound(0.7, 500) == pytest.approx(0.08198, abs=1e-5)
+        told = small_set_warning(metric, self.standing(gain, keeps))
+        assert (told is not None) == warned
+        if told:
+            assert told.startswith("5 keeps gained 0.05 on 500 examples, where luck alone reaches 0.08")
+
+    def test_nothing_is_said_of_what_is_no_proportion_or_has_no_size(self) -> None:
+        standing = self.standing(0.01, 9)
+        assert small_set_warning(Metric(name="a", direction="maximize"), standing) is None
+        far = Standing(
+            baseline=MeasuredCommit(0, 0, "c", "t", 70.0), best=MeasuredCommit(1, 1, "c", "t", 71.0), keeps=9
+        )
+        assert small_set_warning(Metric(name="a", direction="maximize", examples=500), far) is None
+
+
+def test_settling_keeps_its_time_free() -> None:
+    metric = Metric(name="a", direction="maximize")
+    deadline = Limits(deadline=NOON + timedelta(seconds=100))
+    for limits, reason in ((Limits(time=100.0), "time"), (deadline, "deadline")):
+        assert why_stop(limits, metric, Standing(), NOON, iteration_seconds=60.0, reserved_seconds=40.0) is None
+        stop = why_stop(limits, metric, Standing(), NOON, iteration_seconds=60.0, reserved_seconds=50.0)
+        assert stop and stop.reason == reason and "with 50s kept for settling" in stop.why
+
+
+FIRST = MeasuredCommit(0, 1, "a", "t", 1.0, seconds={"train": 3.0, "judge": 1.0})
+KEPT = Standing(baseline=FIRST, best=MeasuredCommit(3, 4, "b", "u", 2.0), noise=NoiseState(differed=True))
+
+
+@pytest.mark.parametrize(
+    ("limits", "pairs"),
+    [
+        (Limits(), 5),
+        (Limits(time=1000.0), 5),
+        (Limits(time=60.0 + 32.0), 4),
+        (Limits(time=60.0 + 31.9), 3),
+        (Limits(time=60.0 + 7.9), 0),
+        (Limits(time=50.0), 0),
+        (Limits(deadline=NOON + timedelta(seconds=16)), 2),
+        (Limits(deadline=NOON - timedelta(seconds=16)), 0),
+        (Limits(deadline=NOON + timedelta(seconds=16), time=60.0 + 8.0), 1),
+        (Limits(total=Budget(time=160.0 + 24.0), time=1000.0), 3),
+    ],
+)
+def test_as_many_pairs_are_measured_as_there_is_time_for(project: Project, limits: Limits, pairs: int) -> None:
+    project.set_manifest({"metric": {**METRIC, "settle": 5}})
+    manifest = replace(load(project.manifest).manifest, limits=limits)
+    standing = replace(KEPT, spend=Spend(3, 60.0), total=Spend(9, 160.0))
+    assert pairs_in_time(manifest, standing, NOON) == pairs
+    assert seconds_to_settle(manifest, standing) == 5 * 2 * 4.0
+    at_once = replace(standing, baseline=replace(FIRST, seconds={}))
+    assert pairs_in_time(manifest, at_once, NOON) == 5 and seconds_to_settle(manifest, at_once) == 0.0
+
+
+def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled(project: Project) -> None:
+    def owed(standing: Standing, **metric: Any) -> bool:
+        project.set_manifest({"metric": {**METRIC, **metric}})
+        manifest = load(project.manifest).manifest
+        assert needs_settling(manifest, standing) == (seconds_to_settle(manifest, standing) > 0)
+        return needs_settling(manifest, standing)
+
+    still = replace(KEPT, noise=NoiseState())
+    assert owed(KEPT) and owed(KEPT, noise="always") and owed(still, noise="always")
+    assert not owed(still) and not owed(KEPT, settle="none") and not owed(still, noise="none")
+    assert not owed(replace(KEPT, settled=SETTLED)) and not owed(replace(still, settled=SETTLED), noise="always")
+    assert not owed(replace(KEPT, best=FIRST)) and not owed(replace(KEPT, best=None))

@@ -1,0 +1,127 @@
+"""``results.jsonl`` as it is read: from either end, by bisection, and from a snapshot that fits it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from records import iteration, run
+
+from goalseek.errors import GoalseekError
+from goalseek.ledger.results_file import History, Snapshot
+from goalseek.ledger.standing import Standing
+from goalseek.values import to_line
+
+BLOCK = 65536
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "results.jsonl")
+
+
+@pytest.mark.parametrize("torn", [b"", b"x", b"x" * BLOCK, b"\0" * (2 * BLOCK + 1)], ids=["whole", "1", "64k", "128k"])
+@pytest.mark.parametrize(
+    "sizes",
+    [(), (0,), (5,), (BLOCK - 1,), (BLOCK,), (3, BLOCK - 5, 7), (1, 0, 0, 2), (9, 3 * BLOCK, 0, BLOCK - 1, 1)],
+    ids=str,
+)
+def test_the_same_complete_lines_from_either_end(history: History, sizes: tuple[int, ...], torn: bytes) -> None:
+    lines = [bytes([97 + place]) * size for place, size in enumerate(sizes)]
+    history.path.write_bytes(b"".join(line + b"\n" for line in lines) + torn)
+    offsets = [sum(size + 1 for size in sizes[:place]) for place in range(len(sizes))]
+    found = [(line.offset, line.text) for line in history.forward()]
+    assert found == list(zip(offsets, lines, strict=True))
+    assert [(line.offset, line.text) for line in history.backward()] == found[::-1]
+    for place, offset in enumerate(offsets):
+        assert [line.text for line in history.forward(offset)] == lines[place:]
+
+
+def test_where_there_is_no_file_there_is_nothing(history: History) -> None:
+    assert history.size() == 0 and history.iteration(0) is None and history.offset_of(0) == 0
+    assert not list(history.forward()) and not list(history.backward()) and not list(history.newest())
+    assert history.standing() == Standing() and history.load_snapshot(lambda seal, body: True) == Snapshot()
+
+
+def test_an_iteration_is_found_by_its_number_wherever_it_is(history: History) -> None:
+    numbers = [0, 1, 2, 5, 6, 9, 40]
+    records = [run(0), *(iteration(place, number, "skipped", "no_change") for place, number in enumerate(numbers, 1))]
+    records[3:3] = [replace(run(99), began="x" * 3000), run(98)]
+    lines = [to_line(record) for record in records]
+    for torn in ("", '{"kind": "iteration", "iteration": 41'):
+        history.path.write_text("".join(line + "\n" for line in lines) + torn)
+        for number in range(-1, 43):
+            found = history.iteration(number)
+            assert (found.iteration if found else None) == (number if number in numbers else None)
+            rest = [history.parsed(line) for line in history.forward(history.offset_of(number))]
+            following = [record.iteration for record in rest if record.kind == "iteration"]
+            assert following == [known for known in numbers if known >= number]
+
+
+def test_a_line_that_is_no_record_is_named_by_its_place(history: History) -> None:
+    first = to_line(run(0))
+    history.path.write_text(f"{first}\n{{no record}}\n")
+    with pytest.raises(GoalseekError, match=rf"results\.jsonl, at byte {len(first) + 1}: ") as raised:
+        list(history.records())
+    assert (raised.value.exit_code, raised.value.stop_reason) == (3, "tampered")
+
+
+def sealed(body: str) -> str:
+    return f"seal of {hash(body)}"
+
+
+def holds(seal: str, body: str) -> bool:
+    return seal == sealed(body)
+
+
+@pytest.fixture
+def remembered(history: History) -> History:
+    """Three records of which two are in the snapshot."""
+    records = [run(0), iteration(1, 0, "baseline", "measured"), iteration(2, 1, "kept", "better")]
+    history.path.write_text("".join(to_line(record) + "\n" for record in records[:2]))
+    history.save_snapshot(history.standing(), sealed)
+    with history.path.open("a") as file:
+        file.write(to_line(records[2]) + "\n")
+    return history
+
+
+def test_a_snapshot_is_what_the_records_before_its_end_add_up_to(remembered: History) -> None:
+    assert remembered.has_snapshot()
+    snapshot = remembered.load_snapshot(holds)
+    (rest,) = remembered.forward(snapshot.end)
+    assert snapshot.standing == Standing().after(next(remembered.records())).after(
+        remembered.parsed(list(remembered.forward())[1])
+    )
+    assert remembered.parsed(rest).seq == 2
+    assert remembered.replay(snapshot) == remembered.standing() != snapshot.standing
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.with_name("standing.json").write_text(""),
+        lambda path: path.with_name("standing.json").write_text("[]\n[]\n"),
+        lambda path: path.with_name("standing.json").write_text('{"offset": 0}\n{}\n'),
+        lambda path: path.with_name("standing.json").unlink(),
+        lambda path: path.with_name("standing.json").write_bytes(b"\xff\n\xff\n"),
+        lambda path: path.write_text(path.read_text().replace('"baseline"', '"baselinE"')),
+        lambda path: path.write_text(path.read_text().split("\n")[0] + "\n"),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.unlink(),
+    ],
+)
+def test_one_that_does_not_fit_is_not_believed(remembered: History, change: Callable[[Path], object]) -> None:
+    change(remembered.path)
+    assert remembered.load_snapshot(holds) == Snapshot()
+
+
+def test_one_whose_seal_does_not_hold_is_not_believed(remembered: History) -> None:
+    assert remembered.load_snapshot(lambda seal, body: False) == Snapshot()
+    path = remembered.path.with_name("standing.json")
+    head, body = path.read_text().splitlines()
+    changed = {**json.loads(body), "keeps": 7}
+    path.write_text(f"{head}\n{json.dumps(changed)}\n")
+    assert remembered.load_snapshot(holds) == Snapshot()

@@ -1,0 +1,157 @@
+"""Where a climb stands: a fold over records, the same from any snapshot of it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import iteration, measurement, run
+
+from goalseek.ledger.records import IterationRecord, Record, RunRecord
+from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
+from goalseek.values import Usage, from_plain, to_line
+
+KEPT = ("kept", "better")
+WORSE = ("reverted", "worse")
+DUPLICATE = ("skipped", "duplicate")
+OUTCOMES = (
+    KEPT, WORSE, DUPLICATE, ("baseline", "measured"), ("kept", "simpler"), ("reverted", "guard"),
+    ("skipped", "no_change"), *(("skipped", reason) for reason in PROVIDER_FAILED),
+    *(("reverted", reason) for reason in CRASHED),
+)  # fmt: skip
+
+
+def fold(records: Sequence[Record], start: Standing | None = None) -> Standing:
+    return reduce(Standing.after, records, start or Standing())
+
+
+def climbed(*outcomes: tuple[str, str]) -> Standing:
+    """A run, its baseline, and iterations with these outcomes."""
+    steps = (("baseline", "measured"), *outcomes)
+    return fold([run(0), *(iteration(number + 1, number, *step) for number, step in enumerate(steps))])
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Record]:
+    rows: list[Record] = [run(0), iteration(1, 0, "baseline", "measured", 0.1)]
+    for kind in draw(st.lists(st.sampled_from(["run", "measurement", *OUTCOMES]), max_size=25)):
+        seq, number = len(rows), sum(isinstance(row, IterationRecord) for row in rows)
+        if kind == "run":
+            rows.append(run(seq))
+        elif kind == "measurement":
+            rows.append(measurement(seq))
+        else:
+            rows.append(iteration(seq, number, kind[0], kind[1], draw(st.floats(0, 1))))
+    return rows
+
+
+@given(histories(), st.data())
+def test_a_fold_goes_on_from_a_stored_snapshot_as_if_it_had_read_all(rows: list[Record], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(rows)))
+    snapshot = from_plain(Standing, json.loads(to_line(fold(rows[:cut]))))
+    assert snapshot == fold(rows[:cut])
+    assert fold(rows[cut:], snapshot) == fold(rows)
+
+
+@given(histories())
+def test_the_fold_says_what_counting_the_records_says(rows: list[Record]) -> None:
+    standing = fold(rows)
+    tries = [row for row in rows if isinstance(row, IterationRecord)]
+    since_run = rows[max(place for place, row in enumerate(rows) if isinstance(row, RunRecord)) :]
+    of_run = [row for row in since_run if isinstance(row, IterationRecord)]
+    accepted = [row for row in tries if row.outcome in ("kept", "baseline")]
+    assert standing.seq == rows[-1].seq
+    assert standing.last == tries[-1]
+    assert standing.last_iteration == len(tries) - 1
+    assert standing.tried == standing.total.iterations == sum(row.outcome != "baseline" for row in tries)
+    assert standing.spend.iterations == sum(row.outcome != "baseline" for row in of_run)
+    assert standing.spend.seconds == pytest.approx(3.0 * len(of_run))
+    assert standing.total.usage.input_tokens == 10 * len(tries)
+    assert standing.total.tokens == 16 * len(tries)
+    assert standing.spend.tokens == 16 * len(of_run)
+    assert sum(standing.outcomes.values()) == len(of_run)
+    assert standing.incumbent is not None
+    assert standing.incumbent == standing.best
+    assert standing.incumbent.commit == accepted[-1].commit_hash
+    assert standing.ruler == [row for row in tries if row.outcome == "baseline"][-1].digests["ruler"]
+
+
+@given(histories())
+def test_the_tip_is_the_last_commit_that_was_made(rows: list[Record]) -> None:
+    made = [row for row in rows if isinstance(row, IterationRecord) and row.commit_hash]
+    assert fold(rows).tip == (made[-1].rollback_commit_hash or made[-1].commit_hash)
+
+
+@given(histories())
+def test_stagnation_counts_tries_since_the_last_keep_baseline_or_run(rows: list[Record]) -> None:
+    expected = 0
+    for row in rows:
+        ended = isinstance(row, RunRecord) or (isinstance(row, IterationRecord) and row.outcome in ("kept", "baseline"))
+        expected = 0 if ended else expected + isinstance(row, IterationRecord)
+    assert fold(rows).stagnation == expected
+
+
+def test_a_keep_becomes_the_incumbent_and_what_is_not_kept_does_not() -> None:
+    standing = climbed(KEPT, WORSE, DUPLICATE)
+    assert standing.incumbent is not None
+    assert (standing.incumbent.commit, standing.incumbent.tree, standing.incumbent.iteration) == ("commit2", "tree2", 1)
+    assert standing.incumbent.seconds == {"score": 1.5}
+    assert standing.tip == "revert3"
+    assert standing.baseline is not None
+    assert standing.baseline.commit == "commit1"
+
+
+def test_provider_failures_count_only_in_a_row_and_crashes_until_a_candidate_is_measured() -> None:
+    for reason in PROVIDER_FAILED:
+        failed = ("skipped", reason)
+        found = [climbed(failed, *then).provider_failures for then in ((failed,), (DUPLICATE, failed), (KEPT,))]
+        assert found == [2, 1, 0], reason
+    for reason in CRASHED:
+        crash = ("reverted", reason)
+        steps = ((crash,), (DUPLICATE, crash), (WORSE, crash), (KEPT,))
+        assert [climbed(crash, *then).crashes for then in steps] == [2, 2, 1, 0], reason
+
+
+def test_a_new_run_begins_with_empty_hands_and_a_new_baseline_an_epoch_with_its_own_best() -> None:
+    before = climbed(KEPT, WORSE, ("skipped", "provider_failed"))
+    after = before.after(run(9))
+    assert (after.run_id, after.run_began) == ("run9", "time9")
+    assert (after.spend.iterations, after.stagnation, after.provider_failures, after.outcomes) == (0, 0, 0, {})
+    assert (after.incumbent, after.best, after.total, after.tip) == (
+        before.incumbent,
+        before.best,
+        before.total,
+        before.tip,
+    )
+    before = climbed(KEPT).after(measurement(8))
+    after = before.after(iteration(9, 2, "baseline", "measured", 0.1, epoch=1))
+    assert after.epoch == 1
+    assert after.baseline == after.incumbent == after.best
+    assert after.best is not None
+    assert after.best.value == 0.1
+    assert after.pool == ()
+
+
+def test_pooled_measurements_are_the_newest_of_this_tree_under_this_ruler() -> None:
+    rows = [measurement(1), measurement(2, tree="other"), measurement(3, ruler="other"), measurement(4)]
+    assert [row.seq for row in fold(rows).pooled("t", "ruler")] == [1, 4]
+    standing = fold([measurement(seq) for seq in range(200)])
+    assert [row.seq for row in standing.pooled("t", "ruler")] == list(range(150, 200))
+
+
+def test_the_cost_is_unknown_only_where_no_call_told_it() -> None:
+    silent = iteration(1, 0, "baseline", "measured", usage=Usage(1, 1, 1))
+    assert fold([silent]).total.usage.cost_usd is None
+    assert fold([silent, iteration(2, 1, *WORSE)]).total.usage.cost_usd == 0.25
+
+
+@pytest.mark.parametrize(
+    "record",
+    [replace(iteration(2, 1, *KEPT), commit_hash=None), replace(iteration(2, 1, *KEPT), tree_hash=None)],
+)
+def test_a_keep_without_its_commit_is_refused(record: IterationRecord) -> None:
+    with pytest.raises(ValueError, match="record 2: kept without"):
+        climbed().after(record)

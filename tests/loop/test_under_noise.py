@@ -1,0 +1,292 @@
+"""The rule at work: baseline, candidate and incumbent run in turn, and what a record then tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+from noisy import METRIC, NOISY, journal
+from project import FILES, Project, answer, home
+
+SHORT = {**METRIC, "window": 1}  # the incumbent's runs grow old at once, and are made again
+
+
+@pytest.fixture
+def noisy(make_project: Callable[..., Project]) -> Project:
+    """A project that is measured with noise of less than one, by the rule's own word on it."""
+    return make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": METRIC})
+
+
+def of(record: dict[str, Any], side: str) -> list[float]:
+    return [run["value"] for run in record["runs"] if run["of"] == side]
+
+
+def test_a_metric_that_never_moves_costs_four_runs_more_in_a_whole_climb(make_project: Callable[..., Project]) -> None:
+    judge = 'echo ran >> "$HOME/journal"\n' + FILES["hidden/judge.sh"]
+    project = make_project(files={**FILES, "hidden/judge.sh": judge}, manifest={"metric": METRIC})
+    project.set_moves(answer(2), answer(0), answer(3), answer(4), answer(5))
+    records = project.climb("iterate", "-n", "5")
+    assert [record["outcome"] for record in records] == ["baseline", "kept", "reverted", "kept", "kept", "kept"]
+    assert [len(record["runs"]) for record in records] == [3, 2, 1, 2, 1, 1]
+    assert len(journal()) == 6 + 4
+    assert {record["metric"]["odds"] for record in records} == {None}
+    assert "all the same to the last bit" in records[0]["why"]
+
+
+def test_with_noise_none_every_candidate_is_run_once(make_project: Callable[..., Project]) -> None:
+    files = {**FILES, "hidden/judge.sh": NOISY}
+    project = make_project(files=files, manifest={"metric": {**METRIC, "noise": "none"}})
+    project.set_moves(answer(2), answer(9))
+    assert [len(record["runs"]) for record in project.climb("iterate", "-n", "2")] == [1, 1, 1]
+
+
+def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_and_all_is_in_the_log(
+    noisy: Project,
+) -> None:
+    noisy.set_moves(answer(0), answer(90))
+    baseline, worse, better = noisy.climb("iterate", "-n", "2")
+    assert len(baseline["runs"]) == 5 and baseline["metric"]["value"] == median(of(baseline, "candidate")[1:])
+    assert (worse["outcome"], worse["reason"], len(worse["runs"])) == ("reverted", "worse", 1)
+    assert worse["why"].endswith("1 run against 5")
+    assert (better["outcome"], better["reason"]) == ("kept", "better")
+    assert better["metric"]["odds"] > 1 and len(of(better, "candidate")) >= 2
+    assert "% better, odds " in better["why"] and " runs against " in better["why"]
+    seeds = [run["seed"] for record in (baseline, worse, better) for run in record["runs"]]
+    assert len(set(seeds)) == len(seeds) == len(journal())
+    folder = noisy.run_folder(2)
+    log = (folder / "verifier.log").read_text()
+    for place, run in enumerate(better["runs"], start=1):
+        assert f"[run {place}: {run['of']}, seed {run['seed']}]" in log
+        assert f"[run {place}: score = {run['value']!r}]" in log
+        assert (folder / "measurements" / str(place) / "metrics.json").is_file()
+    assert f"{of(better, 'candidate')[-1]:.10f}" in (folder / "metrics.json").read_text()
+
+
+def test_incumbent_and_candidate_each_have_a_bench_of_their_own(noisy: Project) -> None:
+    judge = NOISY.replace("$GOALSEEK_SEED $(", "$PWD $(")
+    noisy.write({"hidden/judge.sh": judge})
+    noisy.commit()
+    noisy.set_moves(answer(90))
+    noisy.set_manifest({"metric": SHORT})
+    record = noisy.climb()[-1]
+    assert of(record, "incumbent")
+    places = {line.split(" ")[2]: line.split(" ")[1] for line in journal()}
+    assert len({line.split(" ")[1] for line in journal()}) == 2, places
+
+
+@pytest.mark.parametrize("killed_at", [2, 7, 8])
+@pytest.mark.slow
+def test_a_killed_session_makes_only_the_runs_that_are_still_owed(noisy: Project, killed_at: int) -> None:
+    noisy.set_moves(answer(90))
+    noisy.set_manifest({"metric": SHORT})
+    (home() / "during").write_text(
+        f'if [ "$(wc -l < "$HOME/journal")" -eq {killed_at} ]; then touch "$HOME/there"; sleep 60; fi\n'
+    )
+    noisy.kill_when(home() / "there", "iterate")
+    (home() / "during").unlink()
+    baseline, kept = noisy.climb()
+    made = [run["seed"] for record in (baseline, kept) for run in record["runs"]]
+    ran = [int(line.split(" ")[1]) for line in journal()]
+    assert ran[killed_at - 1] == ran[killed_at]  # the one that was killed, with its seed
+    assert ran[: killed_at - 1] + ran[killed_at:] == made
+
+
+def test_an_incumbent_that_fails_stops_and_says_so_and_goes_on_when_mended(noisy: Project) -> None:
+    noisy.set_moves(answer(90))
+    noisy.set_manifest({"metric": SHORT})
+    noisy.climb("baseline")
+    (home() / "during").write_text('if grep -q "score.: 1," answer.json; then echo gone; exit 3; fi\n')
+    ended = noisy.run("iterate")
+    assert ended.exit_code == 1
+    assert "the incumbent, measured again, has no number any more: judge ended with 3: gone" in ended.stderr
+    log = (noisy.run_folder(1) / "verifier.log").read_text()
+    assert log.count("judge ended with 3: gone]") == 2, "it was asked once more, and both are to be read"
+    (home() / "during").unlink()
+    assert noisy.climb()[-1]["outcome"] == "kept"
+
+
+FAILS_ONCE = """\
+if grep -q "score.: 1," answer.json && [ ! -e "$HOME/failed" ] && [ -e "$HOME/climbing" ]; then
+touch "$HOME/failed"; {end}
+fi
+"""
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.slow
+def test_an_incumbent_that_fails_once_is_asked_once_more_and_the_record_tells(noisy: Project, is_killed: bool) -> None:
+    noisy.set_moves(answer(90))
+    noisy.set_manifest({"metric": SHORT})
+    noisy.climb("baseline")
+    (home() / "climbing").touch()
+    second = 'elif [ -e "$HOME/failed" ] && [ ! -e "$HOME/there" ]; then touch "$HOME/there"; sleep 60; fi'
+    fails = FAILS_ONCE.format(end="echo flaky; exit 3")
+    (home() / "during").write_text(fails.replace("\nfi", f"\n{second}") if is_killed else fails)
+    if is_killed:
+        noisy.kill_when(home() / "there", "iterate")
+    record = noisy.climb()[-1]
+    failed = [place for place, run in enumerate(record["runs"], 1) if run["value"] is None]
+    assert record["outcome"] == "kept" and len(failed) == 1
+    assert record["runs"][failed[0] - 1]["of"] == record["runs"][failed[0]]["of"] == "incumbent"
+    assert f"the incumbent failed in run {failed[0]}, and was measured once more" in record["notes"]
+    log = (noisy.run_folder(1) / "verifier.log").read_text()
+    assert "judge ended with 3: flaky]" in log and f"[run {failed[0] + 1}: incumbent, seed" in log
+    assert noisy.run("audit").exit_code == 0 and "incumbent no number" in noisy.run("show", "1").stdout
+
+
+def test_a_verifier_that_says_stop_of_the_incumbent_is_not_asked_again(make_project: Callable[..., Project]) -> None:
+    verify = [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"}]
+    judge = 'echo ran >> "$HOME/journal"\nif [ -e "$HOME/during" ]; then exit 127; fi\n'
+    judge += 'printf \'{"score": 1.%s}\' "$GOALSEEK_SEED" > "$GOALSEEK_RUN_DIR/metrics.json"\n'
+    project = make_project(files={**FILES, "hidden/judge.sh": judge}, manifest={"metric": SHORT, "verify": verify})
+    project.set_moves(answer(90))
+    project.climb("baseline")
+    before = len(journal())
+    (home() / "during").touch()
+    assert project.run("iterate").exit_code == 1 and len(journal()) == before + 1
+
+
+GUARD = {"metric": METRIC, "guard": [{"query": "size", "max": 20}]}
+
+
+class TestGuards:
+    def test_a_guard_that_is_missing_on_a_later_run_rejects(self, make_project: Callable[..., Project]) -> None:
+        project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest=GUARD)
+        project.set_moves(answer(90))
+        (home() / "during").write_text(
+            'if [ "$(grep -c "score.: 90" "$HOME/journal")" -eq 2 ]; then\n'
+            'echo "{\\"score\\": 90}" > "$GOALSEEK_RUN_DIR/metrics.json"; exit 0; fi\n'
+        )
+        record = project.climb()[-1]
+        assert (record["outcome"], record["reason"]) == ("reverted", "no_metric")
+        assert record["metric"]["value"] is None
+
+    def test_its_bound_is_judged_on_the_median(self, make_project: Callable[..., Project]) -> None:
+        project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest=GUARD)
+        # The first of the candidate's runs is over the bound, by luck; the others are not.
+        (home() / "during").write_text(
+            'n=$(grep -c "score.: 90" "$HOME/journal"); if [ "$n" -eq 1 ]; then\n'
+            'printf \'{"score": 90.%s, "size": 21}\' "$GOALSEEK_SEED" > "$GOALSEEK_RUN_DIR/metrics.json"; exit 0; fi\n'
+        )
+        project.set_moves(answer(90), answer(95, size=30))
+        _, lucky, broken = project.climb("iterate", "-n", "2")
+        assert (lucky["outcome"], lucky["guards"]) == ("kept", {"size": 15.5})
+        assert (broken["outcome"], broken["reason"], broken["guards"]) == ("reverted", "guard", {"size": 30.0})
+        assert broken["metric"]["value"] is not None
+
+
+LINT = 'echo lint >> "$HOME/built"; echo 7 > "$GOALSEEK_RUN_DIR/lint.json"'
+VERIFY: list[dict[str, Any]] = [
+    {"name": "build", "run": "sh build.sh", "outputs": ["built.json"], "once": True},
+    {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"},
+    {"name": "lint", "run": LINT, "once": True},
+]
+BUILD = 'echo build >> "$HOME/built"; cp answer.json built.json\n'
+
+
+class TestOnce:
+    @pytest.fixture
+    def building(self, make_project: Callable[..., Project]) -> Project:
+        files = {**FILES, "build.sh": BUILD, "hidden/judge.sh": NOISY.replace("answer.json", "built.json")}
+        guard = [{"name": "lint", "path": "lint.json", "query": "@", "max": 9}]
+        return make_project(files=files, manifest={"metric": METRIC, "verify": VERIFY, "guard": guard})
+
+    def built(self) -> list[str]:
+        return (home() / "built").read_text().split()
+
+    def test_once_a_candidate_and_what_it_left_is_there_for_every_repeat(self, building: Project) -> None:
+        building.set_moves(answer(90))
+        baseline, kept = building.climb()
+        assert (len(baseline["runs"]), kept["outcome"]) == (5, "kept")
+        assert baseline["guards"] == kept["guards"] == {"lint": 7.0}
+        # The baseline, the candidate, and the incumbent where it ran on a bench of its own.
+        sides = 2 + bool(of(kept, "incumbent"))
+        assert self.built() == ["build", "lint"] * sides
+        assert len(journal()) == len(baseline["runs"]) + len(kept["runs"])
+
+    def test_a_new_candidate_is_built_anew(self, building: Project) -> None:
+        building.set_moves(answer(0), answer(0, size=11))
+        building.climb("iterate", "-n", "2")
+        assert self.built() == ["build", "lint"] * 3
+
+    def test_a_metric_that_such_a_command_writes_is_refused(self, building: Project) -> None:
+        verify = [{**VERIFY[1], "sees": "both", "once": True}, {"name": "after", "run": "true"}]
+        building.write({"hidden/judge.sh": NOISY})
+        building.commit()
+        building.set_manifest({"metric": METRIC, "verify": verify})
+        ended = building.run("baseline")
+        assert ended.exit_code == 1
+        assert "metrics.json is written by a command that runs once" in ended.stderr
+
+    @pytest.mark.parametrize(
+        ("verify", "metric", "told"),
+        [
+            ([{"name": "a", "run": "true", "once": True}], METRIC, "nothing would be left to repeat"),
+            (
+                [{"name": "a", "run": "true", "once": True}, {"name": "b", "run": "true"}],
+                {"direction": "minimize", "source": "wall", "command": "a"},
+                "the metric is this command's",
+            ),
+        ],
+    )
+    def test_a_number_that_could_not_be_measured_again_is_refused(
+        self, project: Project, verify: list[Any], metric: dict[str, Any], told: str
+    ) -> None:
+        project.set_manifest({"verify": verify, "metric": metric})
+        ended = project.run("status")
+        assert ended.exit_code == 2 and told in ended.stderr
+
+
+@pytest.mark.parametrize(("aggregate", "of_three"), [("median", median), ("min", min), ("max", max)])
+def test_several_runs_make_one_measurement(
+    make_project: Callable[..., Project], aggregate: str, of_three: Callable[[list[float]], float]
+) -> None:
+    metric = {**METRIC, "noise": "none", "repeats": 3, "aggregate": aggregate}
+    project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": metric})
+    (record,) = project.climb("baseline")
+    seeds = [int(line.split(" ")[1]) for line in journal()]
+    assert len(set(seeds)) == 3 and record["runs"][0]["seed"] == seeds[0]
+    assert record["metric"]["value"] == of_three([float(f"1.{seed:010d}") for seed in seeds])
+    folders = sorted(path.name for path in (project.run_folder(0) / "measurements" / "1").iterdir())
+    assert folders == ["1", "2", "3"]
+    assert project.run("audit", "--rerun", "0").exit_code == 0
+
+
+def test_repeats_belong_to_the_ruler_and_the_rules_own_terms_do_not(noisy: Project) -> None:
+    noisy.climb("baseline")
+    noisy.set_manifest({"metric": {**METRIC, "alpha": 0.1, "window": 50, "max_repeats": 4, "settle": "none"}})
+    assert "differs" not in noisy.run("status").stdout
+    noisy.set_manifest({"metric": {**METRIC, "repeats": 2}})
+    assert "metric; goalseek baseline adopts it" in noisy.run("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"max_repeats": 1}, "at least 2"),
+        ({"alpha": 0.9}, "at most 0.5"),
+        ({"window": 0}, "at least 1"),
+        ({"repeats": 0}, "at least 1"),
+        ({"noise": "some"}, "auto"),
+        ({"aggregate": "sum"}, "median"),
+    ],
+)
+def test_impossible_terms_are_refused_with_what_would_be_right(
+    project: Project, keys: dict[str, Any], told: str
+) -> None:
+    project.set_manifest({"metric": {**METRIC, **keys}})
+    ended = project.run("status")
+    assert ended.exit_code == 2 and told in ended.stderr and f"metric.{next(iter(keys))}" in ended.stderr
+
+
+def test_status_says_what_deciding_costs_and_when_the_level_has_moved(noisy: Project) -> None:
+    noisy.climb("baseline")
+    quiet = noisy.run("status").stdout
+    assert "deciding" in quiet and "up to 16 where it is not" in quiet and "settling in the end takes 10 runs" in quiet
+    assert "warning" not in quiet
+    (home() / "during").write_text("shift=50\n")
+    assert noisy.run("noise", "-n", "10").exit_code == 0
+    moved = noisy.run("status").stdout
+    assert "warning    the incumbent measures" in moved and "better than when it was kept, with the same code" in moved

@@ -1,0 +1,194 @@
+"""The published JSON Schemas: as the types are, valid by themselves, and true of what goalseek really writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from project import FILES, MANIFEST, Project, answer
+
+from goalseek.cli.schemas import build_schema, to_text
+from goalseek.ledger.records import KINDS, REASONS, parse_record
+from goalseek.manifest.json_schema import NAMES, published_schema, schema_text
+from goalseek.values import to_plain
+from goalseek.views.events import EventWatch
+
+TAPLO = Path(sys.executable).with_name("taplo")
+SHIPPED = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))
+
+
+def wrong(name: str, value: Any) -> list[str]:
+    """What a published schema finds wrong with a value."""
+    return [
+        error.json_path + ": " + error.message
+        for error in Draft202012Validator(published_schema(name)).iter_errors(value)
+    ]
+
+
+def bare(schema: Any) -> Any:
+    """A schema without its words, which every version of pydantic makes a little different."""
+    if isinstance(schema, list):
+        return [bare(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    words = ("title", "description")
+    return {key: bare(value) for key, value in schema.items() if not (key in words and isinstance(value, str))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_published_is_what_the_types_say(name: str) -> None:
+    assert bare(published_schema(name)) == bare(build_schema(name)), "write it again: python -m goalseek.cli.schemas"
+    assert schema_text(name) == to_text(published_schema(name))
+    Draft202012Validator.check_schema(published_schema(name))
+
+
+def test_the_command_prints_each(project: Project) -> None:
+    for name in NAMES:
+        assert json.loads(project.run("manifest", "schema", name).stdout) == published_schema(name)
+    assert json.loads(project.run("manifest", "schema").stdout) == published_schema("manifest")
+    ended = project.run("manifest", "show", "records")
+    assert ended.exit_code == 2 and "manifest schema records" in ended.stderr
+    assert project.run("manifest", "schema", "other").exit_code == 2
+
+
+@pytest.fixture
+def climbed(make_project: Callable[..., Project], tmp_path: Path) -> Project:
+    """A climb with every common outcome, by an agent that keeps its brief; ``events`` has what was told."""
+    agent = tmp_path / "agent.sh"
+    agent.write_text(
+        f'cp "$GOALSEEK_BRIEF" "{tmp_path}/brief-$GOALSEEK_ITERATION.json"\n'
+        "case $GOALSEEK_ITERATION in\n1) score=2;; 2) score=1;; 3) echo x > other.txt; score=3;;\n"
+        '4) echo "Nothing"; exit;; 5) score=fail;; *) score=$GOALSEEK_ITERATION;; esac\n'
+        """printf '{"score": %s,\\n"size": 10\\n}\\n' "$score" > answer.json; echo "score $score"\n"""
+    )
+    tables = {"provider": {"name": "command", "command": ["sh", str(agent)]}, "limits": {"stagnation": 2, "tokens": 99}}
+    project = make_project(files=FILES, manifest={**tables, "guard": [{"query": "size", "max": 20}]})
+    assert project.run("doctor").exit_code == 0
+    ended = project.run("iterate", "-n", "6", "--json")
+    assert ended.exit_code == 0, ended.stderr
+    (tmp_path / "events.jsonl").write_text(ended.stdout)
+    return project
+
+
+def test_what_is_written_in_a_climb_is_as_published(climbed: Project, tmp_path: Path) -> None:
+    records = climbed.records()
+    assert {record["kind"] for record in records} == set(KINDS) - {"settle", "holdout"}
+    assert len({record.get("outcome") for record in records}) >= 4
+    for record in records:
+        assert wrong("records", record) == []
+        shape = published_schema("records")["$defs"][KINDS[record["kind"]].__name__]
+        assert set(record) <= set(shape["properties"])
+    noted = StringIO()
+    EventWatch(noted).on_note("a note")
+    lines = (tmp_path / "events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in (*lines, noted.getvalue())]
+    assert {event["event"] for event in events} == {"note", "sandbox", "phase", "iteration", "stopped"}
+    for event in events:
+        assert wrong("events", event) == []
+    briefs = [json.loads((tmp_path / f"brief-{n}.json").read_text()) for n in range(1, 7)]
+    for brief in briefs:
+        assert wrong("brief", brief) == []
+        assert set(brief) == set(published_schema("brief")["properties"]) == set(published_schema("brief")["required"])
+    assert briefs[-1]["families"] and briefs[-1]["history"]
+
+
+def test_what_is_not_as_published_is_found(climbed: Project) -> None:
+    record = climbed.iterations()[1]
+    for change in (
+        *({"kind": "other"}, {"schema": 2}, {"outcome": "lost"}, {"reason": "worse"}, {"metric": None}),
+        *({"iteration": "1"}, {"changed_files": "a"}, {"usage": {"input_tokens": "many"}}),
+    ):
+        assert wrong("records", {**record, **change}), change
+    assert wrong("records", {key: value for key, value in record.items() if key != "why"})
+    assert wrong("events", {"event": "stopped", "why": "x"})
+    assert wrong("brief", {})
+
+
+@pytest.mark.slow
+def test_an_older_record_that_lacks_what_came_later_is_as_published(climbed: Project) -> None:
+    record = climbed.iterations()[1]
+    required = {
+        key: value
+        for key, value in record.items()
+        if key in published_schema("records")["$defs"]["IterationRecord"]["required"]
+    }
+    assert len(required) < len(record)
+    assert wrong("records", required) == []
+    assert to_plain(parse_record(json.dumps(required)))["iteration"] == 1
+
+
+def test_every_reason_belongs_to_one_outcome() -> None:
+    reasons = [reason for several in REASONS.values() for reason in several]
+    assert len(reasons) == len(set(reasons)) == 23
+
+
+def first_manifest(project: Project) -> Path:
+    """What ``init`` writes in a repository without a manifest."""
+    project.git("rm", "--quiet", "--cached", "goalseek.toml")
+    project.manifest.unlink()
+    project.commit("no manifest")
+    command = "cp answer.json $GOALSEEK_RUN_DIR/metrics.json"
+    given = ["--run", command, "--metric", "maximize score", "--query", "score", "--writable", "answer.json"]
+    ended = project.run("init", "--yes", *given, "--name", "demo")
+    assert ended.exit_code == 0, ended.stderr
+    return project.manifest
+
+
+def test_the_editor_line_of_init_leads_to_the_schema_which_holds(project: Project) -> None:
+    manifest = first_manifest(project)
+    line = manifest.read_text().splitlines()[0]
+    assert line.startswith("#:schema ./")
+    schema = json.loads((manifest.parent / line.removeprefix("#:schema ")).read_text())
+    assert schema == published_schema("manifest")
+    validator = Draft202012Validator(schema)
+    written = tomllib.loads(manifest.read_text())
+    assert list(validator.iter_errors(written)) == []
+    assert list(validator.iter_errors({**written, "scope": {"writeable": []}}))
+    assert project.git("status", "--porcelain") == "?? goalseek.toml"
+
+
+def test_taplo_which_editors_ask_takes_that_line(project: Project) -> None:
+    manifest = first_manifest(project)
+    assert checked_by_taplo(manifest) == (0, "")
+    manifest.write_text(manifest.read_text().replace('direction = "maximize"', 'direction = "up"'))
+    code, said = checked_by_taplo(manifest)
+    assert code != 0 and '"up" is not one of ["maximize","minimize"]' in said
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_manifests_are_as_published_for_python_and_for_taplo(path: Path, tmp_path: Path) -> None:
+    assert wrong("manifest", tomllib.loads(path.read_text())) == []
+    (tmp_path / "schema.json").write_text(schema_text("manifest"))
+    (tmp_path / "goalseek.toml").write_text("#:schema ./schema.json\n" + path.read_text())
+    assert checked_by_taplo(tmp_path / "goalseek.toml") == (0, "")
+
+
+def test_the_schema_comes_back_and_keeps_up(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    project.climb()
+    place = project.folder / ".goalseek/manifest.schema.json"
+    assert place.read_text() == schema_text("manifest")
+    place.write_text("{}")
+    project.climb()
+    assert place.read_text() == schema_text("manifest")
+
+
+def test_a_climb_that_cannot_begin_leaves_no_schema_behind(make_project: Callable[..., Project]) -> None:
+    project = make_project(manifest={"scope": {"writable": ["nothing/**"]}, "verify": MANIFEST["verify"]})
+    assert project.run("iterate").exit_code != 0
+    assert project.traces() == []
+
+
+def checked_by_taplo(manifest: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        [TAPLO, "check", manifest], capture_output=True, text=True, env={"RUST_LOG": "error"}, timeout=120
+    )
+    return done.returncode, done.stderr if done.returncode else ""

@@ -1,0 +1,294 @@
+"""When a run ends by itself: asked of limits and standing, with the contract's reason and exit code."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import iteration
+
+from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
+from goalseek.manifest.tables import Budget, Limits, Metric
+from goalseek.project.limits import BudgetUse, budget_warnings, limit_before_phase, median_iteration_seconds, why_stop
+from goalseek.project.progress import progress_of
+from goalseek.project.stop import Ends, parse_until
+from goalseek.proposal.brief import remaining_budget
+from goalseek.values import EXIT_CODES, Stop, Usage
+
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+METRIC = Metric(name="accuracy", direction="maximize")
+NONE = Limits(stagnation=None, failures=None)
+
+
+def best(value: float, **guards: float) -> Standing:
+    mark = MeasuredCommit(1, 1, "c", "t", value, guards)
+    return Standing(metric="accuracy", best=mark, incumbent=mark)
+
+
+def reason(limits: Limits, standing: Standing, metric: Metric = METRIC, now: datetime = NOON) -> str | None:
+    stop = why_stop(limits, metric, standing, now)
+    return stop.reason if stop else None
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1e9), st.integers(0, 1000), st.integers(0, 1000), st.floats(0, 1))
+def test_without_limits_and_target_a_run_never_ends(
+    iterations: int, seconds: float, failures: int, crashes: int, value: float
+) -> None:
+    standing = replace(
+        best(value),
+        spend=Spend(iterations, seconds),
+        provider_failures=failures,
+        crashes=crashes,
+        stagnation=iterations,
+    )
+    assert reason(NONE, standing) is None
+
+
+@given(st.integers(1, 100), st.integers(0, 200), st.tuples(*[st.integers(0, 60)] * 3))
+def test_each_limit_ends_a_run_exactly_where_it_is_reached(limit: int, done: int, told: tuple[int, int, int]) -> None:
+    spent = replace(best(0.5), spend=Spend(done, float(done), Usage(*told)))
+    assert reason(replace(NONE, iterations=limit), spent) == ("iterations" if done >= limit else None)
+    assert reason(replace(NONE, time=float(limit)), spent) == ("time" if done >= limit else None)
+    assert reason(replace(NONE, tokens=limit), spent) == ("tokens" if sum(told) >= limit else None)
+
+
+@given(st.integers(1, 100), st.none() | st.integers(0, 200))
+def test_dollars_end_a_run_exactly_at_the_limit(cents: int, told: int | None) -> None:
+    cost = None if told is None else sum([0.01] * told)
+    stop = reason(replace(NONE, cost_usd=cents / 100), replace(best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=cost))))
+    assert stop == ("cost" if told is not None and told >= cents else None)
+
+
+BUDGETS = (
+    (Budget(iterations=4), Spend(4), Spend(3), "iterations"),
+    (Budget(time=4.0), Spend(1, 4.0), Spend(1, 3.0), "time"),
+    (Budget(tokens=4), Spend(1, 1.0, Usage(1, 2, 1)), Spend(1, 1.0, Usage(1, 1, 1)), "tokens"),
+    (Budget(cost_usd=4.0), Spend(1, 1.0, Usage(cost_usd=4.0)), Spend(1, 1.0, Usage(cost_usd=3.0)), "cost"),
+)
+
+
+@pytest.mark.parametrize(("budget", "spent", "nearly", "expected"), BUDGETS, ids=[row[3] for row in BUDGETS])
+def test_a_budget_of_a_run_is_named_and_a_total_is_of_every_run(
+    budget: Budget, spent: Spend, nearly: Spend, expected: str
+) -> None:
+    of_run = Limits(iterations=budget.iterations, time=budget.time, tokens=budget.tokens, cost_usd=budget.cost_usd)
+    stop = why_stop(of_run, METRIC, replace(best(0.5), spend=spent), NOON)
+    assert stop and (stop.reason, stop.exit_code) == (expected, 0)
+    assert f"limits.{expected.replace('cost', 'cost_usd')} = 4" in stop.why and "--new" in stop.next
+    stop = why_stop(replace(NONE, total=budget), METRIC, replace(best(0.5), total=spent), NOON)
+    assert stop and (stop.reason, stop.exit_code) == (expected, 0)
+    assert "limits.total." in stop.why and "--new" not in stop.next
+    assert reason(replace(NONE, total=budget), replace(best(0.5), spend=spent, total=nearly)) is None
+
+
+@pytest.mark.parametrize(("budget", "spent", "nearly", "expected"), BUDGETS, ids=[row[3] for row in BUDGETS])
+def test_from_three_quarters_on_a_budget_is_warned_of_until_it_is_reached(
+    budget: Budget, spent: Spend, nearly: Spend, expected: str
+) -> None:
+    of_run = Limits(iterations=budget.iterations, time=budget.time, tokens=budget.tokens, cost_usd=budget.cost_usd)
+    for limits, standing in (
+        (of_run, lambda spend: replace(best(0.5), spend=spend)),
+        (Limits(total=budget), lambda spend: replace(best(0.5), total=spend)),
+    ):
+        ((key, text),) = budget_warnings(limits, standing(nearly)).items()
+        assert key in text and text.startswith("three quarters of limits.")
+        assert budget_warnings(limits, standing(spent)) == {}
+        assert not [key for key in budget_warnings(limits, standing(Spend())) if "unknown" not in key]
+
+
+@given(
+    st.sampled_from(BUDGETS),
+    st.booleans(),
+    st.sampled_from(["READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE", "LOG"]),
+)
+def test_before_a_phase_that_spends_the_limits_are_asked_with_what_the_iteration_has_spent(
+    row: tuple[Budget, Spend, Spend, str], is_total: bool, phase: str
+) -> None:
+    budget, spent, nearly, expected = row
+    of_run = Limits(iterations=budget.iterations, time=budget.time, tokens=budget.tokens, cost_usd=budget.cost_usd)
+    limits = Limits(total=budget) if is_total else of_run
+    begun = replace(best(0.5), spend=Spend(spent.iterations), total=Spend(spent.iterations))
+    standing = begun.spending(spent.seconds, spent.usage)
+    stop = limit_before_phase(phase, limits, standing, NOON)
+    asked = ("time",) if phase == "VERIFY" else ("iterations", "time", "tokens", "cost")
+    spends = phase in ("PLAN", "APPLY_CHANGE", "VERIFY")
+    assert (stop.reason if stop else None) == (expected if spends and expected in asked else None)
+    before = replace(best(0.5), spend=Spend(nearly.iterations), total=Spend(nearly.iterations))
+    assert limit_before_phase(phase, limits, before.spending(nearly.seconds, nearly.usage), NOON) is None
+
+
+@given(st.timedeltas(timedelta(-1), timedelta(1)))
+def test_before_a_phase_that_spends_the_deadline_is_asked(away: timedelta) -> None:
+    for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
+        stop = limit_before_phase(phase, replace(NONE, deadline=NOON + away), best(0.5), NOON)
+        assert (stop.reason if stop else None) == ("deadline" if away <= timedelta() else None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "call", "expected"),
+    [
+        (Limits(tokens=100), Usage(10, 20, 10), None),
+        (Limits(tokens=100), Usage(10, 21, 10), "tokens"),
+        (Limits(cost_usd=1.0), Usage(cost_usd=0.25), None),
+        (Limits(cost_usd=1.0), Usage(cost_usd=0.26), "cost"),
+        (Limits(cost_usd=1.0), Usage(10**9), None),
+        (Limits(total=Budget(tokens=200)), Usage(31), "tokens"),
+        (Limits(iterations=2, time=2.0), Usage(10**9, cost_usd=10.0**9), None),
+    ],
+)
+def test_a_call_that_cannot_fit_into_what_is_left_is_not_made(
+    limits: Limits, call: Usage, expected: str | None
+) -> None:
+    spent = replace(best(0.5), spend=Spend(1, 1.0, Usage(60, cost_usd=0.75)), total=Spend(9, 9.0, Usage(170)))
+    for phase in ("PLAN", "APPLY_CHANGE", "REVIEW"):
+        stop = limit_before_phase(phase, limits, spent, NOON, call)
+        assert (stop.reason if stop else None) == expected
+        assert not stop or "would not fit" in stop.why
+    assert limit_before_phase("VERIFY", limits, spent, NOON, call) is None
+
+
+SPENT = st.builds(Spend, st.integers(0, 9), st.integers(0, 9).map(float), st.builds(Usage, st.integers(0, 9)))
+SOME = st.none() | st.integers(1, 9)
+
+
+@given(st.builds(Budget, iterations=SOME, time=SOME, tokens=SOME), SOME, SOME, SPENT, SPENT)
+def test_what_is_left_is_the_tighter_of_the_run_and_the_total(
+    total: Budget, iterations: int | None, tokens: int | None, spend: Spend, spent_by_all: Spend
+) -> None:
+    limits = Limits(iterations=iterations, tokens=tokens, total=total)
+    left = remaining_budget(limits, replace(best(0.5), spend=spend, total=spent_by_all))
+    for key, of_run, of_all, by_run, by_all in (
+        ("iterations", iterations, total.iterations, spend.iterations, spent_by_all.iterations),
+        ("tokens", tokens, total.tokens, spend.tokens, spent_by_all.tokens),
+        ("seconds", None, total.time, spend.seconds, spent_by_all.seconds),
+    ):
+        rests = [max(most - spent, 0) for most, spent in ((of_run, by_run), (of_all, by_all)) if most is not None]
+        assert left.get(key) == min(rests, default=None)
+
+
+def test_dollars_and_the_deadline_are_among_what_is_left_and_unreported_dollars_are_told() -> None:
+    standing = replace(best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=0.1)), total=Spend(3, 9.0, Usage(cost_usd=0.3)))
+    limits = Limits(cost_usd=1.0, deadline=NOON, total=Budget(cost_usd=0.9))
+    assert remaining_budget(limits, standing) == {"cost_usd": 0.6, "deadline": NOON.isoformat()}
+    assert remaining_budget(Limits(), standing) == {}
+    limits = replace(NONE, cost_usd=1.0)
+    assert "does not report" in "".join(budget_warnings(limits, replace(best(0.5), spend=Spend(1))).values())
+    assert budget_warnings(limits, replace(best(0.5), spend=Spend(0))) == {}
+
+
+@given(st.integers(1, 40), st.integers(0, 60))
+def test_stagnation_stop_asks_for_a_person_and_says_what_to_do(limit: int, since: int) -> None:
+    stop = why_stop(replace(NONE, stagnation_stop=limit), METRIC, replace(best(0.5), stagnation=since), NOON)
+    assert (stop is not None) == (since >= limit)
+    if stop:
+        assert (stop.reason, stop.exit_code) == ("needs_human", 5)
+        assert "goalseek direct" in stop.next and "--new" in stop.next
+
+
+@given(st.floats(0.1, 1e5), st.floats(0.1, 1e5))
+def test_an_iteration_that_cannot_end_in_time_is_not_begun(left: float, usual: float) -> None:
+    now = NOON - timedelta(seconds=left)
+    standing = replace(best(0.5), spend=Spend(1, 100.0), total=Spend(1, 200.0))
+    late = why_stop(replace(NONE, deadline=NOON), METRIC, standing, now, usual)
+    used = why_stop(replace(NONE, time=100.0 + left), METRIC, standing, now, usual)
+    total = why_stop(replace(NONE, total=Budget(time=200.0 + left)), METRIC, standing, now, usual)
+    assert why_stop(replace(NONE, deadline=NOON), METRIC, standing, now, None) is None
+    if abs(usual - left) > 0.001:
+        expected = usual > left
+        assert [late is not None, used is not None, total is not None] == [expected] * 3
+    for stop, name in ((late, "deadline"), (used, "time"), (total, "time")):
+        assert stop is None or (stop.reason == name and "could not end before" in stop.why)
+
+
+def test_the_pace_is_the_median_of_the_last_five_iterations() -> None:
+    took = [iteration(9 - place, 9 - place, "kept", "better", seconds={"PLAN": seconds}) for place, seconds in
+            enumerate([1.0, 2.0, 30.0, 4.0, 5.0, 1000.0])]  # fmt: skip
+    assert median_iteration_seconds(took) == 4.0
+    assert median_iteration_seconds([replace(took[0], outcome="baseline"), *took[1:2]]) == 2.0
+    assert median_iteration_seconds([replace(took[0], outcome="baseline")]) is None
+    assert median_iteration_seconds([]) is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [(Ends(count=3), "count"), (Ends(seconds=60.0), "for"), (Ends(until=parse_until("accuracy>=0.5", ("accuracy",))), "until"),
+     (Ends(count=4, seconds=61.0), None)],
+)  # fmt: skip
+def test_what_ends_an_invocation_is_said(ends: Ends, reason: str | None) -> None:
+    stop = ends.reached(best(0.5), 3, 60.0)
+    assert (stop.reason if stop else None) == reason
+
+
+def test_a_single_iteration_has_its_own_bar_beside_the_runs() -> None:
+    assert Ends(count=1).spendings(0, 2.0) == (BudgetUse("iterations", 0, 1, "now"),)
+    assert Ends().spendings(0, 2.0) == ()
+    standing = replace(best(0.5), spend=Spend(iterations=2))
+    told = progress_of("demo", replace(NONE, iterations=6), standing, [], Ends(count=1).spendings(0, 0.0)).spendings
+    assert [(bar.spent, bar.most, bar.of) for bar in told] == [(0, 1, "now"), (2, 6, "")]
+
+
+@given(st.timedeltas(timedelta(days=-9), timedelta(days=9)), st.integers(-12, 14))
+def test_a_deadline_is_a_moment_whatever_its_time_zone_and_without_one_local(away: timedelta, hours: int) -> None:
+    deadline = (NOON + away).astimezone(timezone(timedelta(hours=hours)))
+    for moment in (deadline, deadline.astimezone().replace(tzinfo=None)):
+        assert reason(replace(NONE, deadline=moment), best(0.5)) == ("deadline" if away <= timedelta() else None)
+
+
+@given(st.integers(1, 30), st.integers(0, 60))
+def test_failures_in_a_row_and_crashes_in_a_row_end_a_run(limit: int, failures: int) -> None:
+    expected = "failures" if failures >= limit else None
+    assert reason(replace(NONE, failures=limit), Standing(provider_failures=failures)) == expected
+    assert reason(replace(NONE, failures=limit), Standing(crashes=failures)) == expected
+
+
+@pytest.mark.parametrize(("direction", "value", "stop"), [
+    ("maximize", 0.99, "target"), ("maximize", 1.0, "target"), ("maximize", 0.98, None),
+    ("minimize", 0.99, "target"), ("minimize", 0.5, "target"), ("minimize", 1.0, None),
+])  # fmt: skip
+def test_a_target_that_is_reached_ends_the_run(direction: str, value: float, stop: str | None) -> None:
+    metric = Metric(name="accuracy", direction=direction, target=0.99)  # type: ignore[arg-type]
+    assert reason(NONE, best(value), metric) == stop and reason(NONE, Standing(), metric) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "reasons"),
+    [
+        (0, "count for until asked target iterations time deadline tokens cost"),
+        (1, "failures baseline_failed incumbent_failed verifier_said_stop"),
+        (3, "repository provider sandbox auth disk tampered"),
+        (5, "needs_human"),
+    ],
+)
+def test_each_reason_has_the_contracts_exit_code(code: int, reasons: str) -> None:
+    assert {Stop(reason, "").exit_code for reason in reasons.split()} == {code}
+    assert {reason for reason, known in EXIT_CODES.items() if known == code} == set(reasons.split())
+
+
+@given(st.sampled_from([">=", "<=", ">", "<", "==", "!="]), st.integers(-5, 5), st.integers(-5, 5), st.booleans())
+def test_a_condition_holds_as_python_would_say(relation: str, bound: int, value: int, spaced: bool) -> None:
+    space = " " if spaced else ""
+    condition = parse_until(f"accuracy{space}{relation}{space}{bound}", ("accuracy", "size"))
+    assert condition.holds(best(float(value))) == eval(f"{value} {relation} {bound}")
+    assert not condition.holds(Standing(metric="accuracy"))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_any_number_may_be_a_bound(bound: float) -> None:
+    assert parse_until(f"accuracy >= {bound!r}", ("accuracy",)).bound == bound
+
+
+def test_a_condition_may_be_on_a_guard_of_the_best() -> None:
+    condition = parse_until("size kb <= 512", ("accuracy", "size kb"))
+    assert condition.holds(best(0.5, **{"size kb": 512.0}))
+    assert not condition.holds(best(0.5, **{"size kb": 513.0}))
+    assert not condition.holds(best(0.5))
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "accuracy", "accuracy>=", ">=1", "loss>=1", "accuracy=1", "accuracy>=1.2.3", "accuracy>=.", "accuracy>=x"],
+)
+def test_a_condition_that_cannot_be_read_is_refused_with_the_names(written: str) -> None:
+    with pytest.raises(ValueError, match="NAME OP NUMBER, where NAME is one of accuracy, size"):
+        parse_until(written, ("accuracy", "size"))

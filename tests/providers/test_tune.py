@@ -1,0 +1,295 @@
+"""The provider ``tune``: plans from the records alone, applies from the plan alone, climbs."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.manifest.tables import ProviderTable
+from goalseek.phase_values import Context, PastIteration, Plan
+from goalseek.providers import tunables
+from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
+from goalseek.providers.tune import make, parse, title
+from goalseek.sandbox.supervisor import ProgramResult
+
+Loss = Callable[[dict[str, Any]], float]
+
+SOURCE = (
+    "RATE = 0.9  # goalseek: float 1e-3..1 log\n"
+    "SHIFT = -4.0  # goalseek: float -5..5\n"
+    "DEPTH = 11  # goalseek: int 1..12\n"
+    'KERNEL = "rbf"  # goalseek: choice "rbf" "linear" "a, b"\n'
+)
+
+
+def start(asked: LaunchSpec) -> ProgramResult:
+    raise AssertionError(f"tune starts no program, yet: {asked.arguments}")
+
+
+def call(folder: Path, value: float = 10.0, history: Sequence[PastIteration] = (), attempt: int = 0) -> Call:
+    context = Context(
+        iteration=len(history) + 1, attempt=attempt, moment=0, incumbent_commit="c" * 40, incumbent_value=value,
+        baseline_value=value, best_value=value, stagnation=0, flattened=False, program="",
+        directions=(), files=(), files_total=0, commits=(),
+    )  # fmt: skip
+    writable = tuple(sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()))
+    return Call(
+        phase="plan", context=context, history=tuple(history), folder=folder, writable=writable, prompt="", brief={}, nonce="5F3A9C",
+        metric="loss", direction="minimize", start=start, usage_file=folder.parent / "usage.json",
+    )  # fmt: skip
+
+
+def tune(folder: Path, sampler: str = "tpe", seed: int = 0) -> Provider:
+    return make(ProviderTable(name="tune", sampler=sampler, seed=seed), folder)  # type: ignore[arg-type]
+
+
+def plan_of(reply: Reply) -> Plan:
+    return Plan(reply.title, reply.text, reply.files)
+
+
+def constants_in(folder: Path) -> dict[str, tunables.Constant]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return tunables.by_name(
+        constant
+        for path in files
+        for constant in tunables.find_constants(str(path.relative_to(folder)), path.read_bytes())
+    )
+
+
+def values_in(folder: Path) -> dict[str, tunables.Value]:
+    return {name: constant.value for name, constant in constants_in(folder).items()}
+
+
+def climb(
+    folder: Path, loss: Loss, rounds: int, sampler: str = "tpe", seed: int = 0
+) -> tuple[float, list[PastIteration]]:
+    """Plays the loop: keeps what is better, puts back what is not, and tells of each."""
+    provider = tune(folder, sampler, seed)
+    best = loss(values_in(folder))
+    history: list[PastIteration] = []
+    for iteration in range(1, rounds + 1):
+        kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        asked = call(folder, best, history, iteration - 1)
+        plan = plan_of(provider.plan(asked))
+        provider.apply(asked, plan)
+        value = loss(values_in(folder))
+        outcome, reason = ("kept", "better") if value < best else ("reverted", "worse")
+        history.append(PastIteration(iteration, outcome, reason, value, plan.files, plan.title, ""))
+        if value < best:
+            best = value
+        else:
+            for path, content in kept.items():
+                path.write_bytes(content)
+    return best, history
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "src/model.py").write_text(SOURCE)
+    (project / "notes.txt").write_text("nothing here\n")
+    (project / "blob.bin").write_bytes(b"\xff\x00\xfe")
+    return project
+
+
+def test_a_plan_names_every_constant_the_files_it_will_change_and_old_and_new(folder: Path) -> None:
+    reply = tune(folder).plan(call(folder))
+    constants = constants_in(folder)
+    setting = parse(reply.title, constants)
+    assert setting is not None
+    assert list(setting) == ["RATE", "SHIFT", "DEPTH", "KERNEL"]
+    assert reply.files == ("src/model.py",)
+    assert [line.split(":")[0] for line in reply.text.splitlines()] == list(setting)
+    assert f"RATE: 0.9 -> {tunables.format_literal(setting['RATE'])}" in reply.text
+    assert (folder / "src/model.py").read_text() == SOURCE
+
+
+def test_applying_writes_exactly_what_the_title_says_and_nothing_else(folder: Path) -> None:
+    provider = tune(folder)
+    asked = call(folder)
+    plan = Plan('RATE = 0.03162, SHIFT = 1.0e-05, DEPTH = 5, KERNEL = "a, b"', "text")
+    reply = provider.apply(asked, plan)
+    assert reply.files == ("src/model.py",)
+    assert (folder / "src/model.py").read_text() == (
+        "RATE = 0.03162  # goalseek: float 1e-3..1 log\n"
+        "SHIFT = 1.0e-05  # goalseek: float -5..5\n"
+        "DEPTH = 5  # goalseek: int 1..12\n"
+        'KERNEL = "a, b"  # goalseek: choice "rbf" "linear" "a, b"\n'
+    )
+    assert provider.apply(asked, plan).files == ()
+
+
+def test_applying_needs_only_the_plan(folder: Path) -> None:
+    plan = plan_of(tune(folder).plan(call(folder)))
+    tune(folder).apply(replace(call(folder), phase="apply"), plan)
+    assert title(values_in(folder)) == plan.title
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "",
+        "Make it faster",
+        "RATE = 0.1",
+        'RATE = 0.1, SHIFT = 0.0, DEPTH = 5, KERNEL = "rbf", MORE = 1',
+        'RATE = 0.1, SHIFT = 0.0, DEPTH = 5, KERNEL = "gone"',
+        'RATE = 7.0, SHIFT = 0.0, DEPTH = 5, KERNEL = "rbf"',
+        'RATE = 0.1, SHIFT = 0.0, DEPTH = 5.5, KERNEL = "rbf"',
+        'RATE = 0.1, RATE = 0.1, SHIFT = 0.0, DEPTH = 5, KERNEL = "rbf"',
+        'RATE = 0.1, SHIFT = 0.0, DEPTH = 5, KERNEL = "rb',
+    ],
+)
+def test_a_plan_that_does_not_name_an_allowed_value_for_each_constant_is_refused(folder: Path, bad: str) -> None:
+    with pytest.raises(Rejected) as caught:
+        tune(folder).apply(call(folder), Plan(bad, ""))
+    assert (caught.value.outcome, caught.value.reason) == ("skipped", "no_plan")
+    assert (folder / "src/model.py").read_text() == SOURCE
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "random"])
+@pytest.mark.slow
+def test_the_same_history_gives_the_same_plan_in_another_process(folder: Path, sampler: str) -> None:
+    _, history = climb(folder, lambda values: (values["SHIFT"] - 1) ** 2 + values["DEPTH"], 9, sampler)
+    asked = call(folder, 3.0, history, 9)
+    here = tune(folder, sampler).plan(asked)
+    code = (
+        "import json, sys; from pathlib import Path\n"
+        "import test_tune as t\n"
+        "history = [t.PastIteration(*row) for row in json.loads(sys.argv[2])]\n"
+        "folder = Path(sys.argv[1])\n"
+        "print(t.tune(folder, sys.argv[3]).plan(t.call(folder, 3.0, history, 9)).title)\n"
+    )
+    rows = json.dumps([list(vars(attempt).values()) for attempt in history])
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
+    there = subprocess.run(
+        [sys.executable, "-c", code, str(folder), rows, sampler],
+        env=environment, capture_output=True, text=True, check=True, timeout=120)  # fmt: skip
+    assert there.stdout == here.title + "\n"
+    assert there.stderr == ""
+
+
+def test_another_seed_or_another_attempt_gives_another_plan(folder: Path) -> None:
+    titles = {
+        tune(folder, seed=seed).plan(call(folder, attempt=attempt)).title for seed in (0, 1) for attempt in (0, 1)
+    }
+    assert len(titles) == 4
+
+
+def test_a_resumed_climb_goes_on_as_if_it_had_not_been_stopped(folder: Path, tmp_path: Path) -> None:
+    def loss(values: dict[str, Any]) -> float:
+        return float((values["SHIFT"] - 1) ** 2 + abs(values["DEPTH"] - 4) + values["RATE"])
+
+    _, whole = climb(folder, loss, 10)
+    (folder / "src/model.py").write_text(SOURCE)
+    best, half = climb(folder, loss, 6)
+    assert half == whole[:6]
+    assert tune(folder).plan(call(folder, best, half, 6)).title == whole[6].title
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "random"])
+def test_nothing_is_tried_twice_until_all_was_tried(tmp_path: Path, sampler: str) -> None:
+    (tmp_path / "x.py").write_text("A = 1  # goalseek: int 1..5 step 2\nB = off  # goalseek: choice off on\n")
+    seen = {title(values_in(tmp_path))}
+    history: list[PastIteration] = []
+    for iteration in range(5):
+        reply = tune(tmp_path, sampler).plan(call(tmp_path, 1.0, history, iteration))
+        assert reply.title not in seen
+        seen.add(reply.title)
+        history.append(PastIteration(iteration + 1, "reverted", "worse", 2.0, (), reply.title, ""))
+    with pytest.raises(Rejected, match="every setting of A, B was tried") as caught:
+        tune(tmp_path, sampler).plan(call(tmp_path, 1.0, history, 5))
+    assert (caught.value.outcome, caught.value.reason) == ("skipped", "no_plan")
+
+
+def test_what_others_did_and_what_failed_does_not_stop_a_plan(folder: Path) -> None:
+    good = 'RATE = 0.5, SHIFT = 0.0, DEPTH = 5, KERNEL = "rbf"'
+    history = [
+        PastIteration(1, "kept", "better", 1.0, (), "Rewrite the solver", ""),
+        PastIteration(2, "reverted", "verify_failed", None, (), good, ""),
+        PastIteration(3, "reverted", "guard", 0.1, (), good.replace("5,", "6,"), ""),
+        PastIteration(4, "skipped", "no_plan", None, (), "", ""),
+        PastIteration(5, "reverted", "worse", 9.0, (), "RATE = 0.5, GONE = 3", ""),
+    ]
+    for sampler in ("tpe", "cmaes", "random"):
+        assert parse(tune(folder, sampler).plan(call(folder, history=history)).title, constants_in(folder))
+
+
+def test_constants_of_one_name_in_two_files_are_both_named_and_written(folder: Path) -> None:
+    (folder / "other.yml").write_bytes(b"DEPTH: 2  # goalseek: int 1..12\r\n")
+    provider = tune(folder)
+    asked = call(folder)
+    plan = plan_of(provider.plan(asked))
+    setting = parse(plan.title, constants_in(folder))
+    assert setting is not None
+    assert {"other.yml:DEPTH", "src/model.py:DEPTH"} < set(setting)
+    provider.apply(asked, plan)
+    assert values_in(folder) == setting
+    assert (folder / "other.yml").read_bytes().endswith(b"  # goalseek: int 1..12\r\n")
+
+
+@pytest.mark.parametrize(
+    "source", ["X = 0.5  # goalseek: float 0..1\n", "K = a  # goalseek: choice a b c\nM = x  # goalseek: choice x y\n"]
+)
+def test_cmaes_gives_way_to_tpe_where_it_cannot_work_and_says_so(tmp_path: Path, source: str) -> None:
+    (tmp_path / "x.py").write_text(source)
+    assert "tpe took its place" in tune(tmp_path, "cmaes").plan(call(tmp_path)).text
+    assert "tpe" not in tune(tmp_path, "tpe").plan(call(tmp_path)).text
+
+
+def test_no_marks_at_all_is_refused_with_an_example(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("RATE = 0.1\n")
+    with pytest.raises(GoalseekError, match="no constant is marked") as caught:
+        tune(tmp_path).plan(call(tmp_path))
+    assert tunables.EXAMPLE in caught.value.hint
+
+
+def test_a_symbolic_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_text("SECRET = 1  # goalseek: int 1..9\n")
+    (folder / "link.py").symlink_to(outside)
+    assert "SECRET" not in tune(folder).plan(call(folder)).title
+
+
+@pytest.mark.parametrize(("sampler", "module"), [("tpe", "optuna"), ("cmaes", "optuna"), ("cmaes", "cmaes")])
+def test_without_the_extra_the_check_names_it(
+    folder: Path, sampler: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tune(folder, sampler).check()
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(GoalseekError, match=r"goalseek\[tune\]") as caught:
+        tune(folder, sampler).check()
+    assert caught.value.exit_code == UNFIT
+    assert caught.value.hint == 'pip install "goalseek[tune]"'
+
+
+def test_making_checking_and_applying_do_not_import_optuna(folder: Path) -> None:
+    code = (
+        "import sys; import test_tune as t; from pathlib import Path\n"
+        "folder = Path(sys.argv[1]); provider = t.tune(folder); provider.check()\n"
+        "provider.apply(t.call(folder), t.Plan('RATE = 0.1, SHIFT = 0.0, DEPTH = 5, KERNEL = \"rbf\"', ''))\n"
+        "assert 'optuna' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code, str(folder)]
+    subprocess.run(command, env=environment, check=True, timeout=120)
+    assert values_in(folder)["DEPTH"] == 5
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes"])
+def test_twenty_tries_take_a_mediocre_start_uphill(folder: Path, sampler: str) -> None:
+    def loss(values: dict[str, Any]) -> float:
+        shift, depth, rate = (values["SHIFT"] - 1) / 10, (values["DEPTH"] - 4) / 12, values["RATE"] - 0.1
+        return float(shift**2 + depth**2 + rate**2)
+
+    before = loss(values_in(folder))
+    best, history = climb(folder, loss, 20, sampler)
+    assert best < before / 4
+    assert sum(attempt.outcome == "kept" for attempt in history) >= 2

@@ -1,0 +1,500 @@
+"""Real set-ups that must just work inside, and what a program finds there."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rooms import SECRET, Room, small_python
+from skips import levels
+
+from goalseek.errors import GoalseekError
+from goalseek.sandbox import mounts
+from goalseek.sandbox.executables import as_manifest_line, required_paths, resolve_links
+from goalseek.sandbox.landlock import standalone_command
+from goalseek.sandbox.view import SPARE_HOME, Mount, is_system_path, throw_away_home
+
+BOTH = pytest.mark.parametrize("level", levels("landlock", "bubblewrap"))
+AS_ROOT = pytest.mark.needs("root")
+
+SURVIVOR = """(setsid env -i sh -c 'trap "" TERM HUP; for n in $(seq 600); do sleep 0.1; touch "$0/alive"; done' "$PWD" >/dev/null 2>&1 &)
+while [ ! -e alive ]; do sleep 0.02; done
+exit 5"""
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room.make(tmp_path)
+
+
+def allowed(room: Room, *commands: str, **environment: str) -> tuple[Mount, ...]:
+    given = {**os.environ, **environment}
+    return tuple(Mount.in_place(need.path) for need in required_paths(commands, given, room.top, room.top))
+
+
+@BOTH
+@pytest.mark.slow
+def test_an_environment_whose_interpreter_lives_in_home(room: Room, level: str) -> None:
+    managed = room.users_home / ".local/share/uv/python"
+    interpreter = small_python(managed / "cpython-3.11.7-linux")
+    (managed / "cpython-3.11").symlink_to("cpython-3.11.7-linux")
+    (room.users_home / ".local/share/secret").write_text(SECRET)
+    environment = room.top / ".venv"
+    named = managed / "cpython-3.11" / "bin" / interpreter.name
+    subprocess.run([named, "-m", "venv", "--without-pip", environment], check=True, timeout=120)
+    found = required_paths(["./.venv/bin/python experiment.py"], os.environ, room.top, room.top)
+    assert {need.path for need in found} >= {managed / "cpython-3.11", managed / "cpython-3.11.7-linux"}
+    assert "./.venv/bin/python: a Python" in {need.why for need in found}
+    (room.tree / ".venv").symlink_to(environment)
+    added = (*allowed(room, "./.venv/bin/python experiment.py"), Mount.in_place(environment))
+    code = "import sys, json, ctypes; print(sys.prefix, sys.base_prefix)"
+    said = room.prints(level, "./.venv/bin/python", "-c", code, added=added).split()
+    assert said[1] == str(managed / "cpython-3.11")
+    assert said[0] in (str(environment), str(room.tree / ".venv"))
+    place = room.users_home / ".local/share/secret"
+    assert room.run(level, "cat", str(place), added=added).exit_code != 0
+    without = room.run(level, "./.venv/bin/python", "-c", code, added=(Mount.in_place(environment),))
+    assert without.exit_code != 0, "the control: without the interpreter's folder it does not run"
+
+
+@BOTH
+def test_a_program_whose_first_line_names_an_environment_in_home(room: Room, level: str) -> None:
+    tools = room.users_home / ".local/share/uv/tools/agent"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tools], check=True, timeout=120)
+    script = tools / "bin" / "agent"
+    script.write_text(f"#!{tools}/bin/python\nimport sys\nprint('agent of', sys.prefix)\n")
+    script.chmod(0o755)
+    commands = room.users_home / ".local/bin"
+    commands.mkdir(parents=True)
+    (commands / "agent").symlink_to(script)
+    (commands / "other").write_text(SECRET)
+    path = f"{commands}:{os.environ['PATH']}"
+    added = allowed(room, "agent --edit", PATH=path)
+    assert room.prints(level, "agent", added=added, environment={"PATH": path}) == f"agent of {tools}"
+    assert room.run(level, "cat", str(commands / "other"), added=added).exit_code != 0
+
+
+@BOTH
+@pytest.mark.needs("cc")
+def test_gcc_through_alternatives(room: Room, level: str) -> None:
+    assert Path("/usr/bin/cc").is_symlink()
+    (room.tree / "main.c").write_text('#include <stdio.h>\nint main(void) { puts("built"); return 0; }\n')
+    assert room.prints(level, "sh", "-c", "cc -o main main.c && ./main") == "built"
+
+
+@BOTH
+def test_a_shared_folder_that_is_a_link_to_elsewhere(room: Room, tmp_path: Path, level: str) -> None:
+    elsewhere = tmp_path / "big" / "disk"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "rows.csv").write_text("rows")
+    (tmp_path / "big" / "other").write_text(SECRET)
+    (room.top / "data").symlink_to(elsewhere)
+    (room.tree / "data").symlink_to(room.top / "data")
+    added = (Mount.in_place(room.top / "data"),)
+    assert room.prints(level, "cat", "data/rows.csv", added=added) == "rows"
+    assert room.run(level, "touch", "data/new", added=added).exit_code != 0
+    assert room.run(level, "cat", "data/../other", added=added).exit_code != 0
+    assert room.run(level, "cat", str(tmp_path / "big" / "other"), added=added).exit_code != 0
+
+
+@pytest.mark.needs("bwrap")
+def test_the_tree_is_at_the_repositorys_own_path(room: Room) -> None:
+    (room.tree / "only-here").write_text("")
+    said = room.prints(
+        "bubblewrap", "sh", "-c", 'pwd; ls; echo "$HOME $TMPDIR"; ls -A "$HOME"', environment={"LC_ALL": "C"}
+    )
+    assert said.split() == [str(room.top), "experiment.py", "only-here", str(room.users_home), "/tmp"]
+    room.prints("bubblewrap", "sh", "-c", "echo built > built; echo kept > $HOME/kept")
+    assert (room.tree / "built").read_text() == "built\n" and not (room.users_home / "kept").exists()
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("above", ["/var/tmp", "/dev/shm", pytest.param("/srv", marks=AS_ROOT)])
+def test_a_repository_may_lie_anywhere(above: str) -> None:
+    folder = Path(above, f"goalseek-test-{os.getpid()}")
+    try:
+        room = Room.make(folder)
+        for level in ("landlock", "bubblewrap"):
+            script = "echo new > new; echo more > $TMPDIR/more; cat experiment.py"
+            assert room.prints(level, "sh", "-c", script) == "print('experiment')"
+            if above != "/dev/shm":
+                assert room.run(level, "cat", str(room.hidden)).exit_code != 0
+        assert room.prints("bubblewrap", "sh", "-c", "pwd; echo > /var/tmp/own") == str(room.top)
+        assert room.run("bubblewrap", "cat", str(room.hidden)).exit_code != 0
+        assert not Path("/var/tmp/own").exists()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.needs("bwrap")
+@AS_ROOT
+def test_a_repository_under_a_folder_of_the_systems_is_hidden_by_its_tree(tmp_path: Path) -> None:
+    top = Path(f"/opt/goalseek-test-{os.getpid()}")
+    try:
+        room = Room.make(tmp_path, top)
+        beside = top.with_name(top.name + "-verifier")
+        beside.mkdir()
+        (beside / "labels.csv").write_text(SECRET)
+        for level in ("landlock", "bubblewrap"):
+            for place in (room.hidden, beside / "labels.csv"):
+                masked = (room.top, beside, room.scratch.parent)
+                assert room.run("none", "cat", str(place)).stdout == SECRET.encode()
+                assert SECRET.encode() not in room.run(level, "cat", str(place), masked=masked).stdout
+        assert room.prints("bubblewrap", "pwd", masked=(room.top, beside)) == str(top)
+        assert room.run("bubblewrap", "touch", str(beside / "new"), masked=(beside,)).exit_code != 0
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+        shutil.rmtree(top.with_name(top.name + "-verifier"), ignore_errors=True)
+
+
+@BOTH
+def test_what_must_not_be_seen_cannot_be_shown_by_name(room: Room, tmp_path: Path, level: str) -> None:
+    with pytest.raises(GoalseekError) as refused:
+        room.ready(level, "true", added=(Mount.in_place(tmp_path / "cache"),), masked=(tmp_path / "cache",))
+    assert (refused.value.exit_code, refused.value.stop_reason) == (3, "sandbox")
+
+
+@pytest.mark.needs("bwrap")
+def test_a_device_is_there_where_it_is_shown(room: Room) -> None:
+    device = Path("/dev/full")  # any that is on every machine; it stands for a graphics card
+    other = next(
+        path for path in sorted(Path("/dev").iterdir()) if path.is_char_device() and path.name.startswith("tty1")
+    )
+    assert room.run("bubblewrap", "test", "-e", str(other)).exit_code == 1
+    room.prints("bubblewrap", "test", "-c", str(other), devices=(other, device))
+    assert room.run("bubblewrap", "test", "-e", "/sys/class").exit_code == 1
+    room.prints("bubblewrap", "test", "-e", "/sys/class", devices=(device,))
+
+
+@pytest.mark.needs("bwrap")
+def test_a_program_keeps_from_typing_into_the_terminal(room: Room) -> None:
+    setting = Path("/proc/sys/dev/tty/legacy_tiocsti")
+    refuses = setting.exists() and setting.read_text().strip() == "0"
+    assert "--new-session" in room.ready("bubblewrap", "true").arguments
+    assert ("--new-session" in room.ready("bubblewrap", "true", terminal=True).arguments) == (not refuses)
+
+
+def test_links_on_the_way_are_followed_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "a" / "real").mkdir(parents=True)
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "a" / "c").symlink_to("../b/real")
+    (tmp_path / "loop").symlink_to("loop")
+    way = resolve_links(tmp_path / "b" / "c" / "file")
+    assert way.real == tmp_path / "a" / "real" / "file"
+    assert dict(way.links) == {tmp_path / "b": "a", tmp_path / "a" / "c": "../b/real"}
+    assert way.names[0] == tmp_path / "b" / "c" / "file" and way.names[-1] == way.real
+    assert tmp_path / "b" / "real" / "file" in way.names
+    with pytest.raises(OSError):
+        resolve_links(tmp_path / "loop" / "x")
+
+
+def test_a_system_whose_programs_are_not_all_under_usr(
+    room: Room, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """/bin as a real folder is mounted, as a link it is made."""
+    (tmp_path / "usr" / "bin").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "sbin").symlink_to("usr/bin")
+    places = tuple(tmp_path / name for name in ("usr", "bin", "sbin"))
+    monkeypatch.setattr(mounts, "system_paths", lambda network: places)
+    mounts._system_layout.cache_clear()
+    try:
+        found = mounts.lay_out(room.view())
+    finally:
+        mounts._system_layout.cache_clear()
+    seen_at = [mount.at for mount in found.mounts]
+    assert tmp_path / "usr" in seen_at and tmp_path / "bin" in seen_at and tmp_path / "sbin" not in seen_at
+    assert (tmp_path / "sbin", "usr/bin") in found.links
+
+
+@pytest.mark.needs("bwrap")
+def test_a_link_in_the_way_of_a_mount_is_not_followed(room: Room, tmp_path: Path) -> None:
+    (room.top / "deep" / "data").mkdir(parents=True)
+    target = tmp_path / "target"
+    target.mkdir()
+    (room.tree / "deep").symlink_to(target)
+    with pytest.raises(OSError):
+        room.ready("bubblewrap", "true", added=(Mount.in_place(room.top / "deep" / "data"),))
+    assert not list(target.iterdir())
+
+
+@AS_ROOT
+@BOTH
+def test_a_tree_of_another_user_can_be_written_by_root(room: Room, level: str) -> None:
+    for place in (room.tree, room.tree / "experiment.py"):
+        os.chown(place, 12345, 12345)
+        place.chmod(0o700)
+    assert room.prints(level, "sh", "-c", "echo new > new; cat experiment.py; mount | wc -l") != ""
+    assert (room.tree / "new").exists()
+    assert SECRET.encode() not in room.run(level, "cat", str(room.hidden)).stdout
+    script = "import ctypes; print(ctypes.CDLL(None).umount2(b'/proc', 2))"
+    assert room.python(level, script).stdout == b"-1\n"
+
+
+@BOTH
+def test_the_keeper_loads_nothing_that_a_candidate_left(room: Room, level: str) -> None:
+    for name in ("libc.so.6", "libcap.so.2", "libm.so.6", "libselinux.so.1"):
+        (room.tree / name).write_text("no library")
+    both = f"{room.top}:{room.tree}"  # as it is seen, and as it lies on the disk
+    given = {"LD_LIBRARY_PATH": both, "PYTHONPATH": both}
+    ready = room.ready(level, "/bin/true", environment=given)
+    control = subprocess.run(ready.arguments, env={**ready.environment, **given}, capture_output=True, timeout=120)
+    assert control.returncode == 127 and b"error while loading shared libraries" in control.stderr
+    finished = room.run(level, "/bin/true", environment=given)
+    assert finished.exit_code != 0 and b"/bin/true: error while loading shared libraries" in finished.stderr
+
+
+def test_without_a_keeper_what_hides_outlives_its_command(room: Room) -> None:
+    """The control of the next one, without goalseek's reaper too."""
+    subprocess.run(["sh", "-c", SURVIVOR], cwd=room.tree, check=False, timeout=60)
+    survivors = running(room, "$0/alive")
+    for pid in survivors:
+        os.kill(pid, 9)
+    assert survivors
+
+
+@BOTH
+def test_whatever_it_started_ends_with_it(room: Room, level: str) -> None:
+    assert room.run(level, "sh", "-c", SURVIVOR).exit_code == 5
+    assert not running(room, "$0/alive")
+
+
+@BOTH
+def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level: str) -> None:
+    ready = standalone_command(
+        room.ready(
+            level, "sh", "-c", "touch started; while :; do sleep 0.1; done # $0 of-the-killed-one", str(room.top)
+        )
+    )
+    starter = f"import subprocess; subprocess.run({ready.arguments!r}, env={ready.environment!r}, cwd='/')"
+    tool = subprocess.Popen([sys.executable, "-c", starter])
+    deadline = time.monotonic() + 60
+    while not (room.tree / "started").exists():
+        assert tool.poll() is None and time.monotonic() < deadline
+    tool.kill()
+    tool.wait(timeout=60)
+    deadline = time.monotonic() + 20
+    while running(room, "of-the-killed-one") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not running(room, "of-the-killed-one")
+
+
+@BOTH
+@pytest.mark.slow
+def test_a_limit_ends_it(room: Room, level: str) -> None:
+    finished = room.run(level, "sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done", timeout=1.0)
+    assert finished.timed_out and finished.exit_code is None and finished.seconds < 10
+
+
+@BOTH
+def test_a_program_that_is_not_there_says_so(room: Room, level: str) -> None:
+    finished = room.run(level, "no-such-program")
+    assert finished.exit_code != 0 and b"no-such-program" in finished.stderr
+
+
+@BOTH
+def test_semaphores_and_sockets_of_its_own_work(room: Room, level: str) -> None:
+    code = (
+        "import multiprocessing, socket\n"
+        "lock = multiprocessing.Lock()\n"
+        "one, two = socket.socketpair()\n"
+        "server = socket.socket(socket.AF_UNIX); server.bind('own.socket'); server.listen()\n"
+        "socket.socket(socket.AF_UNIX).connect('own.socket')\n"
+        "print('works')\n"
+    )
+    assert room.python(level, code).stdout == b"works\n"
+
+
+@pytest.mark.needs("bwrap")
+def test_a_server_of_its_own_on_loopback_works_without_a_network(room: Room) -> None:
+    code = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname()); print(1)"
+    )
+    assert room.python("bubblewrap", code).stdout == b"1\n"
+    assert room.python("landlock", code).exit_code != 0, "Landlock knows no difference between its own and others"
+
+
+@pytest.mark.needs("bwrap")
+def test_names_are_looked_up_where_there_is_a_network(room: Room) -> None:
+    assert Path("/etc/resolv.conf").exists()
+    assert room.run("bubblewrap", "cat", "/etc/resolv.conf", network=True).exit_code == 0
+    assert room.run("bubblewrap", "cat", "/etc/resolv.conf").exit_code != 0
+    assert socket.gethostbyname("localhost") in room.prints("bubblewrap", "getent", "hosts", "127.0.0.1")
+
+
+@BOTH
+def test_credentials_and_caches_of_the_user_are_found_in_the_throw_away_home(room: Room, level: str) -> None:
+    login, cache = room.users_home / ".agent/login.json", room.users_home / ".cache/models"
+    for place in (login, cache / "one", room.users_home / ".agent/other"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("old")
+    added = (Mount.in_place(login, writable=True), Mount.in_place(cache))
+    script = "cat $HOME/.agent/login.json $HOME/.cache/models/one; echo new > $HOME/.agent/login.json; ls $HOME/.agent"
+    assert room.prints(level, "sh", "-c", script, added=added) == "oldoldlogin.json"
+    assert login.read_text() == "new\n"
+    assert room.run(level, "sh", "-c", "echo new > $HOME/.cache/models/one", added=added).exit_code != 0
+
+
+@pytest.mark.needs("bwrap")
+def test_something_writable_may_hold_what_must_not_be_seen(room: Room, tmp_path: Path) -> None:
+    cache = tmp_path / "user-cache"
+    (cache / "goalseek").mkdir(parents=True)
+    (cache / "goalseek" / "labels").write_text(SECRET)
+    (cache / "ccache").mkdir()
+    for level in ("landlock", "bubblewrap"):
+        how = {"added": (Mount.in_place(cache, writable=True),), "masked": (cache / "goalseek",)}
+        assert room.run(level, "cat", str(cache / "goalseek" / "labels"), **how).exit_code != 0
+        room.prints(level, "touch", str(cache / "ccache" / level), **how)
+        assert (cache / "ccache" / level).exists()
+
+
+def test_the_home_is_elsewhere_where_it_is_the_repository_or_the_systems() -> None:
+    systems = (Path("/usr"), Path("/opt"))
+
+    def seen_at(home: str, top: str) -> Path:
+        return throw_away_home(Path("/scratch/home"), Path(home), Path(top), systems).at
+
+    assert seen_at("/home/u", "/home/u/project") == Path("/home/u")
+    for home, top in (("/home/u", "/home/u"), ("/", "/srv/p"), ("/opt/app", "/srv/p"), ("/srv/p/in", "/srv/p")):
+        assert seen_at(home, top) == SPARE_HOME
+
+
+def test_a_home_folder_is_never_taken_for_an_installation(room: Room) -> None:
+    for below in ("bin", ".local/bin"):
+        place = room.users_home / below / "tool"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("#!/bin/sh\n")
+        place.chmod(0o755)
+        (place.parent.parent / "lib" / "gcc").mkdir(parents=True)
+        path = f"{place.parent}:/usr/bin:/bin"
+        found = [need.path for need in required_paths(["tool x | 'tool' y"], {"PATH": path}, room.top, room.top)]
+        assert found == [place]
+
+
+def test_words_that_name_programs_are_found(room: Room) -> None:
+    place = room.users_home / "tools" / "one"
+    place.parent.mkdir()
+    place.write_text("#!/usr/bin/env -S interpreter -x\n")
+    place.chmod(0o755)
+    interpreter = place.with_name("interpreter")
+    shutil.copy("/bin/true", interpreter)
+    path = f"{place.parent}:/usr/bin:/bin"
+    commands = [
+        "a=1 one",
+        "true;one",
+        "true && (one)",
+        "x=$(one)",
+        "echo `one`",
+        "bash -c 'cd x && one'",
+        ["sh", "-c", "one"],
+    ]
+    for command in (*commands, "it's one", ["one"], [str(place)]):
+        found = [need.path for need in required_paths([command], {"PATH": path}, room.top, room.top)]
+        assert found == [interpreter, place], command
+    assert required_paths(["true"], {"PATH": path}, room.top, room.top) == ()
+
+
+def test_where_nothing_can_be_looked_at_there_is_no_program(room: Room) -> None:
+    """As in a folder on PATH that is another user's, whom a shell was left for by ``su``."""
+    cannot = "/" + 300 * "x"
+    assert required_paths(["true"], {"PATH": f"{cannot}:/usr/bin", "PYTHONPATH": cannot}, room.top, room.top) == ()
+    assert required_paths([f"true {cannot[1:]}"], {"PATH": "/usr/bin"}, room.top, room.top) == ()
+
+
+RUNS = [
+    "{tool}",
+    "cd x && {tool} y",
+    "x=$({tool})",
+    'echo "is $({tool})"',
+    "echo `{tool}`",
+    "A=1 B=2 {tool}",
+    "timeout -k 5 10 {tool}",
+    "env -i A=1 nice -n 10 {tool}",
+    "if true\nthen {tool}\nfi",
+    "true < /dev/null\n{tool}",
+    "bash -ec 'cd x && {tool}'",
+    "python3 -W ignore {tool} --more",
+    "uv run python {tool}",
+    "true \\\n  x; {tool}",
+    ["{tool}", "x"],
+    ["sh", "-c", "exec {tool}"],
+    ["python3", "{tool}"],
+]
+MENTIONS = [
+    "true {tool}",
+    "true --file={tool}",
+    "true > {tool}",
+    "true < {tool}",
+    "true 2>&1 {tool}",
+    "A={tool} true",
+    "python3 experiment.py {tool}",
+    "python3 -m json.tool {tool}",
+    "python3 -c 'pass' {tool}",
+    "timeout 10 true {tool}",
+    "true 'read {tool} first'",
+    "true \\\n  {tool}",
+    ["true", "{tool}"],
+    ["true", "--prompt", "{tool} is what to read"],
+    ["sh", "-c", "true {tool}"],
+]
+
+
+@pytest.mark.parametrize("is_executable", [True, False])
+def test_a_path_is_shown_where_it_is_run_and_not_where_it_is_mentioned(room: Room, is_executable: bool) -> None:
+    (room.top / "experiment.py").write_text("")
+    tool = room.users_home / "tools" / "tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755 if is_executable else 0o644)
+
+    def found(command: str | list[str]) -> list[Path]:
+        filled = command.replace("{tool}", str(tool)) if isinstance(command, str) else None
+        words = filled or [word.replace("{tool}", str(tool)) for word in command]
+        return [need.path for need in required_paths([words], {"PATH": "/usr/bin:/bin"}, room.top, room.top)]
+
+    for command in RUNS:
+        assert found(command) == [tool], command
+    for command in MENTIONS:
+        assert found(command) == [], command
+
+
+def test_additions_are_one_line_to_paste() -> None:
+    import tomllib
+
+    line = as_manifest_line([Path("/a b"), Path('/c"d\\e')])
+    assert tomllib.loads(line) == {"sandbox": {"read": ["/a b", '/c"d\\e']}} and "\n" not in line
+
+
+def test_what_is_the_systems_is_known_by_every_name() -> None:
+    assert (
+        is_system_path(Path("/usr/bin/sh"))
+        and is_system_path(Path("/bin/sh"))
+        and is_system_path(Path("/etc/alternatives/cc"))
+    )
+    assert (
+        not is_system_path(Path("/etc/shadow"))
+        and not is_system_path(Path("/root"))
+        and not is_system_path(Path("/etc"))
+    )
+
+
+@pytest.mark.needs("bwrap")
+def test_a_room_without_what_it_shows_is_refused(room: Room) -> None:
+    with pytest.raises(GoalseekError, match="there is no"):
+        room.ready("bubblewrap", "true", added=(Mount.in_place(Path("/no/such/place")),))
+
+
+def running(room: Room, words: str) -> list[int]:
+    """The processes with these words, and a path of this room, in their command line."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = os.fsdecode((place / "cmdline").read_bytes())
+            if words in line and str(room.top.parent) in line:
+                found.append(int(place.name))
+    return found

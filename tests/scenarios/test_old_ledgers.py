@@ -1,0 +1,322 @@
+"""Ledgers that an older program made: a later one reads them, finds them whole, writes them again and climbs on.
+
+They lie beside this file, made by ``make_old_ledgers.py``, which says how; they are never made anew for a change of the
+program. Nothing of goalseek is imported here: this holds whatever its modules are called.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Ended, Project
+
+Row = dict[str, Any]
+PACKAGE = Path(__file__).parents[2] / "goalseek"
+DATA = Path(__file__).with_suffix("")
+# Each ledger, with every kind of record that is in it: "iteration" by outcome and reason, "run" by why it began,
+# "measurement" by who asked for it, "holdout" by what was looked at and what came of it.
+KINDS = {
+    "plain": """
+        run first, run asked for, iteration baseline measured, iteration kept better, iteration kept simpler,
+        iteration reverted worse, iteration reverted tie, iteration reverted below_min_delta, iteration reverted guard,
+        iteration reverted not_valid, iteration reverted verify_failed, iteration reverted verify_timeout,
+        iteration reverted no_metric, iteration reverted not_finite, iteration reverted unmeasurable,
+        iteration skipped no_change, iteration skipped duplicate, iteration skipped out_of_scope,
+        iteration skipped provider_failed""",
+    "noisy": """
+        run first, measurement init, measurement doctor, measurement noise, measurement settle, settle,
+        iteration baseline measured, iteration kept better, iteration reverted worse, iteration reverted within_noise,
+        holdout baseline begun, holdout baseline measured, holdout best begun, holdout best measured,
+        holdout best failed""",
+    "agent": """
+        run first, run asked for, iteration baseline measured, iteration kept better, iteration reverted verify_failed,
+        iteration skipped no_plan, iteration skipped provider_failed, iteration skipped provider_timeout,
+        iteration skipped interrupted""",
+    "review": """
+        run first, iteration baseline measured, iteration kept better, iteration reverted worse,
+        iteration reverted review_rejected, iteration reverted declined""",
+    "tune": """
+        run first, iteration baseline measured, iteration kept better, iteration reverted worse,
+        iteration skipped duplicate""",
+}
+CANNOT_BE_MADE: dict[str, str] = {}  # a kind of record that no climb can bring about, with the reason
+PROVIDERS = {
+    "plain": {"", "scripted"},
+    "noisy": {"", "scripted"},
+    "agent": {"", "command", "scripted"},
+    "review": {"", "command"},
+    "tune": {"", "replay", "tune"},
+}
+ATTEMPTS = {"verify_failed", "out_of_scope", "provider_failed", "no_change", "changes_requested"}
+LEVELS = {("bubblewrap", "hidden"), ("landlock", "both"), ("none", "both"), ("none", "hidden"), ("none", "candidate")}
+DIGESTS = {"ruler", "prompts", "hidden_from", "share"}
+NOTES = (
+    "the baseline breaks a guard: size is 99",
+    "the incumbent failed in run 2, and was measured once more",
+    "a call in APPLY_CHANGE came to no answer; it is charged 100 tokens, 0.25 dollars",
+    "an earlier invocation ended in the middle; gone on with from its context, plan",
+    "programs that the provider left running in APPLY_CHANGE were ended",
+    "shared files are not as at the baseline: datasets/a.txt",
+    "sent back to its author, it came to nothing: provider_failed",
+    "the manifest's scope has changed since the iteration began",
+    "in APPLY_CHANGE command failed; scripted is asked",
+    "review by command: APPROVED",
+    "review by command: CHANGES_REQUESTED",
+    "review by command: REJECTED",
+    "review by command: no verdict that could be read",
+    "review: It is too long.",
+)
+STORED = {  # what is stored of the iteration in the middle of which a ledger ends
+    "noisy": "context, plan, change, candidate, evidence",
+    "agent": "context, plan, change",
+    "review": "context, plan, change, candidate, evidence, verdict, review",
+}
+FREE = ("guards", "seconds", "digests", "versions")  # whose keys are not the program's
+ABSENT = "about_usd"  # the one key that is left out where there is nothing to tell
+
+
+def unpack(name: str, folder: Path) -> Project:
+    """The ledger in a folder where it never was before."""
+    safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+        archive.extractall(folder, **safe)  # type: ignore[arg-type]
+    top = folder / name / "repository"
+    return Project(top, top / "sub" if (top / "sub").exists() else top)
+
+
+@pytest.fixture(params=KINDS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def old(name: str, tmp_path: Path) -> Project:
+    return unpack(name, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
+    """The records of all the ledgers."""
+    folder = tmp_path_factory.mktemp("everything")
+    return {name: unpack(name, folder).records() for name in KINDS}
+
+
+def results(project: Project) -> Path:
+    return project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+
+
+def ok(project: Project, *arguments: str) -> str:
+    ended = project.run(*arguments)
+    assert ended.exit_code == 0, (arguments, ended.stdout, ended.stderr)
+    return ended.stdout
+
+
+def assert_clean(project: Project, *arguments: str) -> None:
+    """Records, git and seals agree, and each seal was checked."""
+    last_line = ok(project, "audit", *arguments).splitlines()[-1]
+    assert last_line == f"{len(project.records())} records, 0 differences; seals checked"
+
+
+def climb_on(project: Project, count: int) -> list[Row]:
+    """So many more iterations, each keep approved where the manifest asks for a word; gives their records."""
+    before = len(project.iterations())
+    for _ in range(2 * count):
+        missing = before + count - len(project.iterations())
+        if not missing:
+            break
+        ended = project.run("iterate", "-n", str(missing))
+        if ended.exit_code == 5:
+            ok(project, "approve", str(len(project.iterations())))
+        else:
+            assert ended.exit_code == 0, ended.stderr
+    return project.iterations()[before:]
+
+
+def kind_of(row: Row) -> str:
+    """As ``KINDS`` names it."""
+    keys = {
+        "iteration": ("outcome", "reason"),
+        "run": ("began",),
+        "measurement": ("asked_by",),
+        "holdout": ("of", "reason"),
+    }
+    return " ".join([row["kind"], *(row[key] for key in keys.get(row["kind"], ()))])
+
+
+def kinds_of(ledger: str) -> set[str]:
+    return {" ".join(kind.split()) for kind in KINDS[ledger].split(",")}
+
+
+def shapes(value: Any, place: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The keys of a record and of the objects in it, in order, by place."""
+    if isinstance(value, dict):
+        yield place, tuple(key for key in value if key != ABSENT)
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        if key not in FREE:
+            yield from shapes(inner, place if isinstance(value, list) else f"{place}.{key}")
+
+
+class TestWhatIsThere:
+    def test_each_ledger_has_the_kinds_of_records_that_it_is_said_to_have(
+        self, everything: dict[str, list[Row]]
+    ) -> None:
+        assert {name: {kind_of(row) for row in rows} for name, rows in everything.items()} == {
+            name: kinds_of(name) for name in KINDS
+        }
+
+    def test_every_kind_outcome_and_reason_that_the_program_knows_is_there(self) -> None:
+        (path,) = PACKAGE.rglob("records.schema.json")
+        schema = json.loads(path.read_text())["$defs"].values()
+        kinds = {table["properties"]["kind"]["const"]: table for table in schema if "kind" in table["properties"]}
+        required = kinds.keys() - {"iteration"}
+        for rule in kinds["iteration"]["allOf"]:
+            outcome = rule["if"]["properties"]["outcome"]["const"]
+            required |= {f"iteration {outcome} {reason}" for reason in rule["then"]["properties"]["reason"]["enum"]}
+        there = {
+            kind if kind.startswith("iteration ") else kind.split()[0] for name in KINDS for kind in kinds_of(name)
+        }
+        assert required - there == CANNOT_BE_MADE.keys() and not there - required
+
+    def test_what_else_a_record_may_hold_is_there(self, everything: dict[str, list[Row]]) -> None:
+        rows = [row for rows in everything.values() for row in rows if row["kind"] == "iteration"]
+        assert {name: {row.get("provider", "") for row in everything[name]} for name in KINDS} == PROVIDERS
+        assert {attempt["reason"] for row in rows for attempt in row["attempts"]} == ATTEMPTS
+        assert {attempt["commit_hash"] is None for row in rows for attempt in row["attempts"]} == {True, False}
+        assert {(row["isolation"]["sandbox"], row["isolation"]["verifier"]) for row in rows} == LEVELS
+        assert {key for row in rows for key in row["digests"]} == DIGESTS
+        assert {row["epoch"] for row in rows} == {0, 1, 2}
+        assert {len(row["tree_hash"]) for row in rows if row["tree_hash"]} == {40, 64}
+        for key in ("directions", "planned_files", "dropped_files", "guards", "model", "rollback_commit_hash"):
+            assert any(row[key] for row in rows), key
+        usages = [row["usage"] for row in rows]
+        assert any(usage["estimated"] for usage in usages) and any("about_usd" in usage for usage in usages)
+        assert {run["of"] for row in rows for run in row["runs"]} == {"candidate", "incumbent"}
+        assert {row["interval"] is None for row in everything["noisy"] if row["kind"] == "settle"} == {True, False}
+        assert any(row["metric"]["odds"] for row in rows) and any(
+            row["gap"] for row in everything["noisy"] if "gap" in row
+        )
+        for note in NOTES:
+            assert any(line.startswith(note) for row in rows for line in row["notes"]), note
+
+
+class TestReading:
+    def test_audit_finds_that_everything_agrees(self, old: Project) -> None:
+        assert_clean(old)
+
+    def test_what_log_tells_is_what_is_stored_key_by_key(self, old: Project, tmp_path: Path) -> None:
+        lines = [json.dumps(row) for row in old.iterations()]
+        assert ok(old, "log", "--json").splitlines() == lines
+        ok(old, "log", "-o", str(tmp_path / "rows.jsonl"))
+        assert (tmp_path / "rows.jsonl").read_text().splitlines() == lines
+
+    @pytest.mark.slow
+    def test_every_view_shows_it(self, old: Project, tmp_path: Path) -> None:
+        best = json.loads(ok(old, "status", "--json"))["best"]["iteration"]
+        assert f"iteration {best}" in ok(old, "status")
+        table = ok(old, "log").splitlines()
+        for row in old.iterations():
+            assert any(row["outcome"] in line and row["reason"] in line for line in table)
+            shown = ok(old, "show", str(row["iteration"]))
+            assert row["why"] in " ".join(shown.split()), shown
+            assert json.loads(ok(old, "show", str(row["iteration"]), "--json")) == row
+        for form in ("md", "html", "svg"):
+            assert row["metric"]["name"] in ok(old, "report", "-o", "-", "--format", form)
+        ok(old, "log", "-o", str(tmp_path / "rows.csv"))
+        with (tmp_path / "rows.csv").open(newline="") as file:
+            assert len(list(csv.reader(file))) == len(old.iterations()) + 1
+        ok(old, "promote")
+
+    @pytest.mark.slow
+    def test_a_commit_measured_again_has_the_number_of_then(self, old: Project, name: str) -> None:
+        kept = [
+            row for row in old.iterations() if row["outcome"] == "kept" and row["epoch"] == old.records()[-1]["epoch"]
+        ]
+        if kept:
+            assert "the same" in ok(old, "audit", "--rerun", str(kept[0]["iteration"]))
+        else:
+            assert name == "noisy", "its last epoch has a baseline only"
+
+
+class TestMending:
+    def test_records_that_are_gone_come_again_byte_for_byte(self, old: Project) -> None:
+        before = results(old).read_bytes()
+        results(old).unlink()
+        assert_clean_after(old.run("audit", "--rebuild"))
+        assert results(old).read_bytes() == before
+
+    def test_a_damaged_line_is_named_and_mended(self, old: Project) -> None:
+        before = results(old).read_bytes()
+        lines = before.splitlines(keepends=True)
+        lines[1] = lines[1].replace(b'"epoch":0', b'"epoch":7')
+        results(old).write_bytes(b"".join(lines))
+        ended = old.run("audit")
+        assert ended.exit_code == 1
+        assert "results.jsonl line 2, epoch: a line was changed: expected 0, found 7" in ended.stdout
+        assert_clean_after(old.run("audit", "--rebuild"))
+        assert results(old).read_bytes() == before
+
+    @pytest.mark.parametrize("cut", [1, 200])
+    def test_a_torn_end_is_mended_by_whoever_goes_on(self, old: Project, cut: int) -> None:
+        before = results(old).read_bytes()
+        results(old).write_bytes(before[:-cut])
+        assert old.run("step").exit_code in (0, 5), "5 where a person's word is waited for"
+        assert results(old).read_bytes().startswith(before)
+        assert_clean(old)
+
+
+class TestGoingOn:
+    def test_it_climbs_on_and_no_old_line_changes(
+        self, old: Project, name: str, everything: dict[str, list[Row]]
+    ) -> None:
+        before, old_rows = results(old).read_bytes(), old.iterations()
+        new = climb_on(old, 2)
+        first = old_rows[-1]["iteration"] + 1
+        assert [row["iteration"] for row in new] == [first, first + 1]
+        assert {row["outcome"] for row in new} <= {"kept", "reverted"} and new[0]["parent_commit_hash"]
+        assert results(old).read_bytes().startswith(before)
+        assert_clean(old)
+        shapes_of_then = {shape for rows in everything.values() for row in rows for shape in shapes(row, row["kind"])}
+        for row in old.records()[len(everything[name]) :]:
+            assert not set(shapes(row, row["kind"])) - shapes_of_then, row
+
+    @pytest.mark.parametrize("name", STORED)
+    def test_an_iteration_under_way_is_gone_on_with_from_what_is_stored(self, old: Project, name: str) -> None:
+        (record,) = climb_on(old, 1)
+        (answers,) = [note.split(" from its ")[1] for note in record["notes"] if " from its " in note]
+        assert answers == STORED[name]
+
+    @pytest.mark.slow
+    def test_new_records_of_every_kind_have_the_keys_of_then_in_their_order(
+        self, tmp_path: Path, everything: dict[str, list[Row]]
+    ) -> None:
+        noisy, keys = unpack("noisy", tmp_path), dict[str, list[str]]()
+        for row in everything["noisy"]:
+            keys.setdefault(row["kind"], list(row))
+        before = len(noisy.records())
+        ok(noisy, "iterate", "-n", "2", "--new")
+        ok(noisy, "report", "--settle", "-o", str(tmp_path / "report.md"))
+        new = noisy.records()[before:]
+        assert {row["kind"] for row in new} == {"run", "iteration", "measurement", "settle", "holdout"}
+        assert all(list(row) == keys[row["kind"]] for row in new)
+        assert_clean(noisy)
+
+    @pytest.mark.slow
+    def test_another_ruler_is_taken_on_it(self, old: Project) -> None:
+        climb_on(old, 1)
+        old.write({"hidden/new.txt": "new\n"})
+        old.git("add", "hidden", folder=old.folder)
+        old.git("commit", "--quiet", "-m", "another ruler")
+        epoch = old.records()[-1]["epoch"]
+        ok(old, "baseline")
+        assert old.records()[-1]["epoch"] == epoch + 1
+        assert_clean(old)
+
+
+def assert_clean_after(ended: Ended) -> None:
+    assert ended.exit_code == 0 and ", 0 differences; seals checked" in ended.stdout, ended

@@ -1,0 +1,257 @@
+"""The rule under noise: what it asks for, what it decides, and what no numbers can make it do."""
+
+import math
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from noise_sessions import Session, baseline_state, noisy_session, runs_of
+
+from goalseek.humanize import format_comparison
+from goalseek.phase_values import Verdict
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.scale import scale_of, smallest_step, spread
+from goalseek.statistics.sequential_test import (
+    RuleParameters,
+    RunCandidate,
+    RunIncumbent,
+    alpha_of,
+    baseline_needs_run,
+    next_step,
+)
+from goalseek.values import VerifierRun
+
+DOWN = RuleParameters("minimize")
+values = st.one_of(st.floats(-50, 50), st.sampled_from([0.0, 1.0, 1.0, 2.0, -1.0, 1e-9, 7e8]))
+seeds = st.integers(0, 2**32)
+
+
+def counts(runs: tuple[VerifierRun, ...]) -> tuple[int, int]:
+    return sum(run.of == "candidate" for run in runs), sum(run.of == "incumbent" for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("noise", "measured", "more"),
+    [
+        ("auto", [], True),
+        ("auto", [1.0, 1.0], True),
+        ("auto", [1.0, 1.0, 1.0], False),
+        ("auto", [1.0, 1.0, math.nextafter(1.0, 2)], True),
+        ("auto", [1.0, 2.0, 1.0, 1.0], True),
+        ("auto", [1.0, 2.0, 1.0, 1.0, 1.0], False),
+        ("none", [], True),
+        ("none", [1.0], False),
+        ("always", [1.0] * 4, True),
+        ("always", [1.0] * 5, False),
+    ],
+)
+def test_a_baseline_is_run_until_it_is_known_whether_it_moves(noise: str, measured: list[float], more: bool) -> None:
+    assert baseline_needs_run(RuleParameters("minimize", noise), measured) == more  # type: ignore[arg-type]
+
+
+def test_a_deterministic_metric_costs_four_runs_more_and_decides_as_plain_comparison_does() -> None:
+    levels = iter([9.0, 9.5, 9.0, 8.0, 7.0, 7.5, 6.0, 5.0])
+    level = 10.0
+    session = Session(DOWN, lambda of: level)
+    session.baseline()
+    best, made = 10.0, []
+    for level in levels:
+        answers = session.candidate()
+        assert isinstance(answers[-1], Verdict)
+        assert bool(answers[-1]) == (level < best)
+        assert answers[-1].odds is None
+        best = min(best, level)
+        made.append(len(answers) - 1)
+    assert made == [2, 1, 1, 2, 1, 1, 1, 1]
+    assert session.state.clock == 3 + 8 + 2
+
+
+@pytest.mark.parametrize(
+    ("value", "lines_saved", "min_delta", "outcome"),
+    [
+        (10.0, 0, 0.0, ("reverted", "tie", "10 as before, and no fewer lines")),
+        (10.0, 1, 0.0, ("kept", "simpler", "10 as before, and 1 line fewer")),
+        (11.0, 9, 0.0, ("reverted", "worse", "11 is worse than 10 by 1")),
+        (9.0, 0, "20%", ("reverted", "below_min_delta", "9 beats 10 by 1, less than min_delta, 2")),
+        (9.0, 0, 1.0, ("kept", "better", "9 beats 10 by 1")),
+    ],
+)
+def test_a_deterministic_verdict(
+    value: float, lines_saved: int, min_delta: float | str, outcome: tuple[str, str, str]
+) -> None:
+    terms = RuleParameters("minimize", min_delta=min_delta)
+    runs = runs_of("candidate", value, value)
+    ruling = next_step(terms, baseline_state(10.0, 10.0, 10.0), runs, lines_saved)
+    assert isinstance(ruling, Verdict)
+    assert (ruling.outcome, ruling.reason, ruling.why) == outcome
+
+
+def test_a_second_value_of_the_same_code_switches_to_the_noisy_rule_with_five_fresh_runs() -> None:
+    state = baseline_state(10.0, 10.0, 10.0)
+    runs = runs_of("candidate", 9.0)
+    assert next_step(DOWN, state, runs) == RunCandidate()
+    runs += runs_of("candidate", 9.2)
+    for value in (10.0, 10.1, 9.9, 10.05, 10.0):
+        assert next_step(DOWN, state, runs) == RunIncumbent()
+        runs += runs_of("incumbent", value)
+    ruling = next_step(DOWN, state, runs)
+    assert isinstance(ruling, Verdict) and ruling and ruling.odds is not None
+    after = state.after_candidate(runs, True, ruling.odds)
+    assert after.differed
+    assert after.pairs[:4] == ((10.0, 10.1), (10.1, 9.9), (9.9, 10.05), (10.05, 10.0))
+    assert next_step(DOWN, after, ()) == RunCandidate()
+
+
+def test_what_is_not_known_to_move_or_has_no_runs_in_the_window_is_run_first() -> None:
+    state = baseline_state(10.0)
+    assert next_step(DOWN, state, ()) == RunIncumbent()
+    assert next_step(DOWN, state, runs_of("incumbent", 10.0)) == RunIncumbent()
+    assert next_step(DOWN, state, runs_of("incumbent", 10.0, 10.0)) == RunCandidate()
+    assert next_step(DOWN, state, runs_of("incumbent", 10.1)) == RunIncumbent()
+    assert next_step(RuleParameters("minimize", "none"), state, ()) == RunCandidate()
+    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2).with_runs(runs_of("other", *[1.0] * 31))
+    assert next_step(DOWN, state, ()) == RunIncumbent()
+    assert next_step(RuleParameters("minimize", window=31), state, ()) == RunCandidate()
+
+
+def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_below_min_delta_too() -> None:
+    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    ruling = next_step(DOWN, state, runs_of("candidate", 100.3))
+    assert isinstance(ruling, Verdict)
+    assert (ruling.reason, ruling.odds, ruling.why) == ("worse", None, "0.1% worse, 1 run against 5")
+    ruling = next_step(RuleParameters("minimize", min_delta="15%"), state, runs_of("candidate", 90.0, 90.0))
+    assert isinstance(ruling, Verdict)
+    assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
+    assert ruling.why == "10.2% better, odds 9.5:1, 2 runs against 3; less than min_delta, 15.03"
+    session = Session(DOWN, lambda of: 0.0)
+    session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    session.draw = lambda of: 90.0 if of == "candidate" else 100.1
+    answers = session.candidate()
+    assert answers == [RunCandidate(), RunCandidate(), session.rulings[-1]]
+    ruling = session.rulings[-1]
+    assert (ruling.outcome, ruling.reason, ruling.why) == (
+        "kept",
+        "better",
+        "10.2% better, odds 9.5:1, 2 runs against 3",
+    )
+
+
+def test_trust_is_earned_and_lost_and_impossible_terms_are_refused() -> None:
+    assert alpha_of(DOWN, NoiseState()) == 0.1
+    assert alpha_of(DOWN, NoiseState(kept=9, tested=10)) == 0.2
+    assert alpha_of(DOWN, NoiseState(tested=1000)) == 0.02
+    assert alpha_of(RuleParameters("minimize", alpha=0.3), NoiseState(tested=1000)) == 0.3
+    with pytest.raises(ValueError, match="no baseline"):
+        next_step(DOWN, NoiseState(), ())
+
+
+@pytest.mark.parametrize("wrong", [{"max_repeats": 1}, {"alpha": 0.0}, {"alpha": 0.6}, {"window": 0}])
+def test_impossible_terms_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="is "):
+        RuleParameters("minimize", **wrong)  # type: ignore[arg-type]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(values, min_size=1, max_size=5),
+    st.lists(values, min_size=80, max_size=80),
+    st.sampled_from(["minimize", "maximize"]),
+    st.sampled_from(["auto", "always"]),
+    st.integers(2, 12),
+    st.integers(1, 40),
+)
+@pytest.mark.slow
+def test_no_values_make_it_keep_too_early_or_run_too_long(
+    start: list[float], drawn: list[float], direction: str, noise: str, max_repeats: int, window: int
+) -> None:
+    terms = RuleParameters(direction, noise, max_repeats, window=window)  # type: ignore[arg-type]
+    feed = iter(drawn * 40)
+    session = Session(terms, lambda of: next(feed))
+    session.state = baseline_state(*start)
+    for _ in range(4):
+        before = session.state
+        answers = session.candidate()
+        runs, ruling = session.records[-1].runs, session.rulings[-1]
+        candidates, incumbents = counts(runs)
+        assert 1 <= candidates <= max_repeats
+        assert incumbents <= max(8, 5)
+        assert len(answers) == len(runs) + 1
+        if ruling and ruling.odds is not None:
+            assert candidates >= 2
+            assert incumbents + len(before.incumbent) >= 3
+            assert ruling.delta > 0
+        if noise == "always":
+            assert ruling.reason not in ("simpler",)
+            assert not ruling or ruling.odds is not None
+        assert all(math.isfinite(number) for number in (ruling.value, ruling.incumbent, ruling.delta))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.floats(1e-6, 1e6))
+def test_the_unit_of_the_metric_does_not_matter(seed: int, factor: float) -> None:
+    plain = noisy_session(DOWN, seed, 12)
+    scaled = noisy_session(DOWN, seed, 12, lambda value: value * factor)
+    assert decisions(scaled) == decisions(plain)
+    assert odds(scaled) == pytest.approx(odds(plain), 1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds)
+def test_maximize_is_the_mirror_of_minimize(seed: int) -> None:
+    up = RuleParameters("maximize")
+    plain = noisy_session(DOWN, seed, 12)
+    assert decisions(noisy_session(up, seed, 12, lambda value: 1 / value)) == decisions(plain)
+    negative = noisy_session(DOWN, seed, 12, lambda value: value - 100)
+    assume(len({run.value > 0 for run in negative.records[0].runs if run.value is not None}) == 2)
+    assert decisions(noisy_session(up, seed, 12, lambda value: 100 - value)) == decisions(negative)
+
+
+def odds(session: Session) -> list[float]:
+    return [ruling.odds or -1.0 for ruling in session.rulings]
+
+
+def decisions(session: Session) -> list[tuple[str, str, tuple[int, int]]]:
+    return [
+        (ruling.outcome, ruling.reason, counts(record.runs))
+        for ruling, record in zip(session.rulings, session.records[1:], strict=True)
+    ]
+
+
+def test_such_sessions_keep_and_revert_for_more_than_one_reason() -> None:
+    """Else the two tests above would compare nothing."""
+    reasons = {ruling.reason for ruling in noisy_session(DOWN, 3, 60).rulings}
+    assert reasons >= {"better", "worse", "within_noise"}
+
+
+def test_scale_and_spread_of_known_values() -> None:
+    assert scale_of("minimize", True).x(math.e) == 1
+    assert scale_of("maximize", True).x(math.e) == -1
+    assert scale_of("maximize", False).x(-3.0) == 3
+    assert scale_of("minimize", True).middle([1.0, 100.0]) == pytest.approx(10)
+    assert scale_of("minimize", False).middle([1.0, 100.0]) == 50.5
+    scale = scale_of("minimize", False)
+    pairs = [(0.0, math.sqrt(2))] * 4
+    assert spread(scale, pairs) == pytest.approx(1.4826 * 1.25)
+    wild = [(0.0, math.sqrt(2))] * 9 + [(0.0, 1000.0)]
+    clipped = math.sqrt((9 + (2.5 * 1.4826) ** 2) / 10)
+    assert spread(scale, wild) == pytest.approx(max(1.4826, clipped) * 1.1)
+    mostly_equal = [(0.0, 0.0)] * 9 + [(0.0, 10 * math.sqrt(2))]
+    assert spread(scale, mostly_equal) == pytest.approx(10 * math.sqrt(2))
+    assert spread(scale, mostly_equal, [1.0]) == pytest.approx(math.sqrt(10) * 1.1)
+    assert spread(scale, [(5.0, 5.0)] * 9, [5.5, 5.0]) == 0.5
+    assert spread(scale, [(5.0, 5.0)]) == 0
+    assert smallest_step(scale, [1.0, 4.0, 2.0, 2.0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ((3.1, 100.0, True, 14.2, (3, 5)), "3.1% better, odds 14:1, 3 runs against 5"),
+        ((0.4, 100.0, True, 1 / 3, (4, 5)), "0.4% better, odds 1:3, 4 runs against 5"),
+        ((-0.5, -2.0, False, None, (1, 8)), "0.5 worse, 1 run against 8"),
+        ((0.0, 1.0, True, 0.5, (8, 8)), "as before, odds 1:2, 8 runs against 8"),
+        ((50.0, 100.0, True, 5e6, (8, 8)), "50% better, odds 1000:1, 8 runs against 8"),
+    ],
+)
+def test_the_line_for_people(told: tuple[float, float, bool, float | None, tuple[int, int]], line: str) -> None:
+    assert format_comparison(*told) == line

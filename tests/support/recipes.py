@@ -1,0 +1,115 @@
+"""The README's recipes, taken from it as printed, and the home in which they run: goalseek is in its ``.local/bin``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import goalseek
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+WAITING = """\
+echo "measured $GOALSEEK_ITERATION" >> "$HOME/journal"
+held() { [ "$(cat "$HOME/wait" 2>/dev/null)" = "$GOALSEEK_ITERATION" ]; }
+if held; then touch "$HOME/waiting"; fi
+pauses=0
+while held && [ $pauses -lt 2000 ]; do sleep 0.02; pauses=$((pauses + 1)); done
+cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+"""A judge that waits as long as the file ``wait`` in this home names its iteration, and not for ever."""
+
+
+def titles() -> list[str]:
+    """The recipes, by their headings."""
+    return re.findall(r"^### (.+)$", README.partition("\n## Recipes\n")[2].partition("\n## ")[0], re.MULTILINE)
+
+
+def recipe(title: str) -> str:
+    """The text below one heading."""
+    section = README.partition("\n## Recipes\n")[2].partition("\n## ")[0]
+    _, heading, text = section.partition(f"\n### {title}\n")
+    assert heading, f"the README has no recipe {title!r}"
+    return text.partition("\n### ")[0]
+
+
+def block(title: str, language: str) -> str:
+    """What a recipe prints in one language."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", recipe(title), re.MULTILINE | re.DOTALL)
+    return textwrap.dedent(found)
+
+
+def lines(title: str) -> list[str]:
+    """The commands that a recipe has a person type, in order, without what is said about them."""
+    found = [line.removeprefix("$ ") for line in block(title, "console").splitlines()]
+    return [re.sub(r"\s+# .*", "", line) for line in found]
+
+
+def line(title: str, words: str) -> str:
+    """The one command with these words."""
+    (found,) = (each for each in lines(title) if words in each)
+    return found
+
+
+def home(*names: str) -> Path:
+    """A place in this test's home."""
+    return Path(os.environ["HOME"], *names)
+
+
+def put_on_path(name: str, script: str) -> Path:
+    """A program in ``~/.local/bin``."""
+    place = home(".local", "bin", name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f"#!/bin/sh\n{script}\n")
+    place.chmod(0o755)
+    return place
+
+
+def install() -> None:
+    """Has goalseek where the recipes say that it is."""
+    sources = shlex.quote(str(Path(goalseek.__file__).parent.parent))
+    put_on_path("goalseek", f'PYTHONPATH={sources} exec {shlex.quote(sys.executable)} -m goalseek "$@"')
+
+
+def path_with_it() -> dict[str, str]:
+    """This environment, with goalseek on PATH."""
+    return {**os.environ, "PATH": f"{home('.local', 'bin')}{os.pathsep}{os.environ['PATH']}"}
+
+
+def typed(
+    command: str, folder: Path, environment: Mapping[str, str] | None = None, exit_code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Runs a line in the shell, as a person or a machine has it, to its end."""
+    words = ["bash", "-eo", "pipefail", "-c", command]
+    done = subprocess.run(
+        words, cwd=folder, env=environment or path_with_it(), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == exit_code, (command, done)
+    return done
+
+
+def hold(iteration: int) -> None:
+    """Has the judge wait there."""
+    home("waiting").unlink(missing_ok=True)
+    home("wait").write_text(str(iteration))
+
+
+def let_go() -> None:
+    """Ends that wait."""
+    home("wait").unlink()
+
+
+def until(holds: Callable[[], Any]) -> Any:
+    """Waits for something that is going to be so."""
+    deadline = time.monotonic() + 30
+    while not (found := holds()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
