@@ -31,20 +31,6 @@ def test_a_climb_beside_a_dirty_tree_touches_nothing_of_it(project: Project) -> 
     assert project.git("status", "--porcelain").splitlines() == [" M answer.json", "A  staged.txt", "?? untracked.txt"]
 
 
-@pytest.mark.slow
-def test_the_user_may_work_on_and_even_on_the_climbs_branch(project: Project) -> None:
-    project.set_moves(answer(2), answer(3), answer(4))
-    project.climb()
-    project.git("switch", "--quiet", "goalseek/demo")
-    before = project.users()
-    project.climb()
-    assert project.users() == before, "a branch that is checked out is left alone"
-    assert project.git("status", "--porcelain") == ""
-    project.git("switch", "--quiet", "main")
-    project.climb()
-    assert project.git("rev-parse", "goalseek/demo") == project.git("rev-parse", "refs/goalseek/demo/tip")
-
-
 def test_a_detached_head_is_allowed(project: Project) -> None:
     project.git("switch", "--quiet", "--detach")
     before = project.users()

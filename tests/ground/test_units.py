@@ -20,19 +20,12 @@ def test_a_duration_is_read_in_seconds(written: str | float, expected: float) ->
     assert humanize.parse_duration(written) == expected
 
 
-@pytest.mark.parametrize(
-    "written",
-    ["", "none", "soon", "5 parsecs", "-5s", "5s-", "0", "0s", 0, -1, True, float("inf"), float("nan"), "1e3"],
-)
-def test_what_is_no_duration_is_refused(written: str | float) -> None:
-    with pytest.raises(ValueError, match="duration"):
-        humanize.parse_duration(written)
-
-
-def test_a_long_text_that_is_no_duration_is_refused_at_once() -> None:
+def test_what_is_no_duration_is_refused_at_once() -> None:
+    wrong = ("", "none", "soon", "5 parsecs", "-5s", "5s-", "0", "0s", 0, -1, True, float("inf"), float("nan"), "1e3")
     began = time.monotonic()
-    with pytest.raises(ValueError, match="duration"):
-        humanize.parse_duration("1" * 26 + "!")
+    for written in (*wrong, "1" * 26 + "!"):
+        with pytest.raises(ValueError, match="duration"):
+            humanize.parse_duration(written)
     assert time.monotonic() - began < 0.5
 
 
@@ -72,10 +65,13 @@ def test_a_size_is_read_in_bytes(written: str | int, expected: int) -> None:
     assert humanize.parse_size(written) == expected
 
 
-@pytest.mark.parametrize("written", ["", "many", "5 kilos", "-5", -1, True, 1.5, "1e3", None])
-def test_what_is_no_size_is_refused(written: object) -> None:
-    with pytest.raises(ValueError, match="size"):
-        humanize.parse_size(written)  # type: ignore[arg-type]
+def test_what_is_no_size_or_share_is_refused() -> None:
+    for written in ("", "many", "5 kilos", "-5", -1, True, 1.5, "1e3", None):
+        with pytest.raises(ValueError, match="size"):
+            humanize.parse_size(written)  # type: ignore[arg-type]
+    for share in ("5", "%", "-5%", "five%", "5%%", ""):
+        with pytest.raises(ValueError, match="percentage"):
+            humanize.parse_share(share, 1.0)
 
 
 @given(st.floats(0, 1e3), st.floats(-1e6, 1e6))
@@ -88,12 +84,6 @@ def test_a_share_is_of_the_magnitude_and_never_negative(percent: float, whole: f
 
 def test_an_absolute_amount_is_itself() -> None:
     assert humanize.parse_share(0.25, 1000.0) == 0.25
-
-
-@pytest.mark.parametrize("written", ["5", "%", "-5%", "five%", "5%%", ""])
-def test_what_is_no_share_is_refused(written: str) -> None:
-    with pytest.raises(ValueError, match="percentage"):
-        humanize.parse_share(written, 1.0)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

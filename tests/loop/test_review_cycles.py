@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -153,17 +152,6 @@ def test_killed_after_any_stored_answer_it_goes_on_there_and_calls_nobody_twice(
     assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
     reviews = sorted(path.name for path in (project.run_folder(1) / "reviews").iterdir())
     assert reviews == ["1.md", "2.md"] and not any("came to no answer" in note for note in record["notes"])
-    assert_audited(project)
-
-
-def test_a_candidate_under_review_whose_stored_answers_are_gone_is_recorded_as_interrupted(
-    reviewed: Callable[..., Project],
-) -> None:
-    project = reviewed(ASKS, APPROVES, edits=(scores(2), scores(3)))
-    project.step_until((project.run_folder(1) / "candidate-2.json").exists)
-    shutil.rmtree(project.run_folder(1))
-    record = project.climb("iterate", "-n", "1")[1]
-    assert outcome(record) == ("skipped", "interrupted") and len(commits(project)) == 4
     assert_audited(project)
 
 

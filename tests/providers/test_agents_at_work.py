@@ -80,15 +80,6 @@ def test_a_login_is_renewed_in_its_own_place_and_nothing_else_of_home_is_there(
         assert resumed == [False, True] * 2
 
 
-def test_the_home_of_plan_is_that_of_apply_and_of_no_other_iteration(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
-    claude = fake("claude")
-    claude.acts(always="run open(home + '/' + environment['GOALSEEK_ITERATION'] + phase, 'w').close()")
-    agents({"name": "claude"}).climb("iterate", "-n", "2")
-    assert [call["home"] for call in claude.calls] == [[], ["1plan"], [], ["2plan"]]
-
-
 def everywhere(project: Project, home: Path) -> Iterator[tuple[str, bytes]]:
     """All that goalseek wrote: its folders, and every object of the repository."""
     for root in (project.folder / ".goalseek", project.top / ".git", home / "cache"):
